@@ -84,6 +84,11 @@ pub enum RecordKind {
     ZSetMember = 15,
     /// `value` = varint next free id, then a varint id for each database index.
     Databases = 16,
+    /// `db`, `key`, `value` = type, `expires_at_ms`: the key is there, and its value is lost.
+    ValueLost = 27,
+    /// `db`, `key` = the identity that an index has of the key (12 bytes), `value` = type,
+    /// `expires_at_ms`: the key is there, and its name and its value are lost.
+    KeyLost = 28,
     /// `db`, `key`: the key entry is gone.
     KeyDeleted = 0x81,
     /// `object`, `sub`: the element entry is gone.
@@ -92,7 +97,7 @@ pub enum RecordKind {
 
 impl RecordKind {
     /// Every kind, in numeric order.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::String,
         Self::LargeString,
         Self::StringChunk,
@@ -109,6 +114,8 @@ impl RecordKind {
         Self::ZSet,
         Self::ZSetMember,
         Self::Databases,
+        Self::ValueLost,
+        Self::KeyLost,
         Self::KeyDeleted,
         Self::ElementDeleted,
     ];
@@ -241,7 +248,10 @@ mod tests {
     #[test]
     fn numbers_on_disk_are_what_they_were() {
         let numbers = RecordKind::ALL.map(|kind| kind as u8);
-        assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 0x81, 0x82]);
+        assert_eq!(
+            numbers,
+            [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 27, 28, 0x81, 0x82]
+        );
         for kind in RecordKind::ALL {
             assert_eq!(RecordKind::from_u8(kind as u8), Some(kind));
         }

@@ -59,7 +59,7 @@ pub use error::{Error, Result};
 pub use follower::{Before, Followed, Follower};
 pub use index::{LogIndex, Options, Step, discard};
 pub use known::Known;
-pub use namer::Namer;
+pub use namer::{Namer, hash_of, identity_of};
 pub use peek::{Believed, Peeked, Unusable, peek};
 pub use tail::Tail;
 pub use validity::ValidityPass;

@@ -1,6 +1,7 @@
 //! The name by which the index knows a record.
 
 use base::{Record, RecordAddr, RecordKind};
+use keyspace::Identity;
 use logindex::{Entry, Hash96, Name, Place, Scope, What};
 use siphasher::sip128::SipHasher13;
 
@@ -36,6 +37,10 @@ impl Namer {
             kind if kind.is_element() => {
                 Name::new(Scope::object(record.object), self.hash(record.sub))
             }
+            RecordKind::KeyLost => {
+                let identity = record.key.try_into().ok()?;
+                Name::new(Scope::database(record.db), hash_of(identity))
+            }
             _ => Name::new(Scope::database(record.db), self.hash(record.key)),
         };
         if record.kind.is_delete() {
@@ -49,5 +54,41 @@ impl Namer {
             place = place.with_object(record.object);
         }
         Some(Entry { name, what: What::At(place) })
+    }
+}
+
+/// The hash of a key with this identity.
+#[must_use]
+pub fn hash_of(identity: &Identity) -> Hash96 {
+    let (high, low) = identity.split_at(8);
+    let high = u64::from_le_bytes(high.try_into().expect("eight bytes"));
+    Hash96::new(high, u32::from_le_bytes(low.try_into().expect("four bytes")))
+}
+
+/// The identity of a key with this hash.
+#[must_use]
+pub fn identity_of(hash: Hash96) -> Identity {
+    let mut identity = [0; size_of::<Identity>()];
+    identity[..8].copy_from_slice(&hash.high().to_le_bytes());
+    identity[8..].copy_from_slice(&hash.low().to_le_bytes());
+    identity
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{DbId, SegmentId};
+    use keyspace::KeyHasher;
+
+    #[test]
+    fn a_key_whose_name_is_lost_has_the_name_that_it_had() {
+        let (seed, addr) = ([3; 16], RecordAddr::new(SegmentId(1), 2));
+        let namer = Namer::new(seed);
+        let identity = KeyHasher::new(seed).identity(b"key");
+        assert_eq!(identity, identity_of(namer.hash(b"key")));
+        let string = Record::whole(RecordKind::String, DbId(4), b"key", b"value", None);
+        let lost = Record::whole(RecordKind::KeyLost, DbId(4), &identity, &[0], None);
+        let name = |record| namer.entry(record, addr).unwrap().name;
+        assert_eq!(name(&string), name(&lost));
     }
 }

@@ -37,7 +37,8 @@ use crate::database_map::DatabaseMap;
 use crate::entry::{Entry, Kind};
 use crate::keyspace::Keyspace;
 use crate::limbo::{Feed, Home, Limbo, OTHER_TYPE, Root};
-use crate::record_check::{self, BadRecord};
+use crate::lost::LostName;
+use crate::record_check::{self, BadRecord, lost_type};
 use crate::string;
 use crate::table::Keyed;
 
@@ -171,6 +172,11 @@ impl Keyspace {
             RecordKind::String => {
                 self.apply_key(limbo, applied, string::entry_of(record), retired);
             }
+            RecordKind::ValueLost => {
+                self.lost.may_be = true;
+                self.apply_key(limbo, applied, lost_entry(record), retired);
+            }
+            RecordKind::KeyLost => self.apply_key_lost(limbo, applied, retired),
             kind if kind.is_root() => self.apply_root(limbo, applied, retired).map_err(bad)?,
             kind => {
                 let entry = Entry::with_bytes(record.key, packed_kind(kind), record.value);
@@ -188,6 +194,7 @@ impl Keyspace {
     ) {
         let hasher = self.recorder.hasher;
         let Some((index, db)) = limbo.db(&mut self.dbs, record.db) else { return };
+        retired.extend(db.take_lost_name(hasher, record.key).and_then(|lost| lost.addr));
         let Some(mut entry) = db.remove(hasher, hash, record.key) else { return };
         retired.extend(entry.addr());
         if let Some(object) = entry.take_object() {
@@ -195,6 +202,30 @@ impl Keyspace {
         }
         self.recorder.note_deleted(record.db, hash, lsn);
         self.key_applied(limbo, index, record.key, false);
+    }
+
+    /// A key is there whose name is known only if an older record of it is.
+    fn apply_key_lost(
+        &mut self,
+        limbo: &mut Limbo,
+        applied: Applied<'_>,
+        retired: &mut Vec<RecordAddr>,
+    ) {
+        let Applied { record, addr, .. } = applied;
+        let hasher = self.recorder.hasher;
+        self.lost.may_be = true;
+        let (identity, lost) = LostName::of(record, addr);
+        let (_, db) = limbo.db_or_new(&mut self.dbs, record.db, addr);
+        let older =
+            db.find_by_identity(hasher, &identity).map(|entry| Box::<[u8]>::from(entry.key()));
+        match older {
+            None => retired.extend(db.lost_names.insert(identity, lost).and_then(|it| it.addr)),
+            Some(key) => {
+                let record = &Record { key: &key, ..*record };
+                let applied = Applied { record, hash: hasher.hash(&key), ..applied };
+                self.apply_key(limbo, applied, lost.entry(&key), retired);
+            }
+        }
     }
 
     /// Puts `entry` in the place of whatever its key holds.
@@ -209,6 +240,7 @@ impl Keyspace {
         entry.set_addr(Some(addr));
         let fresh = access::fresh(&self.settings, self.now_ms);
         let (index, db) = limbo.db_or_new(&mut self.dbs, record.db, addr);
+        retired.extend(db.take_lost_name(hasher, record.key).and_then(|lost| lost.addr));
         let (place, old) = match db.keys.locate(hash, record.key) {
             Some(place) => {
                 db.set_expiry(place, hash, None);
@@ -391,6 +423,11 @@ impl Keyspace {
 
 fn holds(entry: &Entry, id: ObjectId) -> bool {
     entry.object().is_some_and(|object| object.id() == id)
+}
+
+/// The entry that a checked record of a lost value says there is.
+pub(crate) fn lost_entry(record: &Record<'_>) -> Entry {
+    Entry::lost(record.key, lost_type(record.value).expect("it was checked"))
 }
 
 pub(crate) const fn packed_kind(kind: RecordKind) -> Kind {

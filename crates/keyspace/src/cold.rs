@@ -29,14 +29,15 @@ use base::{DbId, DbIndex, Lsn, ObjectId, Record, RecordAddr, RecordKind};
 use hashbrown::HashSet;
 
 use crate::access;
-use crate::apply::packed_kind;
+use crate::apply::{lost_entry, packed_kind};
 use crate::cooling::{BARE_KEY_BYTES, forget_value, may_go};
 use crate::database_map::{DatabaseMap, database_ids};
 use crate::db::Db;
 use crate::entry::Entry;
-use crate::hasher::KeyHasher;
+use crate::hasher::{Identity, KeyHasher};
 use crate::journal::Journal;
 use crate::keyspace::Keyspace;
+use crate::lost::LostName;
 use crate::object::Object;
 use crate::record_check::{self, BadRecord};
 use crate::source::{Restorer, Source};
@@ -53,6 +54,8 @@ pub struct Restored {
     /// Up to this block it was known which elements there are.
     known: Lsn,
     hasher: KeyHasher,
+    /// Not even the name of the key is known.
+    lost_name: Option<(Identity, LostName)>,
 }
 
 impl Restored {
@@ -69,6 +72,7 @@ impl Restored {
                 return Err(bad("not the record of a key"));
             }
             RecordKind::String => string::entry_of(record),
+            RecordKind::ValueLost | RecordKind::KeyLost => lost_entry(record),
             kind if kind.is_root() => {
                 let mut root = Object::of_record(record.object, kind).ok_or(bad("no object"))?;
                 root.apply_root(record.value);
@@ -79,7 +83,9 @@ impl Restored {
             kind => Entry::with_bytes(record.key, packed_kind(kind), record.value),
         };
         entry.set_addr(Some(addr));
+        let is_unnamed = record.kind == RecordKind::KeyLost;
         Ok(Self {
+            lost_name: is_unnamed.then(|| LostName::of(record, addr)),
             db: record.db,
             hash: hasher.hash(record.key),
             entry,
@@ -88,6 +94,36 @@ impl Restored {
             known: Lsn(u64::MAX),
             hasher,
         })
+    }
+
+    /// As [`Restored::of`], without its value, which cannot be read.
+    ///
+    /// # Errors
+    /// See there.
+    pub fn without_value(
+        record: &Record<'_>,
+        addr: RecordAddr,
+        hasher: KeyHasher,
+    ) -> Result<Self, BadRecord> {
+        let mut restored = Self::of(record, addr, hasher)?;
+        if let Some(object) = restored.object.take() {
+            restored.entry.replace_object(object);
+        }
+        if !restored.entry.is_bare() {
+            restored.entry.make_bare();
+        }
+        Ok(restored)
+    }
+
+    /// Names the key, if its name is lost and this one has its identity.
+    #[must_use]
+    pub fn named(mut self, key: &[u8]) -> Self {
+        if let Some((_, lost)) =
+            self.lost_name.take_if(|(identity, _)| *identity == self.hasher.identity(key))
+        {
+            (self.entry, self.hash) = (lost.entry(key), self.hasher.hash(key));
+        }
+        self
     }
 
     /// The elements that are gathered are those as of this block.
@@ -268,11 +304,15 @@ impl Keyspace {
     /// Where a key is that the table does not have, if it is cold.
     #[inline]
     pub(crate) fn locate_cold(&mut self, db: DbIndex, hash: u64, key: &[u8]) -> Option<Place> {
-        if self.cold.is_none() { None } else { self.restore_key(db, hash, key) }
+        let may_be = self.cold.is_some() || self.lost.may_be;
+        if may_be { self.restore_key(db, hash, key) } else { None }
     }
 
     #[cold]
     fn restore_key(&mut self, db: DbIndex, hash: u64, key: &[u8]) -> Option<Place> {
+        if let Some(place) = self.name_lost(db, hash, key) {
+            return Some(place);
+        }
         let Self { cold, source, dbs, recorder, .. } = self;
         let (cold, source) = (cold.as_mut()?, source.as_mut()?);
         let id = dbs[db].id;
@@ -306,7 +346,8 @@ impl Keyspace {
         let Some(place) = found else { return self.install_key(restored, true) };
         let entry = self.dbs[db].keys.at(place);
         // An object keeps its address when its elements change: it may have been here meanwhile.
-        let is_same = entry.is_bare() && entry.addr() == restored.entry.addr();
+        let has_value = entry.is_bare() && !restored.entry.is_bare();
+        let is_same = has_value && entry.addr() == restored.entry.addr();
         let is_wanted = is_same && entry.bare_changed_at() <= restored.known;
         if is_wanted {
             self.dbs[db].fill(place, restored.entry);
@@ -320,17 +361,27 @@ impl Keyspace {
     pub fn install_key(&mut self, mut restored: Restored, with_value: bool) -> bool {
         let Some(db) = self.dbs.index_of(restored.db) else { return false };
         let addr = restored.entry.addr();
-        if self.dbs[db].keys.locate(restored.hash, restored.entry.key()).is_some() {
-            return false;
-        }
         let is_gone = addr.is_none_or(|addr| self.recorder.journal.is_retired(addr));
         let Some(cold) = &self.cold else { return false };
         // An object that was here meanwhile keeps its address, whatever became of its elements.
         if is_gone || restored.known < cold.departed_changed_at {
             return false;
         }
+        if let Some((identity, lost)) = restored.lost_name {
+            let is_named = self.dbs[db].find_by_identity(restored.hasher, &identity).is_some();
+            let Db { cold_count, lost_names, .. } = &mut self.dbs[db];
+            if !is_named && lost_names.insert(identity, lost).is_none() {
+                *cold_count -= 1;
+                self.lost.may_be = true;
+            }
+            return !is_named;
+        }
+        if self.dbs[db].has_key(restored.hasher, restored.hash, restored.entry.key()) {
+            return false;
+        }
         let indexed = self.indexed_lsn();
-        if !with_value && may_go(&restored.entry, &self.recorder.journal, indexed) {
+        let has_value = !restored.entry.is_bare();
+        if has_value && !with_value && may_go(&restored.entry, &self.recorder.journal, indexed) {
             forget_value(&mut restored.entry, &mut self.free);
             self.may_be_bare = true;
         }
@@ -345,6 +396,8 @@ impl Keyspace {
         entry.set_access(access::fresh(&self.settings, self.now_ms));
         let hasher = self.recorder.hasher;
         let db = &mut self.dbs[db];
+        self.lost.may_be |= entry.is_lost();
+        self.may_be_bare |= entry.is_bare();
         let place = db.insert(hasher, hash, entry);
         db.set_expiry(place, hash, expires_at_ms);
         debug_assert!(db.cold_count > 0, "more keys were cold than were counted");

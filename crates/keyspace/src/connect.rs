@@ -40,6 +40,7 @@ impl<J: Journal> Keyspace<J> {
             source: self.source,
             cold: self.cold,
             may_be_bare: self.may_be_bare,
+            lost: self.lost,
             hand: self.hand,
             limbo: self.limbo,
             recorder: self.recorder.with_journal(journal),

@@ -176,7 +176,7 @@ impl Keyspace {
         let Some(Db { keys, .. }) = dbs.get_mut(db) else { return departed };
         let threshold = if hand.is_desperate { u8::MAX } else { hand.threshold };
         let goes = |entry: &mut Entry| {
-            if !(entry.is_bare() || is_small(entry)) {
+            if entry.is_lost() || !(entry.is_bare() || is_small(entry)) {
                 return false;
             }
             let heat = heat(entry, settings, *now_ms);
@@ -330,7 +330,8 @@ fn may_depart(entry: &Entry, journal: &dyn Journal, indexed: Lsn) -> bool {
     let is_known =
         |addr: RecordAddr| journal.lsn_bound_of(addr).is_some_and(|bound| bound <= indexed);
     let is_empty = entry.is_bare() || is_small(entry);
-    is_empty && entry.ttl().is_none() && entry.addr().is_some_and(is_known)
+    let may_be_cold = !entry.is_lost() && entry.ttl().is_none();
+    is_empty && may_be_cold && entry.addr().is_some_and(is_known)
 }
 
 /// Whether nothing is won by dropping the value and keeping the key.

@@ -4,17 +4,18 @@
 //! - `expiring[ttl.slot]` is the hash of the key, for every entry that has a [`Ttl`]; and every
 //!   slot belongs to one. So a random expiring key is one index away, and setting or clearing an
 //!   expiry is constant work.
-//! - `bare_count` is how many entries of `keys` are bare: entries come, go and change their value
-//!   through this type where they may be.
+//! - `bare_count` is how many entries of `keys` are bare, and `lost_count` how many are lost: entries
+//!   come, go and change their value through this type where they may be.
 
 use std::ops::{Index, IndexMut};
 
 use base::{DbId, DbIndex, ObjectId};
 
 use crate::entry::{Entry, Kind, Ttl};
-use crate::hasher::KeyHasher;
+use crate::hasher::{Identity, KeyHasher};
+use crate::lost::LostNames;
 use crate::object::Object;
-use crate::table::{Place, Table};
+use crate::table::{Keyed, Place, Table};
 
 /// See the file's top.
 pub(crate) struct Db {
@@ -25,6 +26,10 @@ pub(crate) struct Db {
     pub(crate) cold_count: u64,
     /// How many of `keys` are bare.
     pub(crate) bare_count: u64,
+    /// How many of `keys` are lost; these are bare, too.
+    pub(crate) lost_count: u64,
+    /// Keys that are in no table, because their names are lost.
+    pub(crate) lost_names: LostNames,
     /// Whether a key that is not in `keys` may be in the log: an index is asked.
     pub(crate) may_be_cold: bool,
 }
@@ -32,8 +37,16 @@ pub(crate) struct Db {
 impl Db {
     /// A database without keys.
     pub(crate) fn new(id: DbId) -> Self {
-        let (keys, expiring) = (Table::new(), Vec::new());
-        Self { id, keys, expiring, cold_count: 0, bare_count: 0, may_be_cold: false }
+        Self {
+            id,
+            keys: Table::new(),
+            expiring: Vec::new(),
+            cold_count: 0,
+            bare_count: 0,
+            lost_count: 0,
+            lost_names: LostNames::new(),
+            may_be_cold: false,
+        }
     }
 
     /// A database whose keys may all be in the log only.
@@ -41,9 +54,32 @@ impl Db {
         Self { may_be_cold: true, ..Self::new(id) }
     }
 
+    /// How many keys there are, wherever.
+    pub(crate) fn len(&self) -> usize {
+        let cold_count = usize::try_from(self.cold_count).unwrap_or(usize::MAX);
+        self.keys.len() + self.lost_names.len() + cold_count
+    }
+
+    /// Whether it has this key, and not only in the log.
+    pub(crate) fn has_key(&self, hasher: KeyHasher, hash: u64, key: &[u8]) -> bool {
+        let is_lost =
+            || !self.lost_names.is_empty() && self.lost_names.contains_key(&hasher.identity(key));
+        self.keys.find(hash, key).is_some() || is_lost()
+    }
+
+    /// The entry of the key with this identity, if there is one.
+    pub(crate) fn find_by_identity(
+        &self,
+        hasher: KeyHasher,
+        identity: &Identity,
+    ) -> Option<&Entry> {
+        let hash = KeyHasher::hash_in(identity);
+        self.keys.find_by(hash, |entry| hasher.identity(entry.key()) == *identity)
+    }
+
     /// Whether there is no key, wherever.
     pub(crate) fn is_empty(&self) -> bool {
-        self.keys.is_empty() && self.cold_count == 0
+        self.len() == 0
     }
 
     /// How many keys expire.
@@ -90,9 +126,19 @@ impl Db {
         }
     }
 
+    fn note_here(&mut self, entry: &Entry) {
+        self.bare_count += u64::from(entry.is_bare());
+        self.lost_count += u64::from(entry.is_lost());
+    }
+
+    fn note_gone(&mut self, entry: &Entry) {
+        self.bare_count -= u64::from(entry.is_bare());
+        self.lost_count -= u64::from(entry.is_lost());
+    }
+
     /// Adds an entry that does not expire, whose key is not there.
     pub(crate) fn insert(&mut self, hasher: KeyHasher, hash: u64, entry: Entry) -> Place {
-        self.bare_count += u64::from(entry.is_bare());
+        self.note_here(&entry);
         self.keys.insert(hasher, hash, entry)
     }
 
@@ -102,14 +148,15 @@ impl Db {
         if let Some(ttl) = entry.ttl() {
             self.release_slot(ttl.slot);
         }
-        self.bare_count -= u64::from(entry.is_bare());
+        self.note_gone(&entry);
         Some(entry)
     }
 
     /// Puts another entry of the same key in the place of one. Returns that.
     pub(crate) fn replace(&mut self, place: Place, entry: Entry) -> Entry {
+        self.note_here(&entry);
         let old = std::mem::replace(self.keys.at_mut(place), entry);
-        self.bare_count -= u64::from(old.is_bare());
+        self.note_gone(&old);
         old
     }
 
@@ -126,6 +173,7 @@ impl Db {
         let bare_object = entry.bare_object().map(|(_, id)| id);
         if entry.is_bare() {
             self.bare_count -= 1;
+            self.lost_count -= u64::from(entry.is_lost());
             entry.replace_bytes(Kind::Str, &[]);
         }
         TakenValue { object: entry.take_object(), bare_object }

@@ -14,7 +14,8 @@
 //! as the log has it), an `i64`, or an owning pointer to an [`Object`].
 //!
 //! An entry without its value is *bare*: the record at its address has the value. Then the payload is a
-//! trace of it: how many bytes it took, and the type and the incarnation of an object.
+//! trace of it: how many bytes it took, and the type and the incarnation of an object. A bare entry without
+//! a trace is *lost*: the record at its address says that the log does not have the value either.
 //!
 //! # Invariants
 //! - The block was allocated with exactly [`Entry::layout`] of its own header.
@@ -226,6 +227,31 @@ impl Entry {
     /// Whether only the log has the value.
     pub(crate) fn is_bare(&self) -> bool {
         self.kind_code() & BARE_BIT != 0
+    }
+
+    /// Whether not even the log has the value.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_bare() && self.payload_len() == 0
+    }
+
+    /// An entry whose value, of this type, is lost.
+    pub(crate) fn lost(key: &[u8], value_type: Type) -> Self {
+        let mut entry = Self::with_bytes(key, Kind::Str, &[]);
+        entry.make_lost(value_type);
+        entry
+    }
+
+    /// Drops the value, which nothing has then.
+    pub(crate) fn make_lost(&mut self, value_type: Type) {
+        let kind = match value_type {
+            Type::String => Kind::Str,
+            Type::List => Kind::ListPacked,
+            Type::Hash => Kind::HashPacked,
+            Type::Set => Kind::SetPacked,
+            Type::ZSet => Kind::ZSetPacked,
+        };
+        self.replace_bytes(Kind::Str, &[]);
+        self.set_kind_code(kind as u32 | BARE_BIT);
     }
 
     fn set_kind(&mut self, kind: Kind) {
@@ -540,6 +566,7 @@ impl Drop for Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value_type::entry_type;
     use base::SegmentId;
 
     #[test]
@@ -581,6 +608,21 @@ mod tests {
         assert_eq!((entry.droppable_bytes(), entry.make_bare().is_some()), (0, false));
         entry.fill(Entry::with_int(b"key", 12));
         assert!(matches!(entry.payload(), Payload::Str(b"12")), "it is raw as it was");
+    }
+
+    #[test]
+    fn a_lost_entry_keeps_its_type_and_expiry() {
+        for value_type in Type::ALL {
+            let mut entry = Entry::with_bytes(b"key", Kind::Str, &[7; 100]);
+            entry.set_ttl(Some(Ttl { expires_at_ms: 9, slot: 2 }));
+            assert!(entry.make_bare().is_none() && !entry.is_lost());
+            entry.make_lost(value_type);
+            assert!(entry.is_lost() && entry.is_bare());
+            assert_eq!((entry_type(&entry), entry.expires_at_ms()), (value_type, Some(9)));
+            assert_eq!((entry.bare_object(), entry.bare_bytes()), (None, 0));
+            entry.replace_int(4);
+            assert!(!entry.is_lost());
+        }
     }
 
     #[test]

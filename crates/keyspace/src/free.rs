@@ -60,6 +60,11 @@ impl FreeQueue {
         }
     }
 
+    /// An object that is gone and was not in memory.
+    pub(crate) fn bare_object(&mut self, object: Option<ObjectId>) {
+        self.bare.extend(object);
+    }
+
     /// An object whose root record is retired already.
     pub(crate) fn object(&mut self, to: &mut (impl Retire + ?Sized), object: Object) {
         let at_once = object.len() <= AT_ONCE_MAX;
@@ -114,6 +119,9 @@ impl FreeQueue {
 
     /// All entries of a database that was dropped by one record.
     pub(crate) fn database(&mut self, db: Db) {
+        if !db.lost_names.is_empty() {
+            self.addrs(db.lost_names.into_values().filter_map(|lost| lost.addr));
+        }
         self.garbage.push_back(Garbage::Entries(db.id, Box::new(db.keys.into_items())));
     }
 

@@ -86,6 +86,13 @@ impl Keyspace {
         recorder.next_object = self.recorder.next_object.max(survey.next_object);
         let map = self.databases_value(old_ids.into_iter());
         let databases_addr = (&mut recorder as &mut Recorder).log_databases(&map);
+        for db in self.dbs.iter_mut() {
+            for (identity, lost) in &mut db.lost_names {
+                // What address it has is of another log.
+                lost.addr = None;
+                (&mut recorder as &mut Recorder).log_lost_name(db.id, identity, lost);
+            }
+        }
         FullRewrite {
             recorder,
             survey,

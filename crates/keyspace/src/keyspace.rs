@@ -20,6 +20,7 @@ use crate::free::FreeQueue;
 use crate::hasher::KeyHasher;
 use crate::journal::Journal;
 use crate::limbo::Limbo;
+use crate::lost::Lost;
 use crate::recorder::Recorder;
 use crate::settings::Settings;
 use crate::source::Source;
@@ -70,6 +71,7 @@ pub struct Keyspace<J: ?Sized = dyn Journal> {
     pub(crate) cold: Option<Box<Cold>>,
     /// Whether a value may have left memory.
     pub(crate) may_be_bare: bool,
+    pub(crate) lost: Lost,
     pub(crate) hand: Hand,
     /// While the keyspace is fed from a log.
     pub(crate) limbo: Option<Box<Limbo>>,
@@ -103,6 +105,7 @@ impl<J: Journal> Keyspace<J> {
             source: None,
             cold: None,
             may_be_bare: false,
+            lost: Lost::default(),
             hand: Hand::default(),
             limbo: None,
             recorder: Recorder::new(journal, KeyHasher::new(seed)),
@@ -211,9 +214,7 @@ impl Keyspace {
     /// of those in memory expire.
     #[must_use]
     pub fn size(&self, db: DbIndex) -> (usize, usize) {
-        let Db { keys, cold_count, .. } = &self.dbs[db];
-        let cold_count = usize::try_from(*cold_count).unwrap_or(usize::MAX);
-        (keys.len() + cold_count, self.dbs[db].expiring_count())
+        (self.dbs[db].len(), self.dbs[db].expiring_count())
     }
 
     /// The running command read something that depends on every key.

@@ -98,7 +98,7 @@ impl ColdName {
             hash: hasher.hash(record.key),
             addr,
             key: record.key.into(),
-            value_type: record_type(record.kind)?,
+            value_type: record_type(record)?,
             expires_at_ms: record.expires_at_ms,
         })
     }

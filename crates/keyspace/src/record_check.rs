@@ -7,8 +7,10 @@
 
 use base::{DbId, ObjectId, Record, RecordKind, varint};
 
+use crate::hasher::Identity;
 use crate::packed::Packed;
 use crate::string::CHUNK_BYTES;
+use crate::value_type::Type;
 
 /// The record says something that no keyspace of this version ever logged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +46,10 @@ pub(crate) fn check(record: &Record<'_>) -> Result<(), &'static str> {
         RecordKind::ListNode => record.sub.len() == 8 && is_packed(record.value, 1),
         RecordKind::ZSetMember => is_score(record.value),
         RecordKind::Databases => is_map(record.value),
+        RecordKind::ValueLost => lost_type(record.value).is_some(),
+        RecordKind::KeyLost => {
+            record.key.len() == size_of::<Identity>() && lost_type(record.value).is_some()
+        }
         RecordKind::String
         | RecordKind::List
         | RecordKind::Hash
@@ -55,6 +61,12 @@ pub(crate) fn check(record: &Record<'_>) -> Result<(), &'static str> {
         | RecordKind::ElementDeleted => true,
     };
     if is_good { Ok(()) } else { Err("a malformed value") }
+}
+
+/// The type of a value that is lost.
+pub(crate) fn lost_type(value: &[u8]) -> Option<Type> {
+    let &[number] = value else { return None };
+    Type::ALL.get(usize::from(number)).copied()
 }
 
 fn is_length(mut value: &[u8]) -> bool {
@@ -127,6 +139,9 @@ mod tests {
             whole(RecordKind::SetPacked, b"\0"),
             whole(RecordKind::HashPacked, b"\0\x01f"),
             whole(RecordKind::ZSetPacked, b"\0\x01m\x011"),
+            whole(RecordKind::ValueLost, b""),
+            whole(RecordKind::ValueLost, &[5]),
+            whole(RecordKind::KeyLost, &[0]),
             whole(RecordKind::Databases, b""),
             whole(RecordKind::Databases, &[2, 2]),
             whole(RecordKind::Databases, &[2, 1, 1]),

@@ -12,9 +12,11 @@ use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind};
 use hashbrown::HashMap;
 
 use crate::entry::{Entry, Kind, Payload};
-use crate::hasher::KeyHasher;
+use crate::hasher::{Identity, KeyHasher};
 use crate::journal::Journal;
+use crate::lost::LostName;
 use crate::table::Keyed;
+use crate::value_type::entry_type;
 
 /// See the file's top. The journal is the last field, so that a recorder of a known journal
 /// coerces to one of any: all that is logged goes through `&mut Recorder`.
@@ -99,20 +101,23 @@ impl Recorder {
         }
     }
 
-    /// Logs the state of a key entry: whole, or its root.
+    /// Logs the state of a key entry: whole, its root, or that its value is lost.
     pub(crate) fn log_key(&mut self, db: DbId, entry: &mut Entry) {
         let (key, expires) = (entry.key(), entry.expires_at_ms());
         let mut digits = itoa::Buffer::new();
-        let record = match entry.payload() {
-            Payload::Str(bytes) => Record::whole(RecordKind::String, db, key, bytes, expires),
-            Payload::Int(value) => {
+        let lost_type = [entry_type(entry) as u8];
+        let payload = (!entry.is_lost()).then(|| entry.payload());
+        let record = match payload {
+            None => Record::whole(RecordKind::ValueLost, db, key, &lost_type, expires),
+            Some(Payload::Str(bytes)) => Record::whole(RecordKind::String, db, key, bytes, expires),
+            Some(Payload::Int(value)) => {
                 let digits = digits.format(value).as_bytes();
                 Record::whole(RecordKind::String, db, key, digits, expires)
             }
-            Payload::Packed(kind, bytes) => {
+            Some(Payload::Packed(kind, bytes)) => {
                 Record::whole(packed_record(kind), db, key, bytes, expires)
             }
-            Payload::Object(object) => {
+            Some(Payload::Object(object)) => {
                 object.root_value(&mut self.value);
                 let (kind, id) = (object.root_kind(), object.id());
                 Record::root(kind, db, key, id, &self.value, expires)
@@ -123,6 +128,14 @@ impl Recorder {
         let addr = self.journal.append(&record.new_entry(old.is_none()));
         entry.set_addr(addr);
         self.retire(old);
+    }
+
+    /// Logs that there is a key whose name and value are lost.
+    pub(crate) fn log_lost_name(&mut self, db: DbId, identity: &Identity, lost: &mut LostName) {
+        let value = [lost.value_type as u8];
+        let record = Record::whole(RecordKind::KeyLost, db, identity, &value, lost.expires_at_ms);
+        let addr = self.append(&record.new_entry(lost.addr.is_none()));
+        self.retire(std::mem::replace(&mut lost.addr, addr));
     }
 
     /// Logs that a key is gone whose entry was `entry`. A key that was never logged is not

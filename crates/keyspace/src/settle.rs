@@ -164,7 +164,7 @@ impl Keyspace {
             .map(|id| limbo.unmapped.remove(id).unwrap_or_else(|| Db::new(*id)))
             .collect();
         let is_over = |id: DbId, db: &Db| {
-            db.keys.is_empty() || limbo.map.as_ref().is_some_and(|map| map.has_given(id))
+            db.is_empty() || limbo.map.as_ref().is_some_and(|map| map.has_given(id))
         };
         for (_, db) in limbo.unmapped.extract_if(.., |id, db| is_over(*id, db)) {
             self.dirty += db.keys.len() as u64;

@@ -13,11 +13,13 @@
 //! [`Keyspace::take_restore_failure`]. A command that changes the key must not be begun: see
 //! [`Keyspace::restore`].
 
-use base::{DbId, DbIndex, Lsn, ObjectId, RecordAddr};
+use base::{DbId, DbIndex, Lsn, ObjectId, RecordAddr, SegmentId};
 
 use crate::cold::Restored;
+use crate::hasher::Identity;
 use crate::journal::Journal;
 use crate::keyspace::Keyspace;
+use crate::lost::{KeysIn, LostKey};
 use crate::names::{Listings, NamesFound, NamesWanted};
 use crate::table::{Keyed, Place};
 
@@ -33,6 +35,9 @@ pub enum RestoreError {
     /// The command has brought in as much as it may.
     #[error("the values that it needs take too much memory")]
     TooMuch,
+    /// The index does not say where all of it is. The log may have it.
+    #[error("{0}")]
+    Unlisted(String),
 }
 
 /// What is known of a key without reading anything.
@@ -66,10 +71,44 @@ pub trait Restorer: Send {
         Err(RestoreError::Io("there is no index to list names by".to_owned()))
     }
 
+    /// Whether an element of this object is in one of these segments, which are in ascending order.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    fn has_elements_in(
+        &mut self,
+        _object: ObjectId,
+        _segments: &[SegmentId],
+    ) -> Result<bool, RestoreError> {
+        Ok(false)
+    }
+
+    /// The keys of a database, from an identity on, of which a record is in one of these segments, which
+    /// are in ascending order; some at a time.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    fn keys_in(
+        &mut self,
+        _db: DbId,
+        _from: Identity,
+        _segments: &[SegmentId],
+    ) -> Result<KeysIn, RestoreError> {
+        Ok(KeysIn::default())
+    }
+
+    /// A key of which an index knows this; `None` if not all of it is in the log any more.
+    ///
+    /// # Errors
+    /// As [`Restorer::read`].
+    fn read_unnamed(&mut self, _key: &LostKey) -> Result<Option<Restored>, RestoreError> {
+        Ok(None)
+    }
+
     /// The key whose newest record is at `addr`, with all its elements.
     ///
     /// # Errors
-    /// When the log cannot be read, or does not have that key there.
+    /// [`RestoreError::Corrupt`] only if a record of it is damaged: such a value may be given up.
     fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Result<Restored, RestoreError>;
 }
 
@@ -159,9 +198,29 @@ impl Source {
         }
     }
 
-    /// What is at `addr`, if it can be read; no command needs it.
-    pub(crate) fn try_read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Option<Restored> {
-        self.restorer.read(db, key, addr).ok()
+    /// What is at `addr`; no command needs it.
+    pub(crate) fn try_read(
+        &mut self,
+        db: DbId,
+        key: &[u8],
+        addr: RecordAddr,
+    ) -> Result<Restored, RestoreError> {
+        self.restorer.read(db, key, addr)
+    }
+
+    /// See [`Restorer::keys_in`]; none if it cannot be read.
+    pub(crate) fn keys_in(&mut self, db: DbId, from: Identity, segments: &[SegmentId]) -> KeysIn {
+        self.restorer.keys_in(db, from, segments).unwrap_or_default()
+    }
+
+    /// See [`Restorer::read_unnamed`].
+    pub(crate) fn read_unnamed(&mut self, key: &LostKey) -> Result<Option<Restored>, RestoreError> {
+        self.restorer.read_unnamed(key)
+    }
+
+    /// See [`Restorer::has_elements_in`]; `false` also if it cannot be read.
+    pub(crate) fn has_elements_in(&mut self, object: ObjectId, segments: &[SegmentId]) -> bool {
+        self.restorer.has_elements_in(object, segments).unwrap_or(false)
     }
 
     /// What is at `addr`; `None` if it cannot be read.
@@ -235,18 +294,19 @@ impl Keyspace {
     #[must_use]
     #[inline]
     pub const fn may_lack(&self) -> bool {
-        self.cold.is_some() || self.may_be_bare
+        self.cold.is_some() || self.may_be_bare || self.lost.may_be
     }
 
     /// Looks whether all values are in memory again, so that commands need not ask.
     pub fn note_full(&mut self) {
         self.may_be_bare = self.may_be_bare && self.bare_values() > 0;
+        self.lost.may_be = self.lost.may_be && self.lost_values() > 0;
     }
 
-    /// How many keys are in memory, and their values are not.
+    /// How many keys are in memory, and their values in the log only.
     #[must_use]
     pub fn bare_values(&self) -> u64 {
-        self.dbs.iter().map(|db| db.bare_count).sum()
+        self.dbs.iter().map(|db| db.bare_count - db.lost_count).sum()
     }
 
     /// What was brought back; `None` if there is nothing to bring it from.
@@ -258,12 +318,14 @@ impl Keyspace {
     /// Whether the running command does not see a key that is there.
     #[must_use]
     pub fn has_restore_failure(&self) -> bool {
-        self.source.as_ref().is_some_and(|source| source.failure.is_some())
+        let is_unread = self.source.as_ref().is_some_and(|source| source.failure.is_some());
+        is_unread || self.lost.failure.is_some()
     }
 
     /// Why the command that has just run did not see a key that is there.
     pub fn take_restore_failure(&mut self) -> Option<RestoreError> {
-        self.source.as_mut()?.failure.take()
+        let unread = self.source.as_mut().and_then(|source| source.failure.take());
+        self.lost.failure.take().or(unread)
     }
 
     /// What has to be read before a command finds what it needs of a key.
@@ -272,11 +334,11 @@ impl Keyspace {
         let Self { source, dbs, recorder, .. } = self;
         let (id, may_be_cold) = (dbs[db].id, dbs[db].may_be_cold);
         let (addr, bytes) = match dbs[db].keys.find(hash, key) {
-            Some(entry) if need == Need::Value && entry.is_bare() => {
+            Some(entry) if need == Need::Value && entry.is_bare() && !entry.is_lost() => {
                 (entry.addr(), entry.bare_bytes())
             }
             Some(_) => return None,
-            None if !may_be_cold => return None,
+            None if !may_be_cold || dbs[db].has_key(recorder.hasher, hash, key) => return None,
             None => match source.as_mut()?.restorer.look(id, key) {
                 Look::At(addr) if !recorder.journal.is_retired(addr) => (None, 0),
                 Look::At(_) | Look::Absent => return None,
@@ -323,8 +385,12 @@ impl Keyspace {
 
     #[cold]
     fn read_value(&mut self, db: DbIndex, place: Place) -> Option<Place> {
-        let Self { source, dbs, .. } = self;
+        let Self { source, dbs, lost, .. } = self;
         let entry = dbs[db].keys.at(place);
+        if entry.is_lost() {
+            lost.fail();
+            return None;
+        }
         let (source, addr) = (source.as_mut()?, entry.addr()?);
         let restored = source.read(dbs[db].id, entry.key(), addr)?;
         dbs[db].fill(place, restored.into_entry());

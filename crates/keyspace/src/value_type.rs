@@ -1,8 +1,9 @@
 //! The types that values have for clients.
 
-use base::RecordKind;
+use base::{Record, RecordKind};
 
 use crate::entry::{Entry, Kind};
+use crate::record_check::lost_type;
 
 /// The type of a value, as TYPE tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +23,19 @@ pub enum Type {
 impl Type {
     /// All of them, by their number.
     pub(crate) const ALL: [Self; 5] = [Self::String, Self::List, Self::Hash, Self::Set, Self::ZSet];
+
+    /// The type of the value that a record of this kind has; `None` if it has none.
+    #[must_use]
+    pub const fn of_record(kind: RecordKind) -> Option<Self> {
+        match kind {
+            RecordKind::String | RecordKind::LargeString => Some(Self::String),
+            RecordKind::ListPacked | RecordKind::List => Some(Self::List),
+            RecordKind::HashPacked | RecordKind::Hash => Some(Self::Hash),
+            RecordKind::SetPacked | RecordKind::Set => Some(Self::Set),
+            RecordKind::ZSetPacked | RecordKind::ZSet => Some(Self::ZSet),
+            _ => None,
+        }
+    }
 
     /// The name that TYPE answers.
     #[must_use]
@@ -57,14 +71,9 @@ pub(crate) fn entry_type(entry: &Entry) -> Type {
 }
 
 /// The type of the value that a key's record has; `None` for a record that is not a key's.
-pub(crate) const fn record_type(kind: RecordKind) -> Option<Type> {
-    use RecordKind as K;
-    match kind {
-        K::String | K::LargeString => Some(Type::String),
-        K::ListPacked | K::List => Some(Type::List),
-        K::HashPacked | K::Hash => Some(Type::Hash),
-        K::SetPacked | K::Set => Some(Type::Set),
-        K::ZSetPacked | K::ZSet => Some(Type::ZSet),
-        _ => None,
+pub(crate) fn record_type(record: &Record<'_>) -> Option<Type> {
+    match record.kind {
+        RecordKind::ValueLost => lost_type(record.value),
+        kind => Type::of_record(kind),
     }
 }

@@ -67,6 +67,8 @@ impl Life<'_> {
             self.run.tally.cold_fetches += stats.fetched;
             self.run.tally.values_fetched += stats.warmed;
         }
+        let lost = self.machine.engine.keyspace().lost_values();
+        self.run.tally.lives_with_lost_values += u64::from(lost > 0);
         let stats = self.machine.engine.keyspace().stats();
         self.run.tally.values_dropped += stats.cooled;
         self.run.tally.keys_departed += stats.departed;

@@ -105,6 +105,8 @@ tally! {
     decays,
     /// Damage that the scrubber has found and the engine healed from memory.
     decays_healed,
+    /// Lives that ended with values that were lost to damage.
+    lives_with_lost_values,
     /// Lives in which an index of the log was kept.
     lives_with_index,
     /// Cuts of the log that an index has installed.

@@ -103,6 +103,11 @@ impl Tap {
             self.hear_databases(record.value, lsn);
             return;
         }
+        if record.kind == RecordKind::KeyLost {
+            // Of which key, only what follows the log can tell.
+            self.all_touched = true;
+            return;
+        }
         self.object_max = self.object_max.max(record.object);
         let is_known = self.owners.contains_key(&record.object);
         if record.object != ObjectId::NONE && record.object <= self.used && !is_known {

@@ -65,6 +65,7 @@ mod log_get;
 mod log_index;
 mod log_switch;
 mod loop_device;
+mod lost_values;
 mod messages;
 mod network;
 mod object_ids;

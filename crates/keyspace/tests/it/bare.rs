@@ -1,14 +1,15 @@
 //! Two keyspaces get the same commands; from one of them values, and keys, leave memory at random moments.
 //! They cannot be told apart, both log the same, and in the end both have retired the same records.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use base::{DbId, DbIndex, Lsn, ObjectId, Record, RecordAddr, RecordKind};
+use base::{DbId, DbIndex, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId};
 use keyspace::hash::Hash;
 use keyspace::{
-    ColdName, EvictionPolicy, Expiry, HASH_GRAIN, Journal, KeyHasher, Keyspace, Look, NamesFor,
-    NamesFound, NamesWanted, Need, RestoreError, Restored, Restorer, Round, Type,
+    ColdName, EvictionPolicy, Expiry, HASH_GRAIN, Identity, Journal, KeyHasher, KeysIn, Keyspace,
+    Look, LostKey, NamesFor, NamesFound, NamesWanted, Need, RestoreError, Restored, Restorer,
+    Round, Type,
 };
 use proptest::prelude::*;
 
@@ -19,8 +20,8 @@ use crate::journal::{LoggedKeyspace, MemoryLog, SEED, addr};
 
 /// A log with blocks, of which the first are durable, and of those the first indexed.
 #[derive(Clone, Default)]
-struct Blocks {
-    log: MemoryLog,
+pub(crate) struct Blocks {
+    pub(crate) log: MemoryLog,
     reach: Arc<Mutex<Reach>>,
 }
 
@@ -32,6 +33,7 @@ struct Reach {
     durable: Lsn,
     indexed: Lsn,
     is_broken: bool,
+    damaged: BTreeSet<RecordAddr>,
 }
 
 impl Blocks {
@@ -72,7 +74,32 @@ impl Blocks {
         keys
     }
 
-    fn keyspace(&self) -> LoggedKeyspace {
+    /// All that was logged is durable and indexed.
+    pub(crate) fn all_indexed(&self) {
+        self.with(|reach| {
+            (reach.durable, reach.indexed) = (reach.open, reach.open);
+            reach.open = reach.open.next();
+        });
+    }
+
+    /// A record can be read no more.
+    pub(crate) fn damage(&self, addr: RecordAddr) {
+        self.with(|reach| reach.damaged.insert(addr));
+    }
+
+    /// No record can be read for a while.
+    pub(crate) fn break_down(&self, is_broken: bool) {
+        self.with(|reach| reach.is_broken = is_broken);
+    }
+
+    fn check_sound(&self, addr: RecordAddr) -> Result<(), RestoreError> {
+        match self.with(|reach| reach.damaged.contains(&addr)) {
+            true => Err(RestoreError::Corrupt("a bad checksum".to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    pub(crate) fn keyspace(&self) -> LoggedKeyspace {
         let mut keyspace = Keyspace::new(Box::new(self.clone()) as Box<dyn Journal>, SEED, 4);
         keyspace.set_restorer(Box::new(self.clone()));
         keyspace
@@ -149,10 +176,52 @@ impl Restorer for Blocks {
         Ok(NamesFound { names, end: behind.or(wanted.to) })
     }
 
+    fn has_elements_in(
+        &mut self,
+        object: ObjectId,
+        segments: &[SegmentId],
+    ) -> Result<bool, RestoreError> {
+        let all = self.elements(object);
+        Ok(all.values().any(|addr| segments.contains(&addr.segment())))
+    }
+
+    fn keys_in(
+        &mut self,
+        db: DbId,
+        from: Identity,
+        segments: &[SegmentId],
+    ) -> Result<KeysIn, RestoreError> {
+        let hasher = KeyHasher::new(SEED);
+        let all: BTreeMap<Identity, RecordAddr> =
+            self.keys(db).into_iter().map(|(key, addr)| (hasher.identity(&key), addr)).collect();
+        let mut all = all.range(from..);
+        // One at a time.
+        let Some((identity, addr)) = all.next() else { return Ok(KeysIn::default()) };
+        let record = &self.log.records()[addr.ordinal() as usize];
+        let object = (record.object != ObjectId::NONE).then_some(record.object);
+        let is_in = |addr: &RecordAddr| segments.contains(&addr.segment());
+        let key = is_in(addr).then(|| LostKey {
+            db,
+            identity: *identity,
+            addr: *addr,
+            value_type: Type::of_record(record.kind).expect("a key"),
+            expires_at_ms: record.expires_at_ms,
+            object,
+        });
+        let next = all.next().map(|(identity, _)| *identity);
+        Ok(KeysIn { keys: key.into_iter().collect(), next })
+    }
+
+    fn read_unnamed(&mut self, key: &LostKey) -> Result<Option<Restored>, RestoreError> {
+        let name = self.log.records()[key.addr.ordinal() as usize].key.clone();
+        self.read(key.db, &name, key.addr).map(Some)
+    }
+
     fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Result<Restored, RestoreError> {
         if self.with(|reach| reach.is_broken) {
             return Err(RestoreError::Io("the device does not answer".to_owned()));
         }
+        self.check_sound(addr)?;
         assert_eq!(self.undurable_lsn_of(addr), None, "a value went that a crash could take");
         let records = self.log.records().clone();
         let record = records[addr.ordinal() as usize].record();
@@ -162,6 +231,7 @@ impl Restorer for Blocks {
         if restored.object() != ObjectId::NONE {
             restored.gather_as_of(self.with(|reach| reach.indexed));
             for addr in self.elements(restored.object()).values() {
+                self.check_sound(*addr)?;
                 let element = records[addr.ordinal() as usize].record();
                 restored.gather(&element, *addr).expect("an element");
             }
@@ -171,7 +241,7 @@ impl Restorer for Blocks {
 }
 
 /// Retires what was not in memory when it was deleted.
-fn retire_bare(keyspace: &mut LoggedKeyspace, blocks: &Blocks) {
+pub(crate) fn retire_bare(keyspace: &mut LoggedKeyspace, blocks: &Blocks) {
     for object in keyspace.take_bare_garbage() {
         if blocks.with(|reach| reach.open.0 % 2 == 0) {
             keyspace.retire_elements(object, None);

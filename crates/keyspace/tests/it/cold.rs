@@ -58,6 +58,11 @@ impl Index {
         index
     }
 
+    /// Where the elements of an object are.
+    pub(crate) fn elements(&self, object: ObjectId) -> Vec<RecordAddr> {
+        self.elements.get(&object).into_iter().flat_map(BTreeMap::values).copied().collect()
+    }
+
     fn record(&self, addr: RecordAddr) -> Record<'_> {
         self.records[addr.ordinal() as usize].record()
     }
@@ -104,7 +109,7 @@ impl Restorer for Index {
 }
 
 /// A keyspace whose keys are all cold, which goes on logging to `log`.
-fn cold(log: &MemoryLog, index: &Index) -> LoggedKeyspace {
+pub(crate) fn cold(log: &MemoryLog, index: &Index) -> LoggedKeyspace {
     let mut keyspace = Keyspace::new(Box::new(log.clone()) as Box<dyn Journal>, SEED, 4);
     keyspace.skip_objects_below(index.next_object);
     keyspace.begin_cold(&index.start, Box::new(index.clone()));

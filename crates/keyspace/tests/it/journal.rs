@@ -58,6 +58,11 @@ impl MemoryLog {
         Self(Arc::new(Mutex::new(self.records().clone())))
     }
 
+    /// The first records of the log.
+    pub(crate) fn snapshot_of(&self, count: usize) -> Self {
+        Self(Arc::new(Mutex::new(self.records()[..count].to_vec())))
+    }
+
     /// What a new beginning in this log must know; retired records are not in it any more.
     pub(crate) fn survey(&self) -> Survey {
         let mut survey = Survey::default();

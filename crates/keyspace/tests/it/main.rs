@@ -8,6 +8,7 @@ mod follow;
 mod full_rewrite;
 mod journal;
 mod list;
+mod lost;
 mod members;
 mod model;
 mod rewrite_lost;

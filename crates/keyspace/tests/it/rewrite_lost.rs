@@ -19,7 +19,7 @@ fn nothing_but_deletes_is_left_where_the_damage_is() {
     while keyspace.free_step(100) {}
     let damaged = log.records().len();
     // All records are in one segment here, so each walk rewrites all; one is enough.
-    let mut walk = RewriteLost::new(vec![SegmentId(1)]);
+    let mut walk = RewriteLost::new(vec![SegmentId(1)], false);
     let mut slices = 0;
     while !keyspace.rewrite_lost_step(&mut walk, 50) {
         slices += 1;
@@ -30,7 +30,7 @@ fn nothing_but_deletes_is_left_where_the_damage_is() {
         }
     }
     assert!(slices > 4, "{slices}");
-    let mut again = RewriteLost::new(vec![SegmentId(1)]);
+    let mut again = RewriteLost::new(vec![SegmentId(1)], false);
     while !keyspace.rewrite_lost_step(&mut again, 1000) {}
     let left = |logged: &&crate::journal::Logged| !logged.is_retired && !logged.kind.is_delete();
     let records = log.records();
@@ -47,7 +47,7 @@ fn what_is_elsewhere_is_left_alone() {
     let mut keyspace = log.keyspace();
     fill(&mut keyspace, 0);
     let records = log.records().len();
-    let mut walk = RewriteLost::new(vec![SegmentId(2), SegmentId(3)]);
+    let mut walk = RewriteLost::new(vec![SegmentId(2), SegmentId(3)], false);
     assert!(keyspace.rewrite_lost_step(&mut walk, usize::MAX));
     assert_eq!(log.records().len(), records);
 }

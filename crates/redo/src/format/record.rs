@@ -187,6 +187,20 @@ mod tests {
             })
     }
 
+    #[test]
+    fn what_is_lost_is_written_as_it_ever_was() {
+        let bytes = |record: &Record<'_>| {
+            let mut bytes = Vec::new();
+            encode(&mut bytes, record);
+            assert_eq!(decode(&mut &bytes[..]), Ok(*record));
+            bytes
+        };
+        let value_lost = Record::whole(RecordKind::ValueLost, DbId(2), b"key", &[3], Some(5));
+        assert_eq!(bytes(&value_lost), b"\x0f\x5b\x02\x03key\x05\0\0\0\0\0\0\0\x03");
+        let key_lost = Record::whole(RecordKind::KeyLost, DbId(2), b"identity-12b", &[0], None);
+        assert_eq!(bytes(&key_lost), b"\x10\x1c\x02\x0cidentity-12b\0");
+    }
+
     proptest! {
         #[test]
         fn what_is_encoded_is_decoded(all in proptest::collection::vec(owned(), 0..20)) {

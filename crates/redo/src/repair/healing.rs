@@ -1,6 +1,8 @@
 //! What is done about a sealed file that is damaged while the database is running.
 //!
-//! Memory has everything that the file is for: so it is made superfluous, and put aside.
+//! What memory has of it, or what can still be read of it, is logged elsewhere; what is lost is logged as
+//! lost. So it is made superfluous, and put aside. Files are healed side by side: one that has to wait
+//! keeps no other one waiting.
 //!
 //! ```text
 //!   finding ─► wait for the engine ─► wait for deletes ─► put aside ─► healed
@@ -15,7 +17,8 @@
 //! block of the file. A file that holds them back is compacted first; then all that was retired before
 //! is physically gone. If another damaged file does, that one is put aside first. If damaged files
 //! hold one another back, one may go first that only files with bad bytes hold back: as long as
-//! those are there, every start is refused. What only could not be read may be readable again at
+//! those are there, every start that reads the log as a whole is refused, and any other believes the
+//! index, which knows of the deletion. What only could not be read may be readable again at
 //! the next start, and bring back what it holds.
 //!
 //! **Crash in between.** The damaged file is there until everything that superseded its records is
@@ -23,8 +26,6 @@
 //!
 //! A file that cannot be healed (its device has failed, a compaction it waits for fails) stays as
 //! it is, and stays reported.
-
-use std::collections::{HashMap, VecDeque};
 
 use base::{Lsn, SegmentId};
 use env::FileError;
@@ -39,8 +40,8 @@ use crate::shared::device::{DeviceState, Shared};
 /// Damaged files, and what became of them.
 #[derive(Default)]
 pub(crate) struct Healing {
-    /// The first is being healed. Those that stay damaged are only in `Schedule::damaged`.
-    damaged: VecDeque<Damaged>,
+    /// In the order in which they were found. Those that stay damaged are only in `Schedule::damaged`.
+    damaged: Vec<Damaged>,
     /// What has happened and was not told yet.
     events: Vec<String>,
     pub(crate) error_count: u64,
@@ -77,9 +78,8 @@ impl Healing {
 
     /// Segments whose live records the keyspace must log anew.
     pub(crate) fn rewrites(&self, segments: &Segments) -> Vec<SegmentId> {
-        let Some(damaged) = self.damaged.front() else { return Vec::new() };
-        let segments = segments.file(damaged.leader);
-        segments.filter(|segment| segment.live_count() > 0).map(|segment| segment.id).collect()
+        let files = self.damaged.iter().flat_map(|damaged| segments.file(damaged.leader));
+        files.filter(|segment| segment.live_count() > 0).map(|segment| segment.id).collect()
     }
 
     /// Takes note of what the scrubber has found, if it is about a file that still is what it was.
@@ -103,107 +103,133 @@ impl Healing {
         self.error_count += 1;
         self.last_error = Some(error.to_string());
         self.events.push(format!(
-            "Scrubbing found damage: {error}. What is lost there is written again from memory."
+            "Scrubbing found damage: {error}. What is there is written again elsewhere."
         ));
         let is_corrupt = !matches!(error, Error::File(FileError::Io { .. }));
-        self.damaged.push_back(Damaged { leader: target.leader, is_corrupt });
+        self.damaged.push(Damaged { leader: target.leader, is_corrupt });
     }
 
-    /// Goes on with healing the first damaged file, as far as it can be; no compaction is running.
+    /// Goes on with healing the first damaged file that can be gone on with; no compaction is running.
     pub(crate) fn heal(
         &mut self,
         schedule: &mut Schedule,
         scene: &mut Scene<'_>,
     ) -> Option<SegmentToEnd> {
-        let leader = self.damaged.front()?.leader;
-        if scene.segments.get(leader).is_none() {
-            self.damaged.pop_front();
-            schedule.damaged.remove(&leader);
-            self.healed_count += 1;
-            self.events.push(format!(
-                "Healed: everything of segment {leader} is elsewhere, its damaged file is put aside"
-            ));
-            return None;
+        self.discharge(schedule, scene.segments);
+        let leaders: Vec<SegmentId> = self.damaged.iter().map(|damaged| damaged.leader).collect();
+        let mut held_back = Vec::new();
+        let mut waits = false;
+        for leader in leaders {
+            match self.next_step(schedule, scene, leader) {
+                Next::SetAside => {
+                    schedule.set_aside(scene, leader);
+                    return None;
+                }
+                Next::Compact(holder) => {
+                    let target = scene.segments.get(holder).map_or(0, |segment| segment.device);
+                    schedule.start_compaction(scene, &[holder], target);
+                    return None;
+                }
+                Next::End(segment) => return Some(segment),
+                Next::HeldBack => held_back.push(leader),
+                Next::Wait => waits = true,
+                Next::GiveUp(why) => self.give_up(leader, why),
+            }
         }
+        let first =
+            held_back.iter().find(|leader| self.only_corrupt_hold(scene.segments, **leader));
+        match (first, held_back.first()) {
+            (Some(leader), _) => schedule.set_aside(scene, *leader),
+            (None, Some(leader)) if !waits => {
+                self.give_up(*leader, "another file, with older records, cannot be read");
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// Takes note of the files that are put aside.
+    fn discharge(&mut self, schedule: &mut Schedule, segments: &Segments) {
+        let Self { damaged, events, healed_count, .. } = self;
+        damaged.retain(|Damaged { leader, .. }| {
+            let is_there = segments.get(*leader).is_some();
+            if !is_there {
+                schedule.damaged.remove(leader);
+                *healed_count += 1;
+                events.push(format!(
+                    "Healed: everything of segment {leader} is elsewhere, its damaged file is put aside"
+                ));
+            }
+            is_there
+        });
+    }
+
+    /// What a damaged file waits for.
+    fn next_step(&self, schedule: &Schedule, scene: &Scene<'_>, leader: SegmentId) -> Next {
         let segments = || scene.segments.file(leader);
-        let needs_keyspace = segments().any(|segment| segment.live_count() > 0);
-        if needs_keyspace {
-            return None;
+        if segments().any(|segment| segment.live_count() > 0) {
+            // For the keyspace.
+            return Next::Wait;
         }
         if segments().any(|segment| schedule.is_stuck(segment.id)) {
-            self.give_up(leader, "its file cannot be put aside");
-            return None;
+            return Next::GiveUp("its file cannot be put aside");
         }
         if !segments().all(|segment| segment.is_sealed && is_reachable(scene.shared, segment)) {
-            self.give_up(leader, "its device has failed");
-            return None;
+            return Next::GiveUp("its device has failed");
         }
         let holders = holders(scene.segments, leader);
         let is_damaged = |holder: &SegmentId| self.damaged.iter().any(|d| d.leader == *holder);
         let well = holders.iter().find(|holder| !is_damaged(holder));
         if let Some(holder) = well.copied() {
-            return self.compact_holder(schedule, scene, leader, holder);
+            return next_of_holder(schedule, scene, holder);
         }
         if !is_indexed(scene, leader) {
             // Its delete records are not in the index yet.
+            Next::Wait
         } else if holders.is_empty() {
-            schedule.set_aside(scene, leader);
+            Next::SetAside
         } else {
-            self.heal_in_order(schedule, scene, leader);
-        }
-        None
-    }
-
-    /// The first damaged file is held back by others, and by nothing else: brings the one to the
-    /// front that must go first.
-    fn heal_in_order(&mut self, schedule: &mut Schedule, scene: &mut Scene<'_>, leader: SegmentId) {
-        let are_corrupt: HashMap<SegmentId, bool> =
-            self.damaged.iter().map(|damaged| (damaged.leader, damaged.is_corrupt)).collect();
-        let first = |is_no_matter: fn(bool) -> bool| {
-            self.damaged.iter().position(|damaged| {
-                let holders = holders(scene.segments, damaged.leader);
-                let mut holders = holders.iter().filter_map(|holder| are_corrupt.get(holder));
-                holders.all(|is_corrupt| is_no_matter(*is_corrupt))
-            })
-        };
-        match first(|_| false).or_else(|| first(|is_corrupt| is_corrupt)) {
-            Some(0) => schedule.set_aside(scene, leader),
-            Some(index) => {
-                let damaged = self.damaged.remove(index);
-                damaged.into_iter().for_each(|damaged| self.damaged.push_front(damaged));
-            }
-            None => self.give_up(leader, "another file, with older records, cannot be read"),
+            Next::HeldBack
         }
     }
 
-    /// Compacts a file that holds delete records of `leader` back, as soon as that can be done.
-    fn compact_holder(
-        &mut self,
-        schedule: &mut Schedule,
-        scene: &mut Scene<'_>,
-        leader: SegmentId,
-        holder: SegmentId,
-    ) -> Option<SegmentToEnd> {
-        let file = || scene.segments.file(holder);
-        if !file().all(|segment| schedule.is_usable(scene.shared, segment)) {
-            // On a device that has failed this goes for segments that were never sealed, too.
-            self.give_up(leader, "another file with older records cannot be compacted");
-            return None;
-        }
-        if let Some(open) = file().find(|segment| !segment.is_sealed) {
-            return Some(SegmentToEnd { device: open.device, segment: open.id });
-        }
-        if is_indexed(scene, holder) {
-            let target = scene.segments.get(holder).map_or(0, |segment| segment.device);
-            schedule.start_compaction(scene, &[holder], target);
-        }
-        None
+    /// Whether the other damaged files that hold this one back all have bad bytes.
+    fn only_corrupt_hold(&self, segments: &Segments, leader: SegmentId) -> bool {
+        let holders = holders(segments, leader);
+        let mut holding = self.damaged.iter().filter(|damaged| holders.contains(&damaged.leader));
+        holding.all(|damaged| damaged.is_corrupt)
     }
 
     fn give_up(&mut self, leader: SegmentId, why: &str) {
         self.events.push(format!("Segment {leader} stays damaged: {why}"));
-        self.damaged.pop_front();
+        self.damaged.retain(|damaged| damaged.leader != leader);
     }
+}
+
+/// What a damaged file waits for, or can have.
+enum Next {
+    SetAside,
+    /// This file, which holds it back, is compacted.
+    Compact(SegmentId),
+    /// This segment is to be ended, so that it can be compacted.
+    End(SegmentToEnd),
+    /// By other damaged files alone.
+    HeldBack,
+    Wait,
+    GiveUp(&'static str),
+}
+
+/// What becomes of a file that holds delete records of a damaged one back.
+fn next_of_holder(schedule: &Schedule, scene: &Scene<'_>, holder: SegmentId) -> Next {
+    let file = || scene.segments.file(holder);
+    if !file().all(|segment| schedule.is_usable(scene.shared, segment)) {
+        // On a device that has failed this goes for segments that were never sealed, too.
+        return Next::GiveUp("another file with older records cannot be compacted");
+    }
+    if let Some(open) = file().find(|segment| !segment.is_sealed) {
+        return Next::End(SegmentToEnd { device: open.device, segment: open.id });
+    }
+    if is_indexed(scene, holder) { Next::Compact(holder) } else { Next::Wait }
 }
 
 /// The files that a scrubber's pass reads: all that are sealed, whole and not known to be damaged.

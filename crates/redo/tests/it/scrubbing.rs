@@ -1,4 +1,4 @@
-//! Damage at rest while the database runs: found, written again from memory, put aside.
+//! Damage at rest while the database runs: found, written again elsewhere, put aside.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,13 @@ impl Patient {
 
     /// What the engine does: logs anew what has its record in a damaged segment.
     fn rewrite(&mut self) {
-        let lost: Vec<SegmentId> = self.database.log.rewrites();
+        self.rewrite_but(&[]);
+    }
+
+    /// The same, but for some segments.
+    fn rewrite_but(&mut self, others: &[SegmentId]) {
+        let mut lost: Vec<SegmentId> = self.database.log.rewrites();
+        lost.retain(|segment| !others.contains(segment));
         let entries = self.database.keyspace.entries.iter();
         let keys: Vec<_> = entries
             .filter(|(_, (_, addr))| lost.contains(&addr.segment()))
@@ -217,6 +223,28 @@ fn all_files_may_be_damaged_at_once() {
     patient.scrub();
     assert_eq!(patient.database.log.stats().scrub_healed, files.len() as u64);
     patient.check("all files");
+}
+
+#[test]
+fn a_file_that_cannot_be_healed_keeps_no_other_one_waiting() {
+    let mut patient = Patient::new(|_| {});
+    let files = patient.sealed_files();
+    files[..2].iter().for_each(|file| assert!(patient.disk.flip_bit(file, 200, 1)));
+    patient.find();
+    let waiting = patient.database.log.rewrites();
+    // Nothing is written again of what lies in the file that was found first.
+    patient.rewrite_but(&waiting[..1]);
+    for round in 0.. {
+        assert!(round < 100, "the other one is healed");
+        patient.database.settle();
+        if patient.database.log.stats().scrub_healed == 1 {
+            break;
+        }
+    }
+    assert_eq!(patient.database.log.rewrites(), waiting[..1]);
+    patient.scrub();
+    assert_eq!(patient.database.log.stats().scrub_healed, 2);
+    patient.check("both");
 }
 
 #[test]

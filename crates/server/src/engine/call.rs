@@ -355,7 +355,7 @@ pub(super) const TOO_MUCH: &str =
 pub(super) fn restore_error(error: &RestoreError) -> CommandError {
     let code = match error {
         RestoreError::Io(_) => "IOERR",
-        RestoreError::Corrupt(_) => "CORRUPT",
+        RestoreError::Corrupt(_) | RestoreError::Unlisted(_) => "CORRUPT",
         RestoreError::TooMuch => return CommandError::Other(TOO_MUCH.into()),
     };
     CommandError::Other(format!("{code} a key cannot be brought back into memory: {error}").into())

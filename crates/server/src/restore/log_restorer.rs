@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use base::{DbId, Lsn, ObjectId, RecordAddr};
+use base::{DbId, Lsn, ObjectId, RecordAddr, RecordKind, SegmentId};
 use env::FileError;
-use indexing::Namer;
+use indexing::{Namer, hash_of, identity_of};
 use keyspace::{
-    BadRecord, ColdName, HASH_GRAIN, KeyHasher, Look, Missing, NamesFound, NamesWanted,
-    RestoreError, Restored, Restorer,
+    BadRecord, ColdName, HASH_GRAIN, Identity, KeyHasher, KeysIn, Look, LostKey, Missing,
+    NamesFound, NamesWanted, RestoreError, Restored, Restorer, Type,
 };
-use logindex::{Cached, Hash96, Index, Name, Scope};
+use logindex::{Cached, Entry, Hash96, Index, Name, Scope};
 use redo::{FoundRecord, Reader, ReaderLimits};
 
 use super::newest_index::NewestIndex;
@@ -21,6 +21,9 @@ const NAMES_CHUNK: usize = 1 << 20;
 /// So many keys of a database that was emptied are told of together, with their elements.
 const GARBAGE_KEYS: usize = 1024;
 const GARBAGE_ADDRS: usize = 1 << 16;
+/// So many entries of the index are looked at for keys in damage, while the executor waits.
+const KEYS_IN_ENTRIES: usize = 256;
+
 /// Reads keys and values from the log, blocking. See the module's top.
 pub struct LogRestorer {
     /// Knows keys that are in no table, and elements of large values.
@@ -228,7 +231,7 @@ impl LogRestorer {
             let found = match self.record(addr) {
                 Ok(Some(found)) => found,
                 // It was changed meanwhile, and is in memory; or only its damage is left.
-                Ok(None) | Err(RestoreError::Corrupt(_)) => continue,
+                Ok(None) | Err(RestoreError::Corrupt(_) | RestoreError::Unlisted(_)) => continue,
                 Err(error) => return Err(error),
             };
             let record = found.record();
@@ -254,6 +257,9 @@ impl LogRestorer {
     }
 
     /// Reads the elements of an object into it; `None` if one of them is not in the log any more.
+    ///
+    /// # Errors
+    /// [`RestoreError::Corrupt`] if an element is damaged.
     pub(super) fn gather(
         &mut self,
         mut restored: Restored,
@@ -265,10 +271,10 @@ impl LogRestorer {
             for addr in addrs {
                 self.check_ending()?;
                 let Some(found) = self.record(addr)? else { return Ok(None) };
-                restored.gather(&found.record(), addr).map_err(bad_record)?;
+                restored.gather(&found.record(), addr).map_err(unlisted)?;
             }
         }
-        restored.arrange().map(Some).map_err(bad_record)
+        restored.arrange().map(Some).map_err(unlisted)
     }
 }
 
@@ -299,22 +305,67 @@ impl Restorer for LogRestorer {
         Ok(found)
     }
 
-    fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Result<Restored, RestoreError> {
-        let gone = || RestoreError::Corrupt(format!("the record at {addr} is not in the log"));
-        let found = self.record(addr)?.ok_or_else(gone)?;
-        let record = found.record();
-        if (record.db, record.key) != (db, key) {
-            let what = format!("the index says that the record at {addr} is that of another key");
-            return Err(RestoreError::Corrupt(what));
+    fn has_elements_in(
+        &mut self,
+        object: ObjectId,
+        segments: &[SegmentId],
+    ) -> Result<bool, RestoreError> {
+        let (addrs, _) = self.elements(object)?;
+        Ok(addrs.iter().any(|addr| segments.binary_search(&addr.segment()).is_ok()))
+    }
+
+    fn keys_in(
+        &mut self,
+        db: DbId,
+        from: Identity,
+        segments: &[SegmentId],
+    ) -> Result<KeysIn, RestoreError> {
+        let index = self.newest()?;
+        let from = hash_of(&from);
+        let mut range = index.scope_range(Scope::database(db), from).map_err(of_index)?;
+        let is_in = |addr: &RecordAddr| segments.binary_search(&addr.segment()).is_ok();
+        let mut found = KeysIn::default();
+        for _ in 0..KEYS_IN_ENTRIES {
+            let Some(entry) = range.next().map_err(of_index)? else { return Ok(found) };
+            let place = entry.place().expect("ranges have what is there");
+            let elements = place.object().map(|object| self.elements_in(&index, object));
+            let elements = elements.transpose()?.unwrap_or_default();
+            if is_in(&place.addr()) || elements.iter().any(is_in) {
+                found.keys.push(lost_key(db, &entry));
+            }
         }
-        let restored = Restored::of(&record, addr, self.hasher).map_err(bad_record)?;
-        self.gather(restored)?.ok_or_else(gone)
+        found.next = range.next().map_err(of_index)?.map(|entry| identity_of(entry.name.hash));
+        Ok(found)
+    }
+
+    fn read_unnamed(&mut self, key: &LostKey) -> Result<Option<Restored>, RestoreError> {
+        let Some(found) = self.record(key.addr)? else { return Ok(None) };
+        let record = found.record();
+        let is_of_key = match record.kind {
+            RecordKind::KeyLost => record.key == key.identity,
+            _ => self.hasher.identity(record.key) == key.identity,
+        };
+        if record.db != key.db || !is_of_key {
+            let addr = key.addr;
+            let what = format!("the index says that the record at {addr} is that of another key");
+            return Err(RestoreError::Unlisted(what));
+        }
+        let restored = Restored::of(&record, key.addr, self.hasher).map_err(bad_record)?;
+        self.gather(restored)
+    }
+
+    fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Result<Restored, RestoreError> {
+        let gone = || RestoreError::Unlisted(format!("not all of the key at {addr} is in the log"));
+        let identity = self.hasher.identity(key);
+        let (value_type, expires_at_ms, object) = (Type::String, None, None);
+        let at = LostKey { db, identity, addr, value_type, expires_at_ms, object };
+        Ok(self.read_unnamed(&at)?.ok_or_else(gone)?.named(key))
     }
 }
 
 pub(super) fn of_index(error: logindex::Error) -> RestoreError {
     if error.is_corrupt() {
-        RestoreError::Corrupt(error.to_string())
+        RestoreError::Unlisted(error.to_string())
     } else {
         RestoreError::Io(error.to_string())
     }
@@ -327,6 +378,25 @@ pub(super) fn of_log(error: &redo::Error) -> RestoreError {
     }
 }
 
+/// What an index has brought together does not belong together.
+fn unlisted(error: BadRecord) -> RestoreError {
+    RestoreError::Unlisted(error.to_string())
+}
+
 pub(super) fn bad_record(error: BadRecord) -> RestoreError {
     RestoreError::Corrupt(error.to_string())
+}
+
+/// What the index knows of a key whose record is damaged, perhaps.
+pub(super) fn lost_key(db: DbId, entry: &Entry) -> LostKey {
+    let place = entry.place().expect("ranges have what is there");
+    let kind = RecordKind::from_u8(place.tag());
+    LostKey {
+        db,
+        identity: identity_of(entry.name.hash),
+        addr: place.addr(),
+        value_type: kind.and_then(Type::of_record).unwrap_or(Type::String),
+        expires_at_ms: place.expiry_ms().map(|at| i64::try_from(at).unwrap_or(i64::MAX)),
+        object: place.object(),
+    }
 }

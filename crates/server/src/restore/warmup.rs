@@ -3,6 +3,7 @@
 //! ```text
 //!   Validity   one pass over the index: which records are needed        ─► Live
 //!   Segments   one segment after the other, the newest first: its keys  ─► Keys, Keys, …
+//!   Unread     if any: the index is asked for the names of keys in damage    ─► Lost, …
 //!   Done
 //! ```
 //!
@@ -10,19 +11,20 @@
 //!
 //! # What fails
 //! An error of the disk is told, and the next step tries again. Of a segment that is damaged each key is
-//! read by itself, so that only those are left out that lie in the damage: they come when they are asked
-//! for, or cannot. An index that is damaged or contradicts itself is [`Comeback::Distrusted`].
+//! read by itself, so that only those are left out that lie in the damage. What the index knows of those is
+//! told in the end ([`Comeback::Lost`]); a value of which only elements lie there stays in the log, and its
+//! key comes. An index that is damaged or contradicts itself is [`Comeback::Distrusted`].
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-use base::{Record, RecordAddr, RecordKind, SegmentId};
+use base::{DbId, Record, RecordAddr, RecordKind, SegmentId};
 use indexing::{Known, ValidityPass};
 use keyspace::{RestoreError, Restored};
-use logindex::Index;
+use logindex::{Hash96, Index, Scope, ScopeRange};
 use redo::{LiveRecords, LogBlock, SegmentScan};
 
-use super::log_restorer::{LogRestorer, bad_record, of_log};
+use super::log_restorer::{LogRestorer, bad_record, lost_key, of_index, of_log};
 use crate::engine::Comeback;
 
 /// So many entries of the index are looked at in a step.
@@ -54,6 +56,10 @@ pub struct Warmup {
     /// Keys that are not handed over yet, and their bytes.
     keys: Vec<Restored>,
     bytes: usize,
+    /// Records that are damaged, of what was not handed over.
+    unread: HashSet<RecordAddr>,
+    /// The keys of the segment that is being read that were taken.
+    taken: HashSet<RecordAddr>,
 }
 
 enum Stage {
@@ -63,6 +69,8 @@ enum Stage {
         live: Arc<LiveRecords>,
         reading: Reading,
     },
+    /// In which databases names are still to be looked for.
+    Unread(Vec<DbId>, Option<ScopeRange>),
     Done,
 }
 
@@ -88,6 +96,8 @@ impl Warmup {
             stage: Stage::Validity(None),
             keys: Vec::new(),
             bytes: 0,
+            unread: HashSet::new(),
+            taken: HashSet::new(),
         }
     }
 
@@ -104,6 +114,7 @@ impl Warmup {
         match &mut self.stage {
             Stage::Validity(_) => self.pass_step(),
             Stage::Segments { .. } => self.segment_step(),
+            Stage::Unread(..) => self.unread_step(),
             Stage::Done => Ok(WarmStep::Idle),
         }
     }
@@ -140,11 +151,13 @@ impl Warmup {
         match reading {
             Reading::Nothing => match self.segments.pop() {
                 Some(segment) => {
+                    self.taken.clear();
                     *reading = Reading::Blocks(self.restorer.reader().scan(segment));
                 }
                 None if self.keys.is_empty() => {
-                    self.stage = Stage::Done;
-                    return Ok(WarmStep::Comeback(Comeback::Done));
+                    let keys = self.known.keys().into_iter().flatten();
+                    let dbs = keys.map(|(db, _)| db).filter(|_| !self.unread.is_empty()).collect();
+                    self.stage = Stage::Unread(dbs, None);
                 }
                 None => return Ok(self.hand_over()),
             },
@@ -170,7 +183,10 @@ impl Warmup {
                 Some(addr) => {
                     match self.restorer.record(addr) {
                         Ok(Some(found)) => self.take(&found.record(), addr)?,
-                        Ok(None) | Err(RestoreError::Corrupt(_)) => {}
+                        Err(RestoreError::Corrupt(_)) if !self.taken.contains(&addr) => {
+                            self.unread.insert(addr);
+                        }
+                        Ok(None) | Err(RestoreError::Corrupt(_) | RestoreError::Unlisted(_)) => {}
                         Err(error) => return Err(error),
                     }
                     if let Stage::Segments { reading: Reading::Records(left), .. } = &mut self.stage
@@ -181,6 +197,38 @@ impl Warmup {
             },
         }
         Ok(WarmStep::Worked)
+    }
+
+    /// Looks for the names of what is damaged.
+    fn unread_step(&mut self) -> Result<WarmStep, RestoreError> {
+        let Stage::Unread(dbs, range) = &mut self.stage else { return Ok(WarmStep::Idle) };
+        let Some(db) = dbs.last().copied() else {
+            self.stage = Stage::Done;
+            return Ok(WarmStep::Comeback(Comeback::Done));
+        };
+        let mut entries = match range.take() {
+            Some(entries) => entries,
+            None => self.index.scope_range(Scope::database(db), Hash96::MIN).map_err(of_index)?,
+        };
+        let mut lost = Vec::new();
+        for _ in 0..PASS_ENTRIES {
+            let Some(entry) = entries.next().map_err(of_index)? else {
+                dbs.pop();
+                return Ok(WarmStep::Comeback(Comeback::Lost(lost)));
+            };
+            let place = entry.place().expect("ranges have what is there");
+            if self.unread.contains(&place.addr()) {
+                lost.push(lost_key(db, &entry));
+                if lost.len() == BATCH_KEYS {
+                    break;
+                }
+            }
+        }
+        *range = Some(entries);
+        Ok(match lost.is_empty() {
+            true => WarmStep::Worked,
+            false => WarmStep::Comeback(Comeback::Lost(lost)),
+        })
     }
 
     /// Reads what is needed of a segment record by record.
@@ -215,16 +263,26 @@ impl Warmup {
         if kind.is_element() || kind.is_delete() || kind == RecordKind::Databases {
             return Ok(());
         }
-        let begun = Restored::of(record, addr, self.restorer.hasher()).map_err(bad_record);
+        let hasher = self.restorer.hasher();
+        let begun = Restored::of(record, addr, hasher).map_err(bad_record);
         match begun.and_then(|begun| self.restorer.gather(begun)) {
-            Ok(Some(restored)) => {
-                self.bytes += restored.bytes();
-                self.keys.push(restored);
+            Ok(Some(restored)) => self.push(restored, addr),
+            // An element of it is damaged.
+            Err(RestoreError::Corrupt(_)) => {
+                if let Ok(bare) = Restored::without_value(record, addr, hasher) {
+                    self.push(bare, addr);
+                }
             }
-            // It was changed meanwhile, or cannot be read: asking for it tells.
-            Ok(None) | Err(RestoreError::Corrupt(_)) => {}
+            // It was changed meanwhile, or cannot be found: asking for it tells.
+            Ok(None) | Err(RestoreError::Unlisted(_)) => {}
             Err(error) => return Err(error),
         }
         Ok(())
+    }
+
+    fn push(&mut self, restored: Restored, addr: RecordAddr) {
+        self.taken.insert(addr);
+        self.bytes += restored.bytes();
+        self.keys.push(restored);
     }
 }

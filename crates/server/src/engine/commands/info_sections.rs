@@ -198,6 +198,7 @@ fn recovery(engine: &Engine, out: &mut String) {
 /// What memory lacks, and how it comes back.
 fn cold(engine: &Engine, out: &mut String) {
     let keyspace = &engine.shard.keyspace;
+    line(out, "lost_values", keyspace.lost_values());
     let Some(stats) = keyspace.cold_stats() else { return };
     line(out, "cold_keys", keyspace.cold_keys());
     line(out, "cold_values", keyspace.bare_values());

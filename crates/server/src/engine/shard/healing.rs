@@ -1,12 +1,12 @@
 //! Logs again what lies in damaged segments of the log, a slice at a time.
 //!
-//! The log says which segments are damaged; memory has what they held. The keyspace is walked as
-//! often as it takes until nothing there is needed any more, and the log puts the file aside. A
-//! slice is a millisecond in ten, and none is done while the devices cannot keep up or the log
-//! takes nothing. Clients notice nothing: no value changes.
+//! The log says which segments are damaged; memory has what they held, or reads it where it is not
+//! damaged, or gives it up by name. The keyspace is walked as often as it takes until nothing there is
+//! needed any more, and the log puts the file aside. A slice is a millisecond in ten, and none is done
+//! while the devices cannot keep up or the log takes nothing. No value changes.
 
 use env::Clock;
-use keyspace::RewriteLost;
+use keyspace::{LostNews, RewriteLost};
 
 use super::{LogHealth, Shard};
 use crate::logger::Logger;
@@ -17,6 +17,9 @@ const SLICE_EVERY_US: u64 = 10_000;
 
 /// How many entries are looked at between two looks at the clock.
 const SLICE_ENTRIES: usize = 256;
+
+/// So much of a key's name is told.
+const NAME_BYTES_MAX: usize = 128;
 
 /// Where the walk is, if there is one.
 #[derive(Debug, Default)]
@@ -45,23 +48,45 @@ impl Shard {
             logger.warning(&event);
         }
         let segments = log.rewrites();
+        self.tell_lost(logger);
         if segments.is_empty() {
             (self.healing.walk, self.healing.walks) = (None, 0);
             return;
         }
         // While the log is being turned on, what was in it before must stay what it is. And what is cold
-        // is not in the tables that are walked.
-        let is_cold = self.keyspace.is_cold();
-        let is_busy = self.log_state().is_turning_on() || self.is_loading() || is_cold;
+        // is not in the tables that are walked, until all of it has come that comes.
+        let is_busy = self.log_state().is_turning_on() || self.is_loading() || self.is_warming();
         if is_busy || self.log_health() != LogHealth::Good {
             return;
         }
-        let walk = self.healing.walk.take().unwrap_or_else(|| RewriteLost::new(segments));
+        let is_thorough = self.healing.walks > 0;
+        let begin = || RewriteLost::new(segments, is_thorough);
+        let walk = self.healing.walk.take().unwrap_or_else(begin);
         self.healing.walk = self.rewrite_slice(walk, clock, block_bytes_max);
         if self.healing.walk.is_none() {
-            // What is damaged and not in memory stays where it is: walking on and on does not help it.
+            // What cannot be read now stays where it is: walking on and on does not help it.
             self.healing.next_slice_us = now_us + (SLICE_EVERY_US << self.healing.walks.min(10));
             self.healing.walks += 1;
+        }
+    }
+
+    /// Says whose values are lost.
+    fn tell_lost(&mut self, logger: &Logger) {
+        let LostNews { keys, others, unnamed } = self.keyspace.take_lost();
+        for (db, key) in keys {
+            let name = key[..key.len().min(NAME_BYTES_MAX)].escape_ascii();
+            logger.warning(&format!(
+                "The value of key '{name}' in database {db} was in a damaged part of the log and is lost"
+            ));
+        }
+        if others > 0 {
+            logger.warning(&format!("The values of {others} other keys are lost as well"));
+        }
+        if unnamed > 0 {
+            logger.warning(&format!(
+                "{unnamed} keys were in a damaged part of the log and are lost, with their names; a client \
+                 that asks for one is told so"
+            ));
         }
     }
 

@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 use base::{DbId, Lsn, ObjectId, RecordAddr};
 use env::Clock;
-use keyspace::{Missing, NamesFound, NamesWanted, RestoreError, Restored};
+use keyspace::{LostKey, Missing, NamesFound, NamesWanted, RestoreError, Restored};
 use redo::LiveRecords;
 
-use super::{Shard, ShardLog};
+use super::{LogHealth, Shard, ShardLog};
 use crate::logger::Logger;
 
 /// How long the executor takes over keys in one iteration, in microseconds.
@@ -34,6 +34,8 @@ pub enum Comeback {
     Live(Arc<LiveRecords>),
     /// Some keys.
     Keys(Vec<Restored>),
+    /// Keys that cannot be brought back: their records are damaged.
+    Lost(Vec<LostKey>),
     /// Every key was told of.
     Done,
     /// The device fails. What was not told of comes back when it is asked for, until it is
@@ -293,6 +295,12 @@ impl Shard {
         })
     }
 
+    /// Whether keys come back unasked.
+    pub(super) fn is_warming(&self) -> bool {
+        let failure = |restoring: &Restoring| restoring.failure().is_none();
+        self.keyspace.is_cold() && self.restoring.as_ref().is_some_and(failure)
+    }
+
     /// Whether it is known which records of the log are garbage.
     pub(in crate::engine) fn knows_validity(&self) -> bool {
         self.log().is_none_or(ShardLog::knows_validity)
@@ -310,6 +318,7 @@ impl Shard {
         if self.restoring.is_some() {
             self.note_indexed();
         }
+        let takes_records = self.log_health() == LogHealth::Good && !self.is_log_congested();
         let Some(restoring) = &mut self.restoring else { return };
         let start_us = clock.monotonic_us();
         while let Some(comeback) = restoring.next.take().or_else(|| restoring.source.take()) {
@@ -333,6 +342,14 @@ impl Shard {
                             self.keyspace.install_key(key, !is_short);
                         }
                     }
+                }
+                Comeback::Lost(keys) if takes_records => {
+                    keys.into_iter().for_each(|key| self.keyspace.lose_cold(key));
+                }
+                Comeback::Lost(keys) => {
+                    // The log takes nothing now.
+                    restoring.next = Some(Comeback::Lost(keys));
+                    break;
                 }
                 Comeback::Done => restoring.is_done = true,
                 Comeback::Failing(why) => restoring.note_failing(why, logger),
