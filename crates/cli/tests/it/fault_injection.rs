@@ -7,8 +7,9 @@
 //!
 //! Where `strace` is not installed, or may not trace, tests say so and are skipped.
 
-use crate::process::Server;
+use crate::process::{Server, wait_until};
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// See the file's top.
@@ -56,16 +57,17 @@ impl Drop for Fault {
     }
 }
 
-/// The number of the server's thread with this name.
+/// The number of the server's thread with this name, which it may have only just begun.
 fn thread_number(server: &Server, name: &str) -> String {
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
-    let mut names = Vec::new();
-    for task in tasks.map(|task| task.unwrap().path()) {
-        let comm = std::fs::read_to_string(task.join("comm")).unwrap_or_default();
-        if comm.trim() == name {
-            return task.file_name().unwrap().to_str().unwrap().to_owned();
-        }
-        names.push(comm);
-    }
-    panic!("no thread {name} among {names:?}");
+    let mut number = None;
+    wait_until(|| {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
+        let is_it = |task: &PathBuf| {
+            let comm = std::fs::read_to_string(task.join("comm")).unwrap_or_default();
+            comm.trim() == name
+        };
+        number = tasks.map(|task| task.unwrap().path()).find(is_it);
+        number.is_some()
+    });
+    number.unwrap().file_name().unwrap().to_str().unwrap().to_owned()
 }

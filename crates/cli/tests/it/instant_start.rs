@@ -248,7 +248,7 @@ fn a_log_that_cannot_be_read_in_the_background_is_tried_again() {
         return;
     }
     let mut server = filled();
-    server.restart_with(&[&OPTIONS[..], &["--debug-restore-delay-ms", "1500"]].concat());
+    server.restart_with(&[&OPTIONS[..], &["--debug-restore-delay-ms", "4000"]].concat());
     let broken = Fault::inject(&server, "warmup", "pread64,preadv,preadv2:error=EIO");
     wait_until(|| info(&server, "recovery_state") == "failing");
     assert!(info(&server, "recovery_last_error").contains("nput/output error"));
@@ -265,7 +265,7 @@ fn a_pause_after_errors_does_not_hold_up_the_end() {
         return;
     }
     let mut server = filled();
-    server.restart_with(&[&OPTIONS[..], &["--debug-restore-delay-ms", "1500"]].concat());
+    server.restart_with(&[&OPTIONS[..], &["--debug-restore-delay-ms", "4000"]].concat());
     let _broken = Fault::inject(&server, "warmup", "pread64,preadv,preadv2:error=EIO");
     wait_until(|| info(&server, "recovery_state") == "failing");
     // The next try is four seconds away.

@@ -264,6 +264,7 @@ fn find(name: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use super::directive::{Kind, Unit};
     use super::*;
 
     #[test]
@@ -388,8 +389,14 @@ mod tests {
                 continue;
             }
             let default = directive.default_text();
+            // How a percentage is written.
+            let percentage = match &directive.kind {
+                Kind::Number(Unit::MemoryOrPercent, _) => default.strip_prefix('-'),
+                _ => None,
+            };
+            let written = percentage.map_or(default.clone(), |number| format!("{number}%"));
             let words: Vec<&str> =
-                if directive.takes_words() { default.split(' ').collect() } else { vec![&default] };
+                if directive.takes_words() { written.split(' ').collect() } else { vec![&written] };
             let mut config = Config::default();
             config.set(index, &words, false).unwrap_or_else(|why| {
                 // replicaof has no value that stands for none.

@@ -23,10 +23,13 @@ use keyspace::Missing;
 use super::ClientKey;
 
 /// So many keys are asked for at a time: more would only wait for the threads that read.
-const ASKED_MAX: usize = 128;
+const ASKED_MAX: usize = 1024;
+
+/// So many of them by one request: others' keys do not stand behind more.
+const REQUEST_ASKED_MAX: usize = 128;
 
 /// What a value of unknown size is charged with at first, and at least.
-const EXPECTED_BYTES: u64 = 16 << 10;
+const EXPECTED_BYTES: u64 = 256 << 10;
 const EXPECTED_BYTES_MIN: u64 = 64;
 
 /// The number of a request that waits for keys, or has: larger ones are younger.
@@ -48,11 +51,19 @@ struct Request {
     /// More than this it may not bring into memory.
     bytes_max: u64,
     is_too_much: bool,
+    /// It is among the turns.
+    has_turn: bool,
     /// The number of the names that were asked for.
     names: Option<u64>,
 }
 
 impl Request {
+    /// What it asks for next; nothing while enough of it is on its way.
+    fn next(&mut self) -> Option<Missing> {
+        let is_due = self.asked < REQUEST_ASKED_MAX;
+        is_due.then(|| self.unasked.pop()).flatten()
+    }
+
     fn is_waiting(&self) -> bool {
         self.asked > 0 || !self.unasked.is_empty()
     }
@@ -133,7 +144,7 @@ impl FetchBudget {
         let id = RequestId(self.last_id);
         keys.reverse();
         let (unasked, asked) = (keys, 0);
-        let (bytes, came_bytes, is_too_much) = (0, 0, false);
+        let (bytes, came_bytes, is_too_much, has_turn) = (0, 0, false, true);
         let request = Request {
             client,
             unasked,
@@ -142,6 +153,7 @@ impl FetchBudget {
             came_bytes,
             bytes_max,
             is_too_much,
+            has_turn,
             names: None,
         };
         self.requests.insert(id, request);
@@ -172,16 +184,19 @@ impl FetchBudget {
         if self.bytes() < budget_bytes {
             while let Some(id) = self.turns.pop_front() {
                 let Some(request) = self.requests.get_mut(&id) else { continue };
-                let Some(missing) = request.unasked.pop() else { continue };
-                if !request.unasked.is_empty() {
+                let next = request.next();
+                request.has_turn = next.is_some() && !request.unasked.is_empty();
+                if request.has_turn {
                     self.turns.push_back(id);
                 }
-                return Some((id, missing));
+                if let Some(missing) = next {
+                    return Some((id, missing));
+                }
             }
             return None;
         }
         let oldest = *self.waiting.first()?;
-        let missing = self.requests.get_mut(&oldest)?.unasked.pop()?;
+        let missing = self.requests.get_mut(&oldest)?.next()?;
         Some((oldest, missing))
     }
 
@@ -253,6 +268,10 @@ impl FetchBudget {
                 request.is_too_much = true;
                 request.unasked.clear();
             }
+            if !request.has_turn && !request.unasked.is_empty() {
+                request.has_turn = true;
+                self.turns.push_back(id);
+            }
             if let Some(client) = self.end_if_over(id) {
                 ready(client, id);
             }
@@ -295,7 +314,7 @@ mod tests {
         }
 
         fn enter(&mut self, keys: impl IntoIterator<Item = Missing>) -> RequestId {
-            self.fetches.enter(self.client, keys.into_iter().collect(), 5000)
+            self.fetches.enter(self.client, keys.into_iter().collect(), 50_000)
         }
 
         /// Asks for all that may be asked for.
@@ -317,14 +336,27 @@ mod tests {
     fn a_request_for_one_key_does_not_wait_for_those_of_a_request_for_many() {
         let mut world = World::new();
         let many = world.enter((0..10_000).map(|number| key(number, 1)));
-        assert_eq!(world.ask(), vec![many; ASKED_MAX]);
+        assert_eq!(world.ask(), vec![many; REQUEST_ASKED_MAX], "the rest of it must wait");
         let one = world.enter([key(20_000, 1)]);
-        assert!(world.ask().is_empty());
+        assert_eq!(world.ask(), [one]);
         world.come(&key(0, 1), 1);
         world.come(&key(1, 1), 1);
-        assert_eq!(world.ask(), [many, one]);
+        assert_eq!(world.ask(), [many, many]);
         world.come(&key(20_000, 1), 1);
         assert_eq!(world.ready, [one]);
+        // Many of them come to an end, too.
+        let more: Vec<_> = (0..20)
+            .map(|number| world.enter((0..400).map(|it| key(30_000 + number * 1000 + it, 1))))
+            .collect();
+        let mut asked = world.ask().len();
+        assert!(asked <= ASKED_MAX);
+        while let Some((missing, _)) = world.fetches.asked.first_key_value() {
+            let missing = missing.clone();
+            world.come(&missing, 1);
+            asked += world.ask().len();
+        }
+        assert_eq!(asked, 10_000 - REQUEST_ASKED_MAX - 2 + 20 * 400);
+        assert_eq!(world.ready.len(), 2 + more.len());
     }
 
     #[test]
