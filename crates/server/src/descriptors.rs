@@ -33,11 +33,26 @@ pub(crate) struct Descriptors {
     reserve: u64,
 }
 
+/// So many files are enough to read what is not in memory, and too few to read it fast. They are not kept
+/// back.
+pub(crate) const FETCHED_FILES_MIN: usize = 2;
+
+/// With fewer descriptors than these none are kept back for what is read fast.
+const ENOUGH: u64 = 2048;
+
 impl Descriptors {
     /// Keeps back what so many threads need that read so many files of the log each.
     pub(crate) fn keep_for_fetchers(threads: usize, files: usize) {
         // Each file may be open a second time, to be read past the page cache.
         FOR_FETCHERS.store((threads * files * 2) as u64, Ordering::Relaxed);
+    }
+
+    /// How many files each thread keeps open that reads what is not in memory: `wanted`, where the system lets
+    /// us have descriptors enough for that and for clients.
+    pub(crate) fn fetched_files(wanted: usize) -> usize {
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        let is_enough = maximum.is_none_or(|maximum| maximum >= ENOUGH);
+        if is_enough { wanted } else { wanted.min(FETCHED_FILES_MIN) }
     }
 
     /// What is kept back for a log on so many devices.

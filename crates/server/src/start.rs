@@ -20,7 +20,7 @@ use keyspace::{Keyspace, NoJournal};
 use mio::Waker;
 
 use crate::config::{Config, ConfigError, FsyncPolicy, IndexPolicy, Options};
-use crate::descriptors::Descriptors;
+use crate::descriptors::{Descriptors, FETCHED_FILES_MIN};
 use crate::engine::{BoxedLog, ColdSource, Deps, Engine, HostRequest, OpenLogError, OpenedLog};
 use crate::error::ServeError;
 use crate::host::Host;
@@ -93,8 +93,9 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     let directory = process::enter_directory(config.value("dir"))
         .map_err(|source| ServeError::Directory { path: config.value("dir").to_owned(), source })?;
     config.set_directory(&directory);
-    if config.options().fetched_files() > 2 {
-        Descriptors::keep_for_fetchers(FETCHERS, config.options().fetched_files());
+    let files = Descriptors::fetched_files(config.options().fetched_files());
+    if files > FETCHED_FILES_MIN {
+        Descriptors::keep_for_fetchers(FETCHERS, files);
     }
     allow_clients(&mut config, logger);
     let options = config.options();
@@ -144,7 +145,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
         let read = move |recovery, progress: &mut dyn FnMut(u64)| {
             let start = LogStart {
                 shape: Shape::new(&options, clock.now_ms()),
-                fetched_files: options.fetched_files(),
+                fetched_files: Descriptors::fetched_files(options.fetched_files()),
                 delay: Duration::from_millis(options.debug.restore_delay_ms),
                 host: host_of_log,
                 index: &index,
@@ -409,7 +410,7 @@ impl LoopHooks for Outside {
                     let shape = Shape::new(&options, clock.now_ms());
                     let start = LogStart {
                         shape,
-                        fetched_files: options.fetched_files(),
+                        fetched_files: Descriptors::fetched_files(options.fetched_files()),
                         delay: Duration::ZERO,
                         host,
                         index: &index,
@@ -427,7 +428,7 @@ impl LoopHooks for Outside {
                 let opening = self.log_place.opening(&options);
                 let index = self.log_place.index(&options, &self.logger);
                 let waker = wake_by(&self.log_place.waker);
-                let fetched_files = options.fetched_files();
+                let fetched_files = Descriptors::fetched_files(options.fetched_files());
                 let read = move |recovery, _: &mut dyn FnMut(u64)| {
                     survey_and_start(recovery, &index, waker, fetched_files)
                 };

@@ -472,7 +472,7 @@ fn configuration(policy: usize, compaction: u64, drops_values: bool) -> Config {
         ["--maxmemory", &memory],
         ["--maxmemory-policy", if drops_values { "cold-lfu" } else { "allkeys-random" }],
         // Keys leave after their values, or when nothing else can.
-        ["--maxmemory-cold-keys", cold_keys],
+        ["--cold-keys-maxmemory", cold_keys],
     ];
     let words: Vec<String> = words.concat().into_iter().map(str::to_owned).collect();
     server::config::load(None, &words).expect("the words are directives")

@@ -278,7 +278,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     memory("hll-sparse-max-bytes", 0..=LONG_MAX, 3000).without_effect(),
     memory("client-query-buffer-limit", MB..=LONG_MAX, 1_073_741_824),
     memory_or_percent("maxmemory-clients", -100..=LONG_MAX, 0),
-    memory_or_percent("maxmemory-cold-keys", -100..=LONG_MAX, -25),
+    memory_or_percent("cold-keys-maxmemory", -100..=LONG_MAX, -25),
     memory("auto-aof-rewrite-min-size", 0..=LONG_MAX, 67_108_864).without_effect(),
     // Texts.
     text("aclfile", "").immutable().refused(NO_ACL),

@@ -139,7 +139,7 @@ pub struct Options {
     pub latency_tracking: bool,
     pub latency_percentiles: Vec<f64>,
     pub maxmemory_bytes: u64,
-    /// What keys without values may take: `maxmemory-cold-keys`. Negative: a percentage of
+    /// What keys without values may take: `cold-keys-maxmemory`. Negative: a percentage of
     /// `maxmemory_bytes`.
     pub cold_keys_bytes_max: i64,
     /// Negative: a percentage of `maxmemory_bytes`.
@@ -181,7 +181,7 @@ impl Config {
                 .map(number)
                 .collect(),
             maxmemory_bytes: self.number("maxmemory"),
-            cold_keys_bytes_max: self.number("maxmemory-cold-keys"),
+            cold_keys_bytes_max: self.number("cold-keys-maxmemory"),
             clients_bytes_max: self.number("maxmemory-clients"),
             hz: self.number::<u32>("hz").clamp(1, 500),
             active_expire_effort: self.number("active-expire-effort"),
