@@ -29,8 +29,8 @@ def key(number):
 class Connection:
     """One request at a time, or many: `send`, then `reply` for each."""
 
-    def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=600)
+    def __init__(self, port, timeout_s=600):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.file = self.socket.makefile("rb")
 

@@ -39,7 +39,7 @@ impl Records {
     /// Records of `value_bytes` in all.
     pub(super) fn new(fields: usize, value_bytes: usize) -> Result<Self, String> {
         let value_bytes = value_bytes / fields.max(1);
-        if value_bytes < HEAD_BYTES || value_bytes > FILLER_BYTES {
+        if !(HEAD_BYTES..=FILLER_BYTES).contains(&value_bytes) {
             return Err(format!("a value has from {HEAD_BYTES} to {FILLER_BYTES} bytes"));
         }
         let mut random = fastrand::Rng::with_seed(1);
