@@ -19,6 +19,8 @@ mod ledger;
 mod meter;
 mod records;
 mod reply;
+#[cfg(test)]
+mod tests;
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -132,10 +134,16 @@ struct Outcome {
 /// Runs the task, and prints a line of JSON.
 ///
 /// # Errors
-/// A server that is not there, or closes a connection; errors of files.
+/// A server that closes a connection, unless it may be away; errors of files.
 pub fn run(arguments: &Arguments) -> Result<()> {
     // Otherwise sleeps end up to 50 microseconds late. Without the right to it, they do.
     let _ignored = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    let outcome = measure(arguments)?;
+    println!("{}", serde_json::to_string(&outcome).expect("it is plain data"));
+    Ok(())
+}
+
+fn measure(arguments: &Arguments) -> Result<Outcome> {
     let mut driver = Driver::new(arguments)?;
     driver.run()?;
     let now_ns = driver.now_ns();
@@ -155,7 +163,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if let (Some(path), Some(ledger)) = (&arguments.ledger, &books.ledger) {
         ledger.save(path)?;
     }
-    let outcome = Outcome {
+    Ok(Outcome {
         task: arguments.task,
         seconds,
         per_second: (meter.in_time() as f64 / seconds).round(),
@@ -165,7 +173,5 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         back_unix_ms,
         troubles: meter.troubles,
         comparison: books.comparison,
-    };
-    println!("{}", serde_json::to_string(&outcome).expect("it is plain data"));
-    Ok(())
+    })
 }

@@ -13,7 +13,7 @@ const STEP_NS: u64 = 100_000_000;
 /// Latencies of one kind of request, from when each was due to its reply.
 #[derive(Debug, serde::Serialize)]
 pub(super) struct Latencies {
-    count: u64,
+    pub(super) count: u64,
     p50_us: f64,
     p99_us: f64,
     p999_us: f64,
