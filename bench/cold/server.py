@@ -4,6 +4,7 @@ For the scripts in this directory. The clients run on the last processor; the se
 --server-processors (all of them, if it is not given).
 """
 import argparse
+import atexit
 import json
 import os
 import shutil
@@ -70,6 +71,8 @@ class Server:
         at = time.time()
         self.process = subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT)
         log.close()
+        # A script that fails leaves no server behind.
+        atexit.register(self.process.kill)
         return at
 
     def connect(self):
@@ -107,7 +110,7 @@ class Server:
             done = info.get("recovery_state", "done") in ("done", "on_demand")
             done &= int(info.get("redo_index_read_lsn", 1 << 62)) >= int(info.get("redo_open_lsn", 1)) - 1
             done &= info.get("redo_compacting", "0") == "0" and info.get("aof_rewrite_in_progress", "0") == "0"
-            names = ["redo_index_runs", "redo_compactions", "cold_values", "redo_index_cut_lsn"]
+            names = ["redo_index_runs", "redo_compactions", "cold_values", "cold_keys", "redo_index_cut_lsn"]
             now = [info.get(name) for name in names]
             calm = calm + 1 if done and now == before else 0
             before = now
@@ -138,6 +141,11 @@ class Server:
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         self.process.wait()
+
+
+def cold_keys(share):
+    """The words that say how much memory keys may take whose values have left it."""
+    return ["--maxmemory-cold-keys", share]
 
 
 def indelible(options, port, name, *words):
