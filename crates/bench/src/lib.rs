@@ -3,12 +3,14 @@
 //! ```text
 //!   workloads: tpcc, kv ──► trait Engine ──► pages, pages-flush        always
 //!                                        ──► bdb, lmdb, redb, sqlite   behind features
+//!   client: a load for servers, over sockets
 //! ```
 //!
 //! The binary `indelible-bench` is in `src/bin`: the laboratory, which the product does not link. A
 //! workload is written once, against [`engine::Engine`], and is independent of the store; a store
 //! is one file in `engine`, which documents its configuration and what its commit guarantees.
 
+pub mod client;
 pub mod engine;
 pub mod figures;
 pub mod flash;
@@ -19,8 +21,10 @@ pub mod snapshot_transactions;
 pub mod tpcc;
 
 mod error;
+mod histogram;
 mod json;
 mod plot;
 mod process_count;
+mod zipf;
 
 pub use error::{Error, Result};

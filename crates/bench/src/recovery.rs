@@ -31,7 +31,6 @@ mod background;
 mod database;
 pub mod figures;
 mod fill;
-mod histogram;
 mod indexer;
 mod journal;
 mod ledger;

@@ -9,8 +9,8 @@ use std::io::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::STEP_MS;
-use super::histogram::Histogram;
 use crate::error::{Error, Result};
+use crate::histogram::Histogram;
 
 /// The length of a step.
 const STEP_NS: u64 = STEP_MS * 1_000_000;

@@ -7,10 +7,10 @@ use std::fmt::Write as _;
 use base::{DbIndex, Lsn};
 use keyspace::{Expiry, Keyspace, StringRef};
 
-use super::histogram::Histogram;
 use super::journal::Durable;
 use super::ledger::Ledger;
 use crate::error::{Error, Result};
+use crate::histogram::Histogram;
 
 /// The size of a value: memtier's default.
 const VALUE_BYTES: usize = 32;

@@ -180,11 +180,11 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
     FolderOrder {
         krate: "bench",
         layers: &[
-            &["error", "process_count"],
+            &["error", "histogram", "process_count", "zipf"],
             &["json", "plot"],
             &["flash", "snapshot"],
             &["engine", "snapshot_transactions"],
-            &["figures", "kv", "recovery", "tpcc"],
+            &["client", "figures", "kv", "recovery", "tpcc"],
             &["bin"],
         ],
     },

@@ -4,6 +4,7 @@
 //!   indelible-bench tpcc|kv|flash|figures                       the page store and its peers
 //!   indelible-bench snapshot|snapshot-transactions|snapshot-figures   the snapshot algorithms
 //!   indelible-bench recovery|recovery-figures                   recovery by scheme, under load
+//!   indelible-bench client|client-figures                       loads a server, over sockets
 //!   indelible-bench pages check|stats|dump DIR                  the files of a page store
 //! ```
 //!
@@ -47,6 +48,10 @@ enum Action {
     Recovery(bench::recovery::Arguments),
     /// Draws figures and tables from the runs of `bench/recovery/sweep`.
     RecoveryFigures(bench::recovery::figures::Arguments),
+    /// Fills, loads and checks a server on this machine, over sockets.
+    Client(bench::client::Arguments),
+    /// Draws the timelines of `bench/cold/timeline`.
+    ClientFigures(bench::client::figures::Arguments),
     /// Inspects a page store that no process has open; changes nothing.
     Pages(pages::Arguments),
 }
@@ -70,6 +75,8 @@ fn main() -> ExitCode {
         Action::SnapshotFigures(arguments) => bench::snapshot::figures::run(&arguments),
         Action::Recovery(arguments) => bench::recovery::run(&arguments),
         Action::RecoveryFigures(arguments) => bench::recovery::figures::run(&arguments),
+        Action::Client(arguments) => bench::client::run(&arguments),
+        Action::ClientFigures(arguments) => bench::client::figures::run(&arguments),
         Action::Pages(arguments) => return pages::run(arguments),
     };
     match done {

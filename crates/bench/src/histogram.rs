@@ -6,25 +6,25 @@ const PART_BITS: u32 = PARTS.ilog2();
 const BUCKETS: usize = (64 - PART_BITS as usize + 1) * PARTS;
 
 /// See the file's top.
-pub(super) struct Histogram {
+pub(crate) struct Histogram {
     counts: Vec<u64>,
     total: u64,
     max: u64,
 }
 
 impl Histogram {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { counts: vec![0; BUCKETS], total: 0, max: 0 }
     }
 
-    pub(super) fn add(&mut self, value: u64) {
+    pub(crate) fn add(&mut self, value: u64) {
         self.counts[bucket(value)] += 1;
         self.total += 1;
         self.max = self.max.max(value);
     }
 
     /// Adds what `other` has counted, and empties that.
-    pub(super) fn take(&mut self, other: &mut Self) {
+    pub(crate) fn take(&mut self, other: &mut Self) {
         for (count, taken) in self.counts.iter_mut().zip(&mut other.counts) {
             *count += std::mem::take(taken);
         }
@@ -32,16 +32,16 @@ impl Histogram {
         self.max = self.max.max(std::mem::take(&mut other.max));
     }
 
-    pub(super) const fn total(&self) -> u64 {
+    pub(crate) const fn total(&self) -> u64 {
         self.total
     }
 
-    pub(super) const fn max(&self) -> u64 {
+    pub(crate) const fn max(&self) -> u64 {
         self.max
     }
 
     /// The value below or at which `per_mille` of all values are, up to the width of a bucket.
-    pub(super) fn quantile(&self, per_mille: u64) -> u64 {
+    pub(crate) fn quantile(&self, per_mille: u64) -> u64 {
         let wanted = (self.total * per_mille).div_ceil(1000);
         let mut seen = 0;
         for (index, count) in self.counts.iter().enumerate() {

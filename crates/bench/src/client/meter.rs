@@ -1,0 +1,196 @@
+//! What was answered, when, and after how long.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::histogram::Histogram;
+
+const STEP_NS: u64 = 100_000_000;
+
+/// Latencies of one kind of request, from when each was due to its reply.
+#[derive(Debug, serde::Serialize)]
+pub(super) struct Latencies {
+    pub(super) count: u64,
+    p50_us: f64,
+    p99_us: f64,
+    p999_us: f64,
+    max_us: f64,
+}
+
+impl Latencies {
+    fn of(histogram: &Histogram) -> Self {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let quantile = |per_mille| us(histogram.quantile(per_mille));
+        Self {
+            count: histogram.total(),
+            p50_us: quantile(500),
+            p99_us: quantile(990),
+            p999_us: quantile(999),
+            max_us: us(histogram.max()),
+        }
+    }
+}
+
+/// What was not as it should be.
+#[derive(Debug, Default, serde::Serialize)]
+pub(super) struct Troubles {
+    /// Records that were not there.
+    pub(super) missing: u64,
+    /// Replies that belong to no record, or to another one.
+    pub(super) wrong: u64,
+    /// Reads without a write that was answered before they were sent.
+    pub(super) stale: u64,
+    /// Requests whose connection ended before their reply.
+    pub(super) broken: u64,
+    /// Errors, by their first word.
+    pub(super) errors: BTreeMap<String, u64>,
+}
+
+/// See the file's top.
+pub(super) struct Meter {
+    /// Requests that were due before this are not counted.
+    counted_from_ns: u64,
+    /// Replies that came after this are not counted as throughput.
+    counted_to_ns: u64,
+    in_time: u64,
+    unix_start_ns: u64,
+    reads: Histogram,
+    writes: Histogram,
+    steps: Steps,
+    /// Lines of `unix_us,latency_us,is_write`, if they are wanted.
+    samples: Option<String>,
+    pub(super) troubles: Troubles,
+}
+
+impl Meter {
+    pub(super) fn new(counted_ns: Range<u64>, unix_start_ns: u64, has_samples: bool) -> Self {
+        Self {
+            counted_from_ns: counted_ns.start,
+            counted_to_ns: counted_ns.end,
+            in_time: 0,
+            unix_start_ns,
+            reads: Histogram::new(),
+            writes: Histogram::new(),
+            steps: Steps::new(unix_start_ns / STEP_NS),
+            samples: has_samples.then(String::new),
+            troubles: Troubles::default(),
+        }
+    }
+
+    /// Counts a reply.
+    pub(super) fn answered(&mut self, due_ns: u64, now_ns: u64, is_write: bool) {
+        let ns = now_ns.saturating_sub(due_ns);
+        self.steps.at((self.unix_start_ns + now_ns) / STEP_NS).add(ns);
+        if due_ns < self.counted_from_ns {
+            return;
+        }
+        self.in_time += u64::from(now_ns <= self.counted_to_ns);
+        if is_write { &mut self.writes } else { &mut self.reads }.add(ns);
+        if let Some(samples) = &mut self.samples {
+            let due_us = (self.unix_start_ns + due_ns) / 1000;
+            writeln!(samples, "{due_us},{},{}", ns / 1000, u8::from(is_write))
+                .expect("a string takes everything");
+        }
+    }
+
+    /// Counts an error.
+    pub(super) fn refused(&mut self, error: &str) {
+        let word = error.split(' ').next().unwrap_or_default();
+        *self.troubles.errors.entry(word.to_owned()).or_default() += 1;
+    }
+
+    pub(super) fn reads(&self) -> Latencies {
+        Latencies::of(&self.reads)
+    }
+
+    pub(super) fn writes(&self) -> Latencies {
+        Latencies::of(&self.writes)
+    }
+
+    /// Replies that came in time.
+    pub(super) fn in_time(&self) -> u64 {
+        self.in_time
+    }
+
+    /// Writes the course in steps of 100 ms to `path`, up to now.
+    pub(super) fn save_steps(&mut self, path: &Path, now_ns: u64) -> Result<()> {
+        self.steps.at((self.unix_start_ns + now_ns) / STEP_NS);
+        let text = "unix_ms,answered,p50_us,p99_us,max_us\n".to_owned() + &self.steps.lines;
+        std::fs::write(path, text).map_err(Error::file(path))
+    }
+
+    /// Writes each counted reply to `path`.
+    pub(super) fn save_samples(&self, path: &Path) -> Result<()> {
+        let lines = self.samples.as_deref().unwrap_or_default();
+        let text = format!("unix_us,latency_us,is_write\n{lines}");
+        std::fs::write(path, text).map_err(Error::file(path))
+    }
+}
+
+/// The course, in steps of 100 ms since 1970.
+struct Steps {
+    number: u64,
+    latencies: Histogram,
+    /// The steps that are over: when each began.
+    lines: String,
+}
+
+impl Steps {
+    fn new(number: u64) -> Self {
+        Self { number, latencies: Histogram::new(), lines: String::new() }
+    }
+
+    /// Ends the steps before this one, and returns its latencies.
+    fn at(&mut self, number: u64) -> &mut Histogram {
+        while self.number < number {
+            let ended = std::mem::replace(&mut self.latencies, Histogram::new());
+            writeln!(
+                self.lines,
+                "{},{},{},{},{}",
+                self.number * STEP_NS / 1_000_000,
+                ended.total(),
+                ended.quantile(500) / 1000,
+                ended.quantile(990) / 1000,
+                ended.max() / 1000
+            )
+            .expect("a string takes everything");
+            self.number += 1;
+        }
+        &mut self.latencies
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_without_a_reply_are_there() {
+        let mut meter = Meter::new(0..1_000_000_000, 1_000_000_000, true);
+        meter.answered(10_000_000, 20_000_000, false);
+        meter.answered(10_000_000, 310_000_000, true);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("steps");
+        meter.save_steps(&path, 400_000_000).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> = text.lines().skip(1).collect();
+        let expected = ["1000,1,10", "1100,0,0", "1200,0,0", "1300,1,300"];
+        assert_eq!(lines.len(), 4, "{text}");
+        assert!(lines.iter().zip(expected).all(|(line, begin)| line.starts_with(begin)), "{text}");
+        meter.save_samples(&path).unwrap();
+        let samples = std::fs::read_to_string(&path).unwrap();
+        assert!(samples.ends_with("\n1010000,10000,0\n1010000,300000,1\n"), "{samples}");
+    }
+
+    #[test]
+    fn what_was_due_before_is_not_counted_and_what_comes_late_is_no_throughput() {
+        let mut meter = Meter::new(1000..3000, 0, false);
+        meter.answered(999, 2000, false);
+        meter.answered(1000, 2000, false);
+        meter.answered(1000, 3001, false);
+        assert_eq!((meter.in_time(), meter.reads().count), (1, 2));
+    }
+}
