@@ -7,6 +7,8 @@
 //! A page for the one record that is wanted of it would be a bad use of the cache, and no budget
 //! would count it.
 
+use std::ops::Range;
+
 use env::{Disk, File, ReadBuffer};
 
 use crate::error::{IoContext, Result};
@@ -14,8 +16,10 @@ use crate::format::block;
 use crate::format::groups::Groups;
 use crate::format::record;
 use crate::format::segment::{Footer, Table};
+use crate::id::Id;
 use crate::read::scan::SegmentFile;
 
+use base::SegmentId;
 use base::checksum::crc32c;
 
 /// What a read begins and ends at, so that it needs no page that is not asked for.
@@ -43,7 +47,12 @@ pub(crate) fn read_groups(file: &dyn File, image: &SegmentFile) -> Result<Option
 #[derive(Default)]
 pub(crate) struct GroupRead {
     buffer: Option<ReadBuffer>,
+    /// The group that is in the buffer, checked, and where.
+    kept: Option<(GroupId, Range<usize>)>,
 }
+
+/// A group of an image: segment, part, generation, device, offset, checksum.
+type GroupId = (SegmentId, u32, u32, Id, u64, u32);
 
 impl GroupRead {
     /// The body of the record with this ordinal, which is among the survivors of the image.
@@ -60,14 +69,26 @@ impl GroupRead {
         let (group, end) = groups.find(rank, footer.data_end).ok_or_else(|| {
             image.corrupt(footer.data_end, "the footer has no group for a record")
         })?;
-        let bytes = self.read(disk, file, image, group.offset, end)?;
-        if crc32c(bytes) != group.crc {
-            return Err(image.corrupt(group.offset, "a group of records is damaged"));
-        }
+        let header = &image.header;
+        let (segment, part, generation) = (header.segment, header.part, header.generation);
+        let id = (segment, part, generation, header.device, group.offset, group.crc);
+        let place = match self.kept.take() {
+            Some((kept, place)) if kept == id => place,
+            _ => {
+                let place = self.read(disk, file, image, group.offset, end)?;
+                let buffer = self.buffer.as_ref().expect("it was read into");
+                if crc32c(&buffer[place.clone()]) != group.crc {
+                    return Err(image.corrupt(group.offset, "a group of records is damaged"));
+                }
+                place
+            }
+        };
+        self.kept = Some((id, place.clone()));
+        let bytes = &self.buffer.as_ref().expect("it was read into")[place];
         find(bytes, rank - group.first_rank).map_err(|what| image.corrupt(group.offset, what))
     }
 
-    /// The bytes of the image from `from` to `to`.
+    /// Reads the image from `from` to `to`; where it is in the buffer.
     fn read(
         &mut self,
         disk: &dyn Disk,
@@ -75,7 +96,7 @@ impl GroupRead {
         image: &SegmentFile,
         from: u64,
         to: u64,
-    ) -> Result<&[u8]> {
+    ) -> Result<Range<usize>> {
         let (from, to) = (image.start + from, image.start + to);
         let read_from = from / ALIGNMENT * ALIGNMENT;
         let read_to = to.next_multiple_of(ALIGNMENT).min(image.start + image.len);
@@ -86,7 +107,7 @@ impl GroupRead {
         }
         let buffer = self.buffer.as_mut().expect("made above");
         file.read_once_at(&mut buffer[..read_bytes], read_from).at(&image.path, "read")?;
-        Ok(&buffer[len(read_from, from)..len(read_from, to)])
+        Ok(len(read_from, from)..len(read_from, to))
     }
 }
 
