@@ -22,8 +22,8 @@
 //! # Invariants
 //! - What is in the table is never replaced by what is brought back.
 //! - A database's count of cold keys is how many are in the log and not in its table.
-//! - While keys are cold, whatever looks at all of them ([`Keyspace::scan`] and its like, a full
-//!   rewrite, healing) waits for the last one: the caller sees to that.
+//! - What looks at all keys ([`Keyspace::scan`] and its like) asks for the names of cold ones: see `names`. A
+//!   full rewrite waits until none is cold; the caller sees to that.
 
 use base::{DbId, DbIndex, Lsn, ObjectId, Record, RecordAddr, RecordKind};
 use hashbrown::HashSet;
@@ -343,7 +343,12 @@ impl Keyspace {
     pub fn install(&mut self, restored: Restored) -> bool {
         let Some(db) = self.dbs.index_of(restored.db) else { return false };
         let found = self.dbs[db].keys.locate(restored.hash, restored.entry.key());
-        let Some(place) = found else { return self.install_key(restored, true) };
+        let Some(place) = found else {
+            let mut restored = restored;
+            // The request that waits for it is to find it.
+            restored.entry.note_returned();
+            return self.install_key(restored, true);
+        };
         let entry = self.dbs[db].keys.at(place);
         // An object keeps its address when its elements change: it may have been here meanwhile.
         let has_value = entry.is_bare() && !restored.entry.is_bare();

@@ -182,6 +182,10 @@ impl Keyspace {
             let heat = heat(entry, settings, *now_ms);
             if !entry.is_bare() {
                 hand.heats.note(heat);
+                if entry.take_returned() {
+                    hand.passed_over += 1;
+                    return false;
+                }
             }
             if heat > threshold {
                 return false;

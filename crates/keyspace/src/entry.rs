@@ -329,6 +329,11 @@ impl Entry {
                 self.replace_object(from.take_object().expect("the payload says so"));
             }
         }
+        self.note_returned();
+    }
+
+    /// Notes that the value has come back.
+    pub(crate) fn note_returned(&mut self) {
         let word = self.read_u32(ACCESS_AT);
         self.write_u32(ACCESS_AT, word | RETURNED_FLAG);
     }

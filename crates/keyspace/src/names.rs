@@ -30,6 +30,8 @@ use crate::value_type::{Type, entry_type, record_type};
 
 /// So many names are read for one step of a scan at most.
 const SCAN_NAMES_MAX: usize = 1 << 12;
+/// So many that leave memory meanwhile are noted for one listing.
+const DEPARTED_MAX: usize = 1 << 20;
 /// A random key is chosen among so many that lie side by side.
 const RANDOM_NAMES: usize = 8;
 /// Cursors have no more bits of a hash than this: a range begins and ends there.
@@ -145,10 +147,17 @@ impl Listings {
 
     /// Notes that a key leaves memory whose record is at `addr`.
     pub(crate) fn note_departed(&mut self, db: DbId, hash: u64, addr: RecordAddr, entry: &Entry) {
-        for Listing { wanted, departed, .. } in &mut self.open {
+        for Listing { wanted, departed, found } in &mut self.open {
             let is_in = wanted.from <= hash && wanted.to.is_none_or(|to| hash < to);
-            if wanted.db == db && is_in && wanted.wants(entry.key()) {
+            if wanted.db != db || !is_in || !wanted.wants(entry.key()) {
+                continue;
+            }
+            if departed.len() < DEPARTED_MAX {
                 departed.push(ColdName::of_entry(entry, addr, hash));
+            } else if !matches!(found, Some(Err(_))) {
+                let why = "too many keys have left memory while their names were read: use SCAN";
+                *found = Some(Err(RestoreError::Io(why.to_owned())));
+                wanted.is_wanted.store(false, Ordering::Relaxed);
             }
         }
     }
@@ -193,7 +202,7 @@ impl Keyspace {
         let Some(source) = &mut self.source else { return };
         let mut open = source.listings.open.iter_mut();
         if let Some(listing) = open.find(|listing| listing.wanted.number == number) {
-            listing.found = Some(found);
+            listing.found.get_or_insert(found);
         }
     }
 

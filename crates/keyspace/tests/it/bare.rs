@@ -513,6 +513,38 @@ fn a_large_value_that_comes_late_does_not_undo_what_happened_since() {
 }
 
 #[test]
+fn a_key_that_was_asked_for_stays_until_the_hand_comes_by_again() {
+    let blocks = Blocks::default();
+    let mut keyspace = blocks.keyspace();
+    keyspace.begin_command(0);
+    blocks.with(|reach| reach.open = Lsn(1));
+    keyspace.set_string(DB0, b"small", b"1", Expiry::Clear);
+    keyspace.set_string(DB0, b"large", &[b'v'; 100], Expiry::Clear);
+    // It stays, so that there always are keys that take too much.
+    keyspace.set_string(DB0, b"watched", b"1", Expiry::Clear);
+    keyspace.watch(DB0, b"watched");
+    blocks.with(|reach| (reach.open, reach.durable, reach.indexed) = (Lsn(2), Lsn(1), Lsn(1)));
+    keyspace.note_indexed(blocks.indexed_lsn());
+    let until_cold = |keyspace: &mut LoggedKeyspace, count: u64| {
+        (1..100).find(|_| {
+            keyspace.cool_step(Some(0));
+            keyspace.cold_keys() == count
+        })
+    };
+    assert!(until_cold(&mut keyspace, 2).is_some(), "both go");
+    let db = keyspace.database_id(DB0);
+    for key in [&b"small"[..], b"large"] {
+        let at = *blocks.keys(db).get(key).expect("the index knows it");
+        // The hand is at the first page, the only one, when the key comes.
+        while keyspace.cool_step(Some(0)).round.is_none() {}
+        assert!(keyspace.install(blocks.clone().read(db, key, at).expect("it is there")));
+        keyspace.cool_step(Some(0));
+        assert_eq!(keyspace.missing(DB0, key, Need::Value), None, "{key:?} has just come");
+        assert!(until_cold(&mut keyspace, 2).is_some(), "it goes in the end");
+    }
+}
+
+#[test]
 fn the_hand_takes_what_is_used_least_and_says_when_nothing_can_go() {
     let blocks = Blocks::default();
     let mut keyspace = blocks.keyspace();
