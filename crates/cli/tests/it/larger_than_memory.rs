@@ -350,7 +350,7 @@ fn a_value_that_has_decayed_is_told_and_no_other_suffers() {
 }
 
 /// The file of the log that has these bytes, and where.
-fn find(server: &Server, needle: &[u8]) -> (PathBuf, usize) {
+pub(crate) fn find(server: &Server, needle: &[u8]) -> (PathBuf, usize) {
     let mut directories = vec![server.directory()];
     while let Some(directory) = directories.pop() {
         for entry in std::fs::read_dir(directory).unwrap() {

@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::instant_start::info;
+use crate::larger_than_memory::find;
 use crate::log_index::wait_for_a_cut;
 use crate::process::{Program, Server, wait_until};
 use crate::wire::Connection;
@@ -52,24 +53,12 @@ fn fill(connection: &mut Connection, life: &str) {
 
 /// Turns a bit of the bytes that have this, where they are now.
 fn damage(server: &Server, needle: &str) -> PathBuf {
-    let mut directories = vec![server.directory()];
-    while let Some(directory) = directories.pop() {
-        for entry in std::fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                directories.push(path);
-                continue;
-            }
-            let bytes = std::fs::read(&path).unwrap();
-            let found = bytes.windows(needle.len()).position(|it| it == needle.as_bytes());
-            if let Some(at) = found {
-                let file = OpenOptions::new().write(true).open(&path).unwrap();
-                file.write_all_at(&[bytes[at] ^ 1], at as u64).unwrap();
-                return path;
-            }
-        }
-    }
-    panic!("{needle} is in no file");
+    let (path, at) = find(server, needle.as_bytes());
+    let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at as u64).unwrap();
+    file.write_all_at(&[byte[0] ^ 1], at as u64).unwrap();
+    path
 }
 
 fn is_in(directory: &Path, name: &str) -> bool {
