@@ -145,7 +145,7 @@ class Server:
 
 def cold_keys(share):
     """The words that say how much memory keys may take whose values have left it."""
-    return ["--maxmemory-cold-keys", share]
+    return ["--cold-keys-maxmemory", share]
 
 
 def indelible(options, port, name, *words):
