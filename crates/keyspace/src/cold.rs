@@ -37,7 +37,7 @@ use crate::entry::Entry;
 use crate::hasher::{Identity, KeyHasher};
 use crate::journal::Journal;
 use crate::keyspace::Keyspace;
-use crate::lost::LostName;
+use crate::lost::{LostKey, LostName};
 use crate::object::Object;
 use crate::record_check::{self, BadRecord};
 use crate::source::{Restorer, Source};
@@ -113,6 +113,25 @@ impl Restored {
             restored.entry.make_bare();
         }
         Ok(restored)
+    }
+
+    /// A key without its value, as an index knows it as of the block `known`; nothing is read. The index tells
+    /// keys apart by 96 bits of a hash.
+    #[must_use]
+    pub fn by_index(key: &[u8], of: &LostKey, known: Lsn, hasher: KeyHasher) -> Self {
+        let object = of.object.map(|id| (id, known));
+        let mut entry = Entry::bare(key, of.value_type, object);
+        entry.set_addr(Some(of.addr));
+        Self {
+            lost_name: None,
+            db: of.db,
+            hash: hasher.hash(key),
+            entry,
+            expires_at_ms: of.expires_at_ms,
+            object: None,
+            known,
+            hasher,
+        }
     }
 
     /// Names the key, if its name is lost and this one has its identity.

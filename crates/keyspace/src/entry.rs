@@ -243,15 +243,20 @@ impl Entry {
 
     /// Drops the value, which nothing has then.
     pub(crate) fn make_lost(&mut self, value_type: Type) {
-        let kind = match value_type {
-            Type::String => Kind::Str,
-            Type::List => Kind::ListPacked,
-            Type::Hash => Kind::HashPacked,
-            Type::Set => Kind::SetPacked,
-            Type::ZSet => Kind::ZSetPacked,
-        };
         self.replace_bytes(Kind::Str, &[]);
-        self.set_kind_code(kind as u32 | BARE_BIT);
+        self.set_kind_code(small_kind(value_type) as u32 | BARE_BIT);
+    }
+
+    /// An entry whose value, of this type, only the log has; of a large one with its incarnation, and the block
+    /// after which it has not changed. Its size is not known.
+    pub(crate) fn bare(key: &[u8], value_type: Type, object: Option<(ObjectId, Lsn)>) -> Self {
+        let (kind, trace) = match object {
+            Some((id, changed_at)) => (Kind::Object, &trace_of(0, value_type, id, changed_at)[..]),
+            None => (small_kind(value_type), &[0; 2][..]),
+        };
+        let mut entry = Self::with_bytes(key, Kind::Str, trace);
+        entry.set_kind_code(kind as u32 | BARE_BIT);
+        entry
     }
 
     fn set_kind(&mut self, kind: Kind) {
@@ -269,12 +274,8 @@ impl Entry {
         let object = self.take_object();
         match &object {
             Some(object) => {
-                let mut trace = [0; OBJECT_TRACE_BYTES];
                 let bytes = object.allocated_bytes(TRACE_SAMPLES) as u64;
-                trace[..8].copy_from_slice(&bytes.to_ne_bytes());
-                trace[8] = object.value_type() as u8;
-                trace[9..17].copy_from_slice(&object.id().0.to_ne_bytes());
-                trace[17..].copy_from_slice(&object.changed_at.0.to_ne_bytes());
+                let trace = trace_of(bytes, object.value_type(), object.id(), object.changed_at);
                 self.replace_bytes(Kind::Str, &trace);
             }
             None => {
@@ -568,6 +569,32 @@ impl Drop for Entry {
     }
 }
 
+/// What a bare entry keeps of an object.
+fn trace_of(
+    bytes: u64,
+    value_type: Type,
+    id: ObjectId,
+    changed_at: Lsn,
+) -> [u8; OBJECT_TRACE_BYTES] {
+    let mut trace = [0; OBJECT_TRACE_BYTES];
+    trace[..8].copy_from_slice(&bytes.to_ne_bytes());
+    trace[8] = value_type as u8;
+    trace[9..17].copy_from_slice(&id.0.to_ne_bytes());
+    trace[17..].copy_from_slice(&changed_at.0.to_ne_bytes());
+    trace
+}
+
+/// The kind of a value of this type that is not large.
+const fn small_kind(value_type: Type) -> Kind {
+    match value_type {
+        Type::String => Kind::Str,
+        Type::List => Kind::ListPacked,
+        Type::Hash => Kind::HashPacked,
+        Type::Set => Kind::SetPacked,
+        Type::ZSet => Kind::ZSetPacked,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -639,6 +666,9 @@ mod tests {
         entry.fill(Entry::with_object(b"k", object));
         assert_eq!(entry.object().map(Object::id), Some(base::ObjectId(8)));
         entry.make_bare();
+        let known = Entry::bare(b"k", Type::String, Some((base::ObjectId(8), Lsn(3))));
+        assert_eq!(known.bare_object(), entry.bare_object());
+        assert_eq!((known.bare_changed_at(), known.bare_bytes()), (Lsn(3), 0));
         entry.replace_int(4);
         assert!(matches!(entry.payload(), Payload::Int(4)));
     }

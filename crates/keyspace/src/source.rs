@@ -62,6 +62,12 @@ pub trait Restorer: Send {
     /// As [`Restorer::find`], from memory alone.
     fn look(&mut self, db: DbId, key: &[u8]) -> Look;
 
+    /// What the index knows of a key, without its value, from memory alone; `None` if that is not enough, or
+    /// not there.
+    fn look_by_index(&mut self, _db: DbId, _key: &[u8]) -> Option<Restored> {
+        None
+    }
+
     /// The names of keys that are in no table.
     ///
     /// # Errors
@@ -113,7 +119,7 @@ pub trait Restorer: Send {
 }
 
 /// What a command needs of a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Need {
     /// Whether it is there, of which type, until when.
     Name,
@@ -132,6 +138,8 @@ pub struct Missing {
     pub addr: Option<RecordAddr>,
     /// About how many bytes it takes in memory, if that is known.
     pub bytes: u64,
+    /// What of it.
+    pub need: Need,
 }
 
 /// What was brought back since the start.
@@ -328,7 +336,8 @@ impl Keyspace {
         self.lost.failure.take().or(unread)
     }
 
-    /// What has to be read before a command finds what it needs of a key.
+    /// What has to be read before a command finds what it needs of a key. What the index can tell from memory
+    /// is put in its place at once.
     pub fn missing(&mut self, db: DbIndex, key: &[u8], need: Need) -> Option<Missing> {
         let hash = self.hash_of(key);
         let Self { source, dbs, recorder, .. } = self;
@@ -339,13 +348,26 @@ impl Keyspace {
             }
             Some(_) => return None,
             None if !may_be_cold || dbs[db].has_key(recorder.hasher, hash, key) => return None,
-            None => match source.as_mut()?.restorer.look(id, key) {
-                Look::At(addr) if !recorder.journal.is_retired(addr) => (None, 0),
-                Look::At(_) | Look::Absent => return None,
-                Look::Unknown => (None, 0),
-            },
+            None => {
+                let restorer = &mut source.as_mut()?.restorer;
+                let is_there = match restorer.look(id, key) {
+                    Look::At(addr) => !recorder.journal.is_retired(addr),
+                    Look::Absent => false,
+                    Look::Unknown => true,
+                };
+                if !is_there {
+                    return None;
+                }
+                if need == Need::Name
+                    && let Some(known) = restorer.look_by_index(id, key)
+                    && self.install(known)
+                {
+                    return None;
+                }
+                (None, 0)
+            }
         };
-        Some(Missing { db: id, key: key.into(), addr, bytes })
+        Some(Missing { db: id, key: key.into(), addr, bytes, need })
     }
 
     /// Whether a key that was missing, or its value, still is.
@@ -353,7 +375,7 @@ impl Keyspace {
     pub fn lacks(&self, missing: &Missing) -> bool {
         let Some(db) = self.dbs.index_of(missing.db) else { return false };
         match self.dbs[db].keys.find(self.hash_of(&missing.key), &missing.key) {
-            Some(entry) => entry.is_bare(),
+            Some(entry) => missing.need == Need::Value && entry.is_bare(),
             None => self.dbs[db].may_be_cold,
         }
     }

@@ -349,6 +349,55 @@ fn a_value_that_has_decayed_is_told_and_no_other_suffers() {
     assert_eq!(connection.words(&format!("GET key:{number}")).text(), "new");
 }
 
+#[test]
+fn what_needs_no_value_of_a_cold_key_reads_no_record() {
+    let options = [
+        ["--log-index", "yes"],
+        ["--log-index-cut-bytes", "1mb"],
+        ["--log-scrub-bytes-per-second", "0"],
+        // Nothing comes back unasked.
+        ["--debug-restore-delay-ms", "3600000"],
+    ];
+    let options = options.concat();
+    let mut server = Program::indelible().start(&options);
+    let mut connection = server.connect();
+    fill(&mut connection);
+    assert_eq!(connection.words("SADD set a b c").text(), "3");
+    assert_eq!(connection.words("EXPIRE key:20000 10000").text(), "1");
+    wait_for_a_cut(&server);
+    server.kill();
+    // None of these can be read.
+    for number in 20_000..20_004 {
+        let (path, at) = find(&server, &value(number).as_bytes()[..100]);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[at + 50] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+    }
+    server.restart_with(&options);
+    let mut connection = server.connect();
+    let mut says = |command: &str| connection.words(command).text();
+    assert_eq!(says("EXISTS key:20000 key:20001 key:20002 key:20003 no"), "4");
+    assert_eq!(says("TYPE key:20000"), "string");
+    assert_eq!(says("TYPE set"), "set");
+    let seconds: u64 = says("TTL key:20000").parse().unwrap();
+    assert!((9_000..=10_000).contains(&seconds), "{seconds}");
+    assert_eq!(says("TTL key:20001"), "-1");
+    assert!(says("GET key:20001").starts_with("CORRUPT "));
+    assert_eq!(says("SET key:20001 new"), "OK");
+    assert_eq!(says("GET key:20001"), "new");
+    assert_eq!(says("DEL key:20002 set"), "2");
+    assert_eq!(says("MSET key:20003 other"), "OK");
+    assert_eq!(says("DBSIZE"), KEYS.to_string());
+    assert_eq!(number_of(&server, "cold_blocking_fetches"), 0);
+    server.kill();
+    server.restart_with(&options);
+    let mut connection = server.connect();
+    let mut says = |command: &str| connection.words(command).text();
+    assert_eq!([says("GET key:20001"), says("GET key:20003")], ["new", "other"]);
+    assert_eq!(says("GET key:20002"), "");
+    assert_eq!(says("EXISTS key:20000 set"), "1");
+}
+
 /// The file of the log that has these bytes, and where.
 pub(crate) fn find(server: &Server, needle: &[u8]) -> (PathBuf, usize) {
     let mut directories = vec![server.directory()];

@@ -289,6 +289,7 @@ impl FetchBudget {
 #[cfg(test)]
 mod tests {
     use base::{DbId, RecordAddr, SegmentId};
+    use keyspace::Need;
 
     use super::*;
     use crate::engine::client::Client;
@@ -298,7 +299,8 @@ mod tests {
 
     fn key(number: u32, bytes: u64) -> Missing {
         let addr = (bytes > 0).then(|| RecordAddr::new(SegmentId(1), number));
-        Missing { db: DbId(0), key: number.to_le_bytes().into(), addr, bytes }
+        let key = number.to_le_bytes().into();
+        Missing { db: DbId(0), key, addr, bytes, need: Need::Value }
     }
 
     struct World {

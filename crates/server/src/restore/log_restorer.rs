@@ -8,9 +8,9 @@ use env::FileError;
 use indexing::{Namer, hash_of, identity_of};
 use keyspace::{
     BadRecord, ColdName, HASH_GRAIN, Identity, KeyHasher, KeysIn, Look, LostKey, Missing,
-    NamesFound, NamesWanted, RestoreError, Restored, Restorer, Type,
+    NamesFound, NamesWanted, Need, RestoreError, Restored, Restorer, Type,
 };
-use logindex::{Cached, Entry, Hash96, Index, Name, Scope};
+use logindex::{Cached, EXPIRY_MS_MAX, Hash96, Index, Name, Place, Scope};
 use redo::{FoundRecord, Reader, ReaderLimits};
 
 use super::newest_index::NewestIndex;
@@ -65,11 +65,33 @@ impl LogRestorer {
     /// What is missing, if it is there and can be read.
     pub fn fetch(&mut self, missing: &Missing) -> Option<Restored> {
         let (db, key) = (missing.db, &missing.key);
-        let addr = match missing.addr {
-            Some(addr) => addr,
-            None => self.find(db, key).ok()??,
-        };
-        self.read(db, key, addr).ok()
+        if let Some(addr) = missing.addr {
+            return self.read(db, key, addr).ok();
+        }
+        let index = self.newest().ok()?;
+        let entry = index.probe(self.name(db, key)).ok()??;
+        let place = entry.place()?;
+        if missing.need == Need::Name
+            && let Some(known) = self.by_index(db, key, place, &index)
+        {
+            return Some(known);
+        }
+        self.read(db, key, place.addr()).ok()
+    }
+
+    fn name(&self, db: DbId, key: &[u8]) -> Name {
+        Name::new(Scope::database(db), self.namer.hash(key))
+    }
+
+    /// What `index` knows of a key, if that is all but its value.
+    fn by_index(&self, db: DbId, key: &[u8], place: &Place, index: &Index) -> Option<Restored> {
+        // Of lost values and of later expiries only the record tells.
+        RecordKind::from_u8(place.tag()).and_then(Type::of_record)?;
+        if place.expiry_ms().is_some_and(|at| at >= EXPIRY_MS_MAX) {
+            return None;
+        }
+        let of = lost_key(db, self.hasher.identity(key), place);
+        Some(Restored::by_index(key, &of, index.cut()?, self.hasher))
     }
 
     /// Another one of the same.
@@ -280,19 +302,25 @@ impl LogRestorer {
 
 impl Restorer for LogRestorer {
     fn find(&mut self, db: DbId, key: &[u8]) -> Result<Option<RecordAddr>, RestoreError> {
-        let name = Name::new(Scope::database(db), self.namer.hash(key));
         let Some(index) = &self.index else { return Ok(None) };
-        let entry = index.get().probe(name).map_err(of_index)?;
+        let entry = index.get().probe(self.name(db, key)).map_err(of_index)?;
         Ok(entry.and_then(|entry| entry.place().map(|place| place.addr())))
     }
 
     fn look(&mut self, db: DbId, key: &[u8]) -> Look {
-        let name = Name::new(Scope::database(db), self.namer.hash(key));
         let Some(index) = &self.index else { return Look::Absent };
-        match index.get().probe_cached(name) {
+        match index.get().probe_cached(self.name(db, key)) {
             Cached::Found(place) => Look::At(place.addr()),
             Cached::Gone | Cached::Absent => Look::Absent,
             Cached::Unknown => Look::Unknown,
+        }
+    }
+
+    fn look_by_index(&mut self, db: DbId, key: &[u8]) -> Option<Restored> {
+        let index = self.newest().ok()?;
+        match index.probe_cached(self.name(db, key)) {
+            Cached::Found(place) => self.by_index(db, key, &place, &index),
+            Cached::Gone | Cached::Absent | Cached::Unknown => None,
         }
     }
 
@@ -331,7 +359,7 @@ impl Restorer for LogRestorer {
             let elements = place.object().map(|object| self.elements_in(&index, object));
             let elements = elements.transpose()?.unwrap_or_default();
             if is_in(&place.addr()) || elements.iter().any(is_in) {
-                found.keys.push(lost_key(db, &entry));
+                found.keys.push(lost_key(db, identity_of(entry.name.hash), place));
             }
         }
         found.next = range.next().map_err(of_index)?.map(|entry| identity_of(entry.name.hash));
@@ -387,13 +415,12 @@ pub(super) fn bad_record(error: BadRecord) -> RestoreError {
     RestoreError::Corrupt(error.to_string())
 }
 
-/// What the index knows of a key whose record is damaged, perhaps.
-pub(super) fn lost_key(db: DbId, entry: &Entry) -> LostKey {
-    let place = entry.place().expect("ranges have what is there");
+/// What the index knows of a key, whose record may be damaged.
+pub(super) fn lost_key(db: DbId, identity: Identity, place: &Place) -> LostKey {
     let kind = RecordKind::from_u8(place.tag());
     LostKey {
         db,
-        identity: identity_of(entry.name.hash),
+        identity,
         addr: place.addr(),
         value_type: kind.and_then(Type::of_record).unwrap_or(Type::String),
         expires_at_ms: place.expiry_ms().map(|at| i64::try_from(at).unwrap_or(i64::MAX)),

@@ -19,7 +19,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use base::{DbId, Record, RecordAddr, RecordKind, SegmentId};
-use indexing::{Known, ValidityPass};
+use indexing::{Known, ValidityPass, identity_of};
 use keyspace::{RestoreError, Restored};
 use logindex::{Hash96, Index, Scope, ScopeRange};
 use redo::{LiveRecords, LogBlock, SegmentScan};
@@ -218,7 +218,7 @@ impl Warmup {
             };
             let place = entry.place().expect("ranges have what is there");
             if self.unread.contains(&place.addr()) {
-                lost.push(lost_key(db, &entry));
+                lost.push(lost_key(db, identity_of(entry.name.hash), place));
                 if lost.len() == BATCH_KEYS {
                     break;
                 }
