@@ -254,7 +254,7 @@ fn requests_of_many_clients_are_answered_within_one_budget() {
         for (number, connection) in connections.iter_mut().enumerate() {
             let number = if number < 3 { number } else { number + 1 };
             let values = connection.receive().unwrap();
-            assert_eq!(values.elements().len(), 2000);
+            assert_eq!(values.elements().len(), 2000, "{values:?}");
             for at in [0, 1000, 1999] {
                 assert_eq!(values.elements()[at].text(), value(number * 5000 + at));
             }

@@ -118,6 +118,9 @@ fn damaged() -> Server {
         server.kill();
         server.restart();
         wait_until_warm(&server);
+        // The next start must not read what will be damaged.
+        let figure = |name: &str| info(&server, name).parse::<u64>().unwrap();
+        wait_until(|| figure("redo_index_cut_lsn") + 1 >= figure("redo_open_lsn"));
     }
     server
 }
