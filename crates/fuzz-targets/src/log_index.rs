@@ -21,6 +21,7 @@ const OPTIONS: Options = Options {
     merge_max: 4,
     level_1_max: 2,
     newer_per_cent: 25,
+    newer_min_bytes: 0,
     cache_bytes: 4 << 10,
     step_entries: 100,
     chunk_bytes: 1 << 10,

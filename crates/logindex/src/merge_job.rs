@@ -41,7 +41,8 @@ pub(crate) fn plan(index: &Index, options: &Options) -> Option<Plan> {
         let count = zero.min(options.merge_max);
         return Some(Plan { runs: runs[zero - count..zero].to_vec(), level: Level::One });
     }
-    let is_much_newer = bytes_of(false) * 100 > bytes_of(true) * options.newer_per_cent;
+    let newer_max = (bytes_of(true) * options.newer_per_cent / 100).max(options.newer_min_bytes);
+    let is_much_newer = bytes_of(false) > newer_max;
     if is_much_newer || count_of(Level::One) >= options.level_1_max {
         return Some(Plan { runs: runs.to_vec(), level: Level::Bottom });
     }

@@ -13,6 +13,8 @@ pub struct Options {
     pub level_1_max: usize,
     /// When what is newer than the bottom exceeds this part of its bytes, everything is merged.
     pub newer_per_cent: u64,
+    /// But not while it has fewer bytes than this: a small bottom would be written again for each cut.
+    pub newer_min_bytes: u64,
     /// The bytes of blocks that are kept in memory.
     pub cache_bytes: u64,
     /// The entries that a step handles.
@@ -31,6 +33,7 @@ impl Default for Options {
             merge_max: 64,
             level_1_max: 8,
             newer_per_cent: 25,
+            newer_min_bytes: 32 << 20,
             cache_bytes: 64 << 20,
             step_entries: 8192,
             chunk_bytes: 256 << 10,

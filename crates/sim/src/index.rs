@@ -87,6 +87,7 @@ impl IndexShape {
             fan_in: self.fan_in,
             level_1_max: self.level_1_max,
             newer_per_cent: self.newer_per_cent,
+            newer_min_bytes: 0,
             cache_bytes: 2 << 10,
             step_entries: 9,
             chunk_bytes: 600,

@@ -171,6 +171,7 @@ fn index_options(cut_bytes: u64) -> Options {
     let runs = logindex::Options {
         block_bytes: 256,
         fan_in: 2,
+        newer_min_bytes: 0,
         level_1_max: 2,
         cache_bytes: 2 << 10,
         step_entries: 5,

@@ -26,6 +26,7 @@ pub(crate) const TINY: Options = Options {
     merge_max: 4,
     level_1_max: 2,
     newer_per_cent: 400,
+    newer_min_bytes: 0,
     cache_bytes: 4 << 10,
     step_entries: 5,
     chunk_bytes: 700,

@@ -1,15 +1,16 @@
 //! Random work against the model.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use base::Lsn;
 use env::Disk;
 use env_sim::{Faults, SimDisk};
-use logindex::{Cut, Judge, Level, Step, verify};
+use logindex::{Cut, Indexer, Judge, Level, Options, Step, verify};
 use proptest::prelude::*;
 
-use crate::harness::{DATABASES, DIR, Op, Writer, check, open, settle, state_of};
+use crate::harness::{DATABASE, DATABASES, DIR, Op, TINY, Writer, check, open, settle, state_of};
 
 pub(crate) fn op() -> impl Strategy<Value = Op> {
     let db = || 0..DATABASES;
@@ -177,4 +178,30 @@ fn many_runs_at_once_are_merged_a_few_at_a_time() {
         check(&indexer.index(), &writer.picture);
     }
     assert!(indexer.index().runs().len() < 5);
+}
+
+/// A bottom that is small is not written again for each cut.
+#[test]
+fn what_is_newer_is_merged_into_the_bottom_when_it_is_much() {
+    let bottoms = |newer_min_bytes: u64| {
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new(1, Faults::default()));
+        let options =
+            Options { fan_in: 100, merge_max: 100, newer_per_cent: 50, newer_min_bytes, ..TINY };
+        let mut indexer = Indexer::open(disk, Path::new(DIR), DATABASE, options).unwrap();
+        let (mut writer, mut bottoms) = (Writer::new(), BTreeSet::new());
+        for key in 0..20 {
+            writer.run(Op::Set { db: 0, key: key % 3, expires: false });
+            indexer.add(writer.cut().unwrap());
+            settle(&mut indexer, writer.lsn).unwrap();
+            check(&indexer.index(), &writer.picture);
+            let index = indexer.index();
+            bottoms.extend(index.runs().find(|run| run.level == Level::Bottom).map(|run| run.id));
+        }
+        bottoms.len()
+    };
+    let run_bytes = 600;
+    assert!(bottoms(0) > 9, "each run is more than half of the bottom");
+    let few = bottoms(10 * run_bytes);
+    assert!((1..=5).contains(&few), "{few}");
+    assert_eq!(bottoms(u64::MAX), 0);
 }

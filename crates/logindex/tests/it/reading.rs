@@ -104,8 +104,13 @@ fn a_probe_of_what_is_in_memory_reads_nothing_and_any_other_a_block_a_run() {
 fn threads_read_while_the_indexer_works() {
     let directory = tempfile::tempdir().unwrap();
     let disk: Arc<dyn Disk> = Arc::new(OsDisk);
-    let options =
-        Options { fan_in: 3, level_1_max: 3, cache_bytes: 64 << 10, ..Options::default() };
+    let options = Options {
+        fan_in: 3,
+        level_1_max: 3,
+        newer_min_bytes: 0,
+        cache_bytes: 64 << 10,
+        ..Options::default()
+    };
     let mut indexer = Indexer::open(disk.clone(), directory.path(), DATABASE, options).unwrap();
     let names = 5_000_u64;
     let name = |n: u64| match n % 3 {
