@@ -230,6 +230,10 @@ impl Journal for Wiretap {
         Some(addr)
     }
 
+    fn declare(&mut self, kind: RecordKind) {
+        self.ending_block(|log| log.declare(kind));
+    }
+
     fn retire(&mut self, addr: RecordAddr) {
         if self.rng.chance(self.steps_per_million) {
             lock(&self.works).step_any(&mut self.rng);
