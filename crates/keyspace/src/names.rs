@@ -406,7 +406,7 @@ mod tests {
             listing(NamesFor::All(Some(Box::from(&b"other"[..]))), None),
         ];
         let mut listings = Listings { open, departed_max: 4, ..Listings::default() };
-        let mut depart = |listings: &mut Listings, number: u64| {
+        let depart = |listings: &mut Listings, number: u64| {
             let key = format!("key:{number}");
             let entry = Entry::with_bytes(key.as_bytes(), Kind::Str, b"v");
             let addr = RecordAddr::new(SegmentId(1), u32::try_from(number).expect("few"));
