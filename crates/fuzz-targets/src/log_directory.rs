@@ -165,6 +165,7 @@ impl Database {
 
     /// Logs a record, and retires the one that it replaces.
     pub(crate) fn log(&mut self, record: &Record<'_>) {
+        self.log.declare(record.kind);
         let addr = self.log.append(record);
         if let Some(old) = self.live.put(record, addr) {
             self.log.retire(old);
@@ -233,6 +234,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         disk
     };
     let short = run(&|database| {
+        // All in one segment, whose header says both kinds that must be said.
+        example.iter().for_each(|record| database.log.declare(record.kind));
         for record in &example {
             database.log(record);
         }

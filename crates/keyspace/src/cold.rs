@@ -233,8 +233,8 @@ pub(crate) struct Cold {
     /// What the running command or transaction has looked up: of that the table alone tells from then
     /// on, so it cannot turn out to be unreadable when the first command has begun.
     looked_up: HashSet<(DbId, Box<[u8]>)>,
-    /// Keys have left memory since the start.
-    has_departed: bool,
+    /// How many keys have left memory since the start, each time that they did.
+    departed: u64,
     /// No large value that has left memory with its key has changed after this block.
     departed_changed_at: Lsn,
     /// Databases that were emptied: what they held is retired when someone lists it.
@@ -438,11 +438,11 @@ impl Keyspace {
         self.cold_keys()
     }
 
-    /// Whether keys have left memory since the start, so that those that are cold are not only those that were
-    /// cold then.
+    /// How many keys have left memory since the start, each time that they did: at most so many are cold that
+    /// were not cold then all the time.
     #[must_use]
-    pub fn has_departed(&self) -> bool {
-        self.cold.as_ref().is_some_and(|cold| cold.has_departed)
+    pub fn departed(&self) -> u64 {
+        self.cold.as_ref().map_or(0, |cold| cold.departed)
     }
 
     /// Whether a key that comes unasked had better stay in the log, because memory is short: keys take
@@ -462,7 +462,7 @@ impl Keyspace {
         db.cold_count += 1;
         stats.departed += 1;
         let cold = cold.get_or_insert_default();
-        cold.has_departed = true;
+        cold.departed += 1;
         cold.departed_changed_at = cold.departed_changed_at.max(entry.bare_changed_at());
         if let (Some(source), Some(addr)) = (source, entry.addr())
             && source.listings.are_open()

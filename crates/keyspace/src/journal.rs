@@ -1,12 +1,15 @@
 //! Where the keyspace's changes go: the trait that connects it to a log.
 
-use base::{Lsn, Record, RecordAddr};
+use base::{Lsn, Record, RecordAddr, RecordKind};
 
 /// The log as the keyspace sees it. `server` implements it on the redo log; [`NoJournal`] is
 /// `appendonly no`.
 pub trait Journal: Send {
     /// Appends a record to the open block. `None` when nothing is logged.
     fn append(&mut self, record: &Record<'_>) -> Option<RecordAddr>;
+    /// Records of this kind follow, which an older program may not know: a log says so before the first one.
+    /// Only between commands.
+    fn declare(&mut self, _kind: RecordKind) {}
     /// The record at `addr` is no longer needed to restore anything.
     fn retire(&mut self, addr: RecordAddr);
     /// The LSN that the open block will get: what a write depends on.
@@ -65,6 +68,10 @@ impl Journal for NoJournal {
 impl<T: Journal + ?Sized> Journal for Box<T> {
     fn append(&mut self, record: &Record<'_>) -> Option<RecordAddr> {
         (**self).append(record)
+    }
+
+    fn declare(&mut self, kind: RecordKind) {
+        (**self).declare(kind);
     }
 
     fn retire(&mut self, addr: RecordAddr) {

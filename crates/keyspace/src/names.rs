@@ -126,10 +126,17 @@ pub struct NamesFound {
 }
 
 /// Names that were asked for.
-#[derive(Default)]
 pub(crate) struct Listings {
     last_number: u64,
     open: Vec<Listing>,
+    /// So many keys that leave memory meanwhile are noted for one of them.
+    departed_max: usize,
+}
+
+impl Default for Listings {
+    fn default() -> Self {
+        Self { last_number: 0, open: Vec::new(), departed_max: DEPARTED_MAX }
+    }
 }
 
 struct Listing {
@@ -147,12 +154,13 @@ impl Listings {
 
     /// Notes that a key leaves memory whose record is at `addr`.
     pub(crate) fn note_departed(&mut self, db: DbId, hash: u64, addr: RecordAddr, entry: &Entry) {
-        for Listing { wanted, departed, found } in &mut self.open {
+        let Self { open, departed_max, .. } = self;
+        for Listing { wanted, departed, found } in open {
             let is_in = wanted.from <= hash && wanted.to.is_none_or(|to| hash < to);
             if wanted.db != db || !is_in || !wanted.wants(entry.key()) {
                 continue;
             }
-            if departed.len() < DEPARTED_MAX {
+            if departed.len() < *departed_max {
                 departed.push(ColdName::of_entry(entry, addr, hash));
             } else if !matches!(found, Some(Err(_))) {
                 let why = "too many keys have left memory while their names were read: use SCAN";
@@ -358,5 +366,63 @@ impl Source {
                 None
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::SegmentId;
+
+    use super::*;
+    use crate::entry::Kind;
+
+    /// A listing of all names that match, or of those of a step of a scan.
+    fn listing(purpose: NamesFor, to: Option<u64>) -> Listing {
+        let wanted = NamesWanted {
+            number: 1,
+            db: DbId(0),
+            from: 0,
+            to,
+            count: usize::MAX,
+            resident: Vec::new(),
+            wraps: false,
+            purpose,
+            is_wanted: Arc::new(AtomicBool::new(true)),
+        };
+        Listing { wanted, found: None, departed: Vec::new() }
+    }
+
+    /// The names that are noted for a listing, and whether more are wanted of it.
+    fn noted(listing: &Listing) -> (usize, bool) {
+        (listing.departed.len(), listing.wanted.is_wanted.load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn a_listing_during_which_too_many_keys_leave_memory_fails_and_no_other_one_does() {
+        let all = NamesFor::All(Some(Box::from(&b"k*"[..])));
+        let open = vec![
+            listing(all.clone(), None),
+            listing(NamesFor::Scan(0), Some(2 * HASH_GRAIN)),
+            listing(NamesFor::All(Some(Box::from(&b"other"[..]))), None),
+        ];
+        let mut listings = Listings { open, departed_max: 4, ..Listings::default() };
+        let depart = |listings: &mut Listings, number: u64| {
+            let key = format!("key:{number}");
+            let entry = Entry::with_bytes(key.as_bytes(), Kind::Str, b"v");
+            let addr = RecordAddr::new(SegmentId(1), u32::try_from(number).expect("few"));
+            listings.note_departed(DbId(0), number * HASH_GRAIN, addr, &entry);
+        };
+        (0..4).for_each(|number| depart(&mut listings, number));
+        assert_eq!(noted(&listings.open[0]), (4, true));
+        assert!(!listings.has(DbId(0), &all), "its names are still read");
+        (4..9).for_each(|number| depart(&mut listings, number));
+        assert_eq!(noted(&listings.open[0]), (4, false), "the reader need not go on");
+        assert_eq!(noted(&listings.open[1]), (2, true), "a step of a scan is of few hashes");
+        assert_eq!(noted(&listings.open[2]), (0, true), "no key matches");
+        // What the reader has found by then comes too late.
+        let found = listings.open[0].found.get_or_insert(Ok(NamesFound::default()));
+        let error = found.as_ref().expect_err("names are missing");
+        assert!(error.to_string().ends_with("use SCAN"), "{error}");
+        assert!(listings.has(DbId(0), &all), "the command is told so");
     }
 }

@@ -123,6 +123,9 @@ impl Recorder {
                 Record::root(kind, db, key, id, &self.value, expires)
             }
         };
+        if record.kind == RecordKind::ValueLost {
+            self.journal.declare(record.kind);
+        }
         self.wrote = true;
         let old = entry.addr();
         let addr = self.journal.append(&record.new_entry(old.is_none()));
@@ -134,6 +137,7 @@ impl Recorder {
     pub(crate) fn log_lost_name(&mut self, db: DbId, identity: &Identity, lost: &mut LostName) {
         let value = [lost.value_type as u8];
         let record = Record::whole(RecordKind::KeyLost, db, identity, &value, lost.expires_at_ms);
+        self.journal.declare(record.kind);
         let addr = self.append(&record.new_entry(lost.addr.is_none()));
         self.retire(std::mem::replace(&mut lost.addr, addr));
     }

@@ -15,7 +15,7 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use base::{Lsn, Mutex, Record, RecordAddr, SegmentId};
+use base::{Lsn, Mutex, Record, RecordAddr, RecordKind, SegmentId};
 use env::Entropy;
 use keyspace::Journal;
 use redo::{
@@ -232,6 +232,10 @@ pub(crate) fn compaction_options(options: &LogOptions) -> CompactionOptions {
 impl Journal for OwnedLog {
     fn append(&mut self, record: &Record<'_>) -> Option<RecordAddr> {
         Some(self.log.append(record))
+    }
+
+    fn declare(&mut self, kind: RecordKind) {
+        self.log.declare(kind);
     }
 
     fn retire(&mut self, addr: RecordAddr) {

@@ -62,15 +62,19 @@ fn flip_in(disk: &SimDisk, dirs: &[PathBuf], rng: &mut SimEntropy) -> Option<Fli
     for dir in dirs {
         for name in disk.list(dir).ok()? {
             let path = dir.join(name);
+            let is_segment = path.extension().is_some_and(|extension| extension == "redo");
+            let is_manifest = path.file_name().is_some_and(|name| name == "redo.manifest");
+            if !is_segment && !is_manifest {
+                // Another one may be a directory, as that of the index is.
+                continue;
+            }
             let file = disk.open(&path, Access::Read).ok()?;
             let len = file.len().ok()?;
             let mut end = [0; SEALED.len()];
-            let is_segment = path.extension().is_some_and(|extension| extension == "redo");
             let is_sealed = len > SEALED.len() as u64
                 && file.read_exact_at(&mut end, len - SEALED.len() as u64).is_ok()
                 && end == SEALED;
-            let name = path.file_name().unwrap_or_default();
-            if (is_segment && is_sealed) || (name == "redo.manifest" && len > 0) {
+            if (is_segment && is_sealed) || (is_manifest && len > 0) {
                 files.push((path, len));
             }
         }

@@ -26,7 +26,8 @@
 //! - **A process that is killed** loses nothing that a client has read, whatever the policy.
 //! - **Objects**: no large object gets the number of another one, in whatever life that was.
 //! - **A lack of descriptors** is over when there are some: no device is given up for it.
-//! - **One block a command**: the records of a command or transaction lie in one block.
+//! - **One block a command**: the records of a command or transaction lie in one block. What one call of the
+//!   engine executes may lie in several if a checkpoint stands between two commands; nothing else ends one.
 //! - **A transaction is executed or it is not**: no command of one that is meets a key that cannot be
 //!   read.
 //! - **What is not logged does not happen**: the state changes only with a record. It is that of a
@@ -42,8 +43,8 @@
 //! disk; a device that dies; misdirected writes; short reads; no descriptor to open something with.
 //! A backup gives the files other names, and nothing is changed in a file that has one. In addition,
 //! here: a device so slow that its flusher hardly ever runs (`machine`), bits that turn in files at
-//! rest (`damage`: the start must name the file, and go on when the bit is turned back) and below the
-//! running server (the scrubber may heal them), files that cannot always be read after a start by the
+//! rest (`damage`: the start must name the file, and go on when the bit is turned back; or it believes the
+//! index all the same, and never shows another value) and below the running server (the scrubber may heal them), files that cannot always be read after a start by the
 //! index, memory that is full, a wall clock that jumps both ways, clients that read slowly, leave,
 //! send half a command, wait, and pipeline. After
 //! misdirected writes the device has lied: a refusal to start or an earlier prefix is right then,

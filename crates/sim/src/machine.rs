@@ -135,8 +135,16 @@ impl Host for SimHost {
 /// What a call of the engine has written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wrote {
-    /// The block, if there was a record.
+    /// The block, if there was a record; the first one, if a checkpoint stood between the commands that
+    /// the call has executed.
     pub(crate) lsn: Option<Lsn>,
+    /// Whether there is another one.
+    pub(crate) is_divided: bool,
+}
+
+impl Wrote {
+    /// No record.
+    pub(crate) const NOTHING: Self = Self { lsn: None, is_divided: false };
 }
 
 /// What a crash brings back after a block.
@@ -151,7 +159,7 @@ impl Machine {
     /// Lets the engine do something, and sees what it has written.
     ///
     /// # Errors
-    /// When the records of one call lie in two blocks.
+    /// When the records of one command lie in two blocks.
     pub(crate) fn call<T>(
         &mut self,
         run: impl FnOnce(&mut Engine) -> T,
@@ -161,13 +169,11 @@ impl Machine {
         if let Some(ObjectId(object)) = tap.reused {
             return Err(format!("REUSED: object {object} is not the first with this number"));
         }
-        match tap.take_blocks() {
-            None => Ok((result, Wrote { lsn: None })),
-            Some((first, last)) if first == last => Ok((result, Wrote { lsn: Some(last) })),
-            Some((first, last)) => {
-                Err(format!("SPLIT: the records of one call lie in blocks {first} to {last}"))
-            }
-        }
+        let wrote = match tap.take_blocks()? {
+            None => Wrote::NOTHING,
+            Some((first, last)) => Wrote { lsn: Some(first), is_divided: first < last },
+        };
+        Ok((result, wrote))
     }
 
     /// The last block that was sealed.
@@ -247,6 +253,9 @@ impl Machine {
         let _looked_at_below = tap.take_touched();
         let sealed_count = tap.logged.partition_point(|logged| logged.lsn() <= sealed);
         let open = tap.logged.split_off(sealed_count);
+        if !open.is_empty() {
+            tap.touch_all();
+        }
         let logged = std::mem::replace(&mut tap.logged, open);
         let _split = tap.take_blocks();
         drop(tap);

@@ -21,6 +21,7 @@ use server::owned_log::own;
 use server::restore::{LogRestorer, NewestIndex, Warmup};
 
 use crate::addresses::Addresses;
+use crate::damage::Flip;
 use crate::index::{self, IndexShape, Keeper, index_dir};
 use crate::instant::{Comebacks, Source, copy_of};
 use crate::machine::{LogShape, data_dir, device_dir};
@@ -39,6 +40,8 @@ pub(crate) struct Site<'a> {
     pub(crate) keeps_index: bool,
     /// `recovery instant`: the index may be believed.
     pub(crate) is_instant: bool,
+    /// A bit that has turned: it is turned back where the truth is read, that all is judged by.
+    pub(crate) turned: Option<&'a Flip>,
     pub(crate) seed: u64,
     /// How often the works step inside a command, in a million.
     pub(crate) steps_per_million: u32,
@@ -139,6 +142,9 @@ fn start_log(
 /// What `server::serve` does on its recovery thread.
 pub(crate) fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Data> {
     let copy = (site.is_instant && site.index().is_some()).then(|| copy_of(site.disk));
+    if let (Some(copy), Some(flip)) = (&copy, site.turned) {
+        flip.undo(copy);
+    }
     let mut recovery = find_log(site, rng)?;
     if site.index().is_some() {
         let peeked = indexing::peek(site.disk, &index_dir(), recovery.database().0);

@@ -108,6 +108,8 @@ pub(crate) struct Run {
     pub(crate) index: Fate,
     /// `maxmemory-policy` is cold-lfu.
     pub(crate) drops_values: bool,
+    /// Starts believe the index also where a bit has turned at rest.
+    believes_over_damage: bool,
     pub(crate) ledger: Ledger,
     pub(crate) tally: Tally,
     pub(crate) workload: Workload,
@@ -161,6 +163,7 @@ impl Run {
             clock: SimClock::new(1_700_000_000_000),
             configs: (0..3).map(|policy| configuration(policy, compaction, drops_values)).collect(),
             drops_values,
+            believes_over_damage: plan.seed >= COLD_SEEDS && plan.seed & 32 != 0,
             shape,
             index,
             ledger: Ledger::new(plan.is_traced),
@@ -245,16 +248,23 @@ impl Run {
     /// Starts the server; one that misses a device that was added in an earlier life is told of it,
     /// as its operator would.
     ///
-    /// A file may be damaged if `is_flipped`: then the log is read as a whole.
-    pub(crate) fn boot(&mut self, is_flipped: bool) -> redo::Result<(Machine, Summary)> {
+    /// A file may be damaged if a bit has turned: then the log is read as a whole, or, in some runs, the index
+    /// is believed all the same. Not if it turned below the server, as the file may have been replaced since.
+    pub(crate) fn boot(
+        &mut self,
+        turned: Option<(&Flip, bool)>,
+    ) -> redo::Result<(Machine, Summary)> {
         loop {
             let (seed, steps_per_million) = self.site_numbers();
             if self.shape.index.is_some() && !self.is_scripted {
                 self.index.is_kept = !self.index.one_in(4);
             }
-            self.index.is_instant =
-                !self.is_betrayed && !self.index.is_damaged && !is_flipped && !self.index.one_in(4);
-            match boot(&self.site(seed, steps_per_million)) {
+            let is_sound = !self.index.is_damaged && turned.is_none();
+            let was_below = turned.is_some_and(|(_, was_below)| was_below);
+            let may_believe = is_sound || (self.believes_over_damage && !was_below);
+            self.index.is_instant = !self.is_betrayed && may_believe && !self.index.one_in(4);
+            let turned = turned.map(|(flip, _)| flip);
+            match boot(&Site { turned, ..self.site(seed, steps_per_million) }) {
                 Err(redo::Error::MissingDevice { .. }) if self.shape.devices < DEVICES_MAX => {
                     self.shape.devices = DEVICES_MAX;
                 }
@@ -277,6 +287,7 @@ impl Run {
             shape: &self.shape,
             keeps_index: self.index.is_kept,
             is_instant: self.index.is_instant,
+            turned: None,
             seed,
             steps_per_million,
         }
@@ -287,8 +298,15 @@ impl Run {
     pub(crate) fn recover(&mut self) -> Result<Option<Machine>, String> {
         self.policy = [0, 0, 0, 1, 2][usize::try_from(self.rng.below(5)).expect("few")];
         let mut crashes = if self.rng.below(3) == 0 { 1 + self.rng.below(3) } else { 0 };
+        let has_decayed = self.decayed.is_some();
         let mut flipped = self.decayed.take();
-        if flipped.is_none() && self.rng.below(6) == 0 && !self.is_betrayed {
+        if self.believes_over_damage && !self.is_betrayed && self.index.one_in(12) {
+            self.damage_index();
+        }
+        let turns = |run: &mut Self| {
+            run.rng.below(6) == 0 || (run.believes_over_damage && run.index.one_in(3))
+        };
+        if flipped.is_none() && turns(self) && !self.is_betrayed {
             flipped = damage::flip_some_bit(&self.disk, &self.shape, &mut self.rng);
             self.tally.bits_flipped += u64::from(flipped.is_some());
         } else if self.rng.below(8) == 0 {
@@ -310,13 +328,17 @@ impl Run {
                 crashes -= 1;
                 self.disk.crash_after(1 + self.rng.below(30));
             }
-            let booted = self.boot(flipped.is_some());
+            let booted = self.boot(flipped.as_ref().map(|flip| (flip, has_decayed)));
             let is_crashed = self.disk.is_crashed();
             match booted {
                 Ok((mut machine, summary)) if !is_crashed => {
                     self.disk.crash_after(u64::MAX / 4);
                     self.disk.set_faults(Faults::default());
-                    if let Some(flip) = flipped {
+                    if flipped.is_some() && machine.engine.keyspace().is_cold() {
+                        self.note(|| "by the index, over what has turned".to_owned());
+                        self.tally.starts_over_damage += 1;
+                        self.decayed = flipped;
+                    } else if let Some(flip) = flipped {
                         // It is in a file that is not needed, or was healed: the state tells.
                         self.note(|| format!("UNNOTICED: {flip:?}"));
                         self.tally.flips_unnoticed += 1;
@@ -359,6 +381,15 @@ impl Run {
                     }
                 }
             }
+        }
+    }
+
+    /// A bit of the index turns at rest.
+    fn damage_index(&mut self) {
+        if damage::flip_in_index(&self.disk, &mut self.index.rng) {
+            self.index.is_damaged = true;
+            self.tally.index_decays += 1;
+            self.note(|| "a bit of the index has turned".to_owned());
         }
     }
 

@@ -144,7 +144,7 @@ impl Attempt<'_> {
             let mut run = run.fork();
             run.disk.crash_at(at_again, is_after_again);
             // What an interrupted recovery came to is not a promise yet.
-            drop(run.boot(false));
+            drop(run.boot(None));
             run.note(|| "CRASH in the recovery".to_owned());
             run.disk.restart();
             let recovered = start(&mut run).map_err(|what| {
@@ -161,7 +161,7 @@ impl Attempt<'_> {
     /// Plays the trace until it crashes, and gives the power back.
     fn crash_once(&self, run: &mut Run, at: u64, is_after: bool) -> Result<(), String> {
         run.disk.crash_at(at, is_after);
-        if let Ok((machine, summary)) = run.boot(false)
+        if let Ok((machine, summary)) = run.boot(None)
             && !run.disk.is_crashed()
         {
             run.judge(machine.recovered(), &summary)?;
@@ -197,7 +197,7 @@ impl Attempt<'_> {
 fn start(run: &mut Run) -> Result<(Machine, u64), String> {
     let before = run.disk.io_count();
     let (mut machine, summary) =
-        run.boot(false).map_err(|error| format!("REFUSED: the server does not start: {error}"))?;
+        run.boot(None).map_err(|error| format!("REFUSED: the server does not start: {error}"))?;
     let recovery_ios = run.disk.io_count() - before;
     run.judge(machine.recovered(), &summary)?;
     run.judge_index(&mut machine)?;

@@ -129,12 +129,12 @@ impl Life<'_> {
         }
     }
 
-    /// Takes note of the state that a crash brings back after each block.
-    fn note_blocks(&mut self) -> Result<(), String> {
+    /// Takes note of the state that a crash brings back after each block that was sealed.
+    pub(crate) fn note_blocks(&mut self) -> Result<(), String> {
         let now_us = self.now_us();
         for state in self.machine.follow()? {
             self.run.ledger.note(state.lsn, &state.picture, state.object_max, now_us);
-            self.run.note(|| format!("block {} of everything is sealed", state.lsn));
+            self.run.note(|| format!("block {} is sealed", state.lsn));
         }
         Ok(())
     }

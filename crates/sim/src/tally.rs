@@ -101,6 +101,8 @@ tally! {
     /// Those that do no harm: in the newest segment's footer, which is written again; in a file
     /// that is no longer needed; or healed while the server ran.
     flips_unnoticed,
+    /// Those over which a start has believed the index.
+    starts_over_damage,
     /// Bits turned in segments while the server ran.
     decays,
     /// Damage that the scrubber has found and the engine healed from memory.

@@ -34,6 +34,8 @@ type LoggedKey = (DbId, Box<[u8]>);
 pub(crate) struct Tap {
     /// The first and the last block that the present call has written to.
     blocks: Option<(Lsn, Lsn)>,
+    /// The blocks that a checkpoint, or a change of the devices, has ended in the present call.
+    checkpoints: BTreeSet<Lsn>,
     /// Keys whose state must be looked at again, and whether that is true of all.
     touched: BTreeSet<LoggedKey>,
     all_touched: bool,
@@ -150,8 +152,23 @@ impl Tap {
     }
 
     /// The first and the last block that was written to since the last call.
-    pub(crate) fn take_blocks(&mut self) -> Option<(Lsn, Lsn)> {
-        self.blocks.take()
+    ///
+    /// # Errors
+    /// When one of them was ended by anything but a checkpoint or a change of the devices: they stand
+    /// between commands, of which none lies in two blocks then.
+    pub(crate) fn take_blocks(&mut self) -> Result<Option<(Lsn, Lsn)>, String> {
+        let checkpoints = std::mem::take(&mut self.checkpoints);
+        let Some((first, last)) = self.blocks.take() else { return Ok(None) };
+        let is_between = |lsn: u64| checkpoints.contains(&Lsn(lsn));
+        if (first.0..last.0).all(is_between) {
+            return Ok(Some((first, last)));
+        }
+        Err(format!("SPLIT: the records of one call lie in blocks {first} to {last}"))
+    }
+
+    /// Nothing is known any more of which keys have changed.
+    pub(crate) const fn touch_all(&mut self) {
+        self.all_touched = true;
     }
 
     /// The keys that have changed since the last call; `None` for all of them.
@@ -178,6 +195,18 @@ pub(crate) struct Wiretap {
     pub(crate) steps_per_million: u32,
 }
 
+impl Wiretap {
+    /// Does what may end the open block between two commands, and notes whether it has.
+    fn ending_block<T>(&mut self, run: impl FnOnce(&mut BoxedLog) -> T) -> T {
+        let open_lsn = self.log.open_lsn();
+        let result = run(&mut self.log);
+        if self.log.open_lsn() > open_lsn {
+            lock(&self.tap).checkpoints.insert(open_lsn);
+        }
+        result
+    }
+}
+
 impl Journal for Wiretap {
     fn append(&mut self, record: &Record<'_>) -> Option<RecordAddr> {
         if self.rng.chance(self.steps_per_million) {
@@ -199,6 +228,10 @@ impl Journal for Wiretap {
             self.log.seal();
         }
         Some(addr)
+    }
+
+    fn declare(&mut self, kind: RecordKind) {
+        self.ending_block(|log| log.declare(kind));
     }
 
     fn retire(&mut self, addr: RecordAddr) {
@@ -300,7 +333,7 @@ impl ShardLog for Wiretap {
         devices: &[PathBuf],
         entropy: &mut dyn Entropy,
     ) -> Result<(), DevicesError> {
-        self.log.set_devices(devices, entropy)
+        self.ending_block(|log| log.set_devices(devices, entropy))
     }
 
     fn is_congested(&self) -> bool {
@@ -312,7 +345,7 @@ impl ShardLog for Wiretap {
     }
 
     fn compact_all(&mut self) -> bool {
-        self.log.compact_all()
+        self.ending_block(|log| log.compact_all())
     }
 
     fn is_compacting(&self) -> bool {

@@ -82,15 +82,22 @@ fn compare(more: &[&str]) -> Option<u64> {
     let mut sides = [redis.connect(), indelible.connect()];
     let mut history: Vec<String> = Vec::new();
     for number in 1..=COMMANDS {
-        let words = shape_words(&mut random);
-        history.push(words.join(" "));
-        let [expected, found] =
-            sides.each_mut().map(|side| ordered(&words, side.call(&words).unwrap()));
-        let recent = &history[history.len().saturating_sub(30)..];
-        assert!(
-            found == expected,
-            "after {number} commands: {found:?}\nand not {expected:?}\nthe last ones: {recent:#?}"
-        );
+        let calls = match random.below(20) {
+            0 => transaction(&mut random),
+            _ => vec![shape_words(&mut random)],
+        };
+        for words in &calls {
+            history.push(words.join(" "));
+            let [expected, found] = sides.each_mut().map(|side| {
+                let reply = side.call(words).unwrap();
+                if words[0] == "EXEC" { ordered_each(&calls, reply) } else { ordered(words, reply) }
+            });
+            let recent = &history[history.len().saturating_sub(30)..];
+            assert!(
+                found == expected,
+                "after {number} commands: {found:?}\nand not {expected:?}\nthe last ones: {recent:#?}"
+            );
+        }
         if number % COMMANDS_A_CRASH == 0 {
             departed += info(&indelible, "evicted_entries").parse::<u64>().unwrap();
             indelible.kill();
@@ -107,6 +114,37 @@ fn compare(more: &[&str]) -> Option<u64> {
 pub(crate) fn shape_words(random: &mut Random) -> Vec<String> {
     let shape = SHAPES[index(random, SHAPES.len())];
     shape.split(' ').map(|word| random_word(random, word)).collect()
+}
+
+/// What leads a transaction to keys that nothing has named before: another database, or the data.
+#[rustfmt::skip]
+const DETOURS: &[&str] = &[
+    "SELECT 0", "SELECT 1", "SWAPDB 0 1", "MOVE k 1", "MOVE k 0", "COPY k k DB 0 REPLACE",
+    "SORT k ALPHA GET key*", "SORT k BY key* ALPHA", "BLMOVE k k LEFT RIGHT 0",
+];
+
+/// A transaction of random calls and detours, which ends in the first database; sometimes of a key that is
+/// watched while another call is made.
+fn transaction(random: &mut Random) -> Vec<Vec<String>> {
+    let words = |random: &mut Random, shape: &str| -> Vec<String> {
+        shape.split(' ').map(|word| random_word(random, word)).collect()
+    };
+    let mut calls = Vec::new();
+    if random.below(3) == 0 {
+        calls.extend([words(random, "WATCH k k"), words(random, "GET k")]);
+    }
+    calls.push(words(random, "MULTI"));
+    for _ in 0..=random.below(6) {
+        calls.push(match random.below(3) {
+            0 => {
+                let detour = DETOURS[index(random, DETOURS.len())];
+                words(random, detour)
+            }
+            _ => shape_words(random),
+        });
+    }
+    calls.extend([words(random, "SELECT 0"), words(random, "EXEC")]);
+    calls
 }
 
 /// A random index of something so long.
@@ -163,6 +201,15 @@ fn ordered(words: &[String], reply: Reply) -> Reply {
     let mut groups: Vec<Vec<Reply>> = elements.chunks(width).map(<[Reply]>::to_vec).collect();
     groups.sort();
     Reply::Many(kind, groups.concat())
+}
+
+/// The same of the reply of EXEC, at the end of these calls.
+fn ordered_each(calls: &[Vec<String>], reply: Reply) -> Reply {
+    let Reply::Many(kind, replies) = reply else { return reply };
+    let begin = calls.iter().position(|words| words[0] == "MULTI").expect("EXEC is behind one");
+    let queued = calls[begin + 1..].iter();
+    let replies = queued.zip(replies).map(|(words, reply)| ordered(words, reply)).collect();
+    Reply::Many(kind, replies)
 }
 
 /// Every key of both databases in use, with its value, and Redis' own digest of it all.

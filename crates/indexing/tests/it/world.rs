@@ -270,9 +270,14 @@ impl World {
         addrs.into_iter().for_each(|addr| self.log.retire(addr));
     }
 
+    /// One of the two that the map names; or one that `databases` was raised for, and that is in no map.
     fn database(&mut self) -> DbId {
         match &self.scan.map {
             None => DbId(self.rng.below(2)),
+            Some((_, _, next)) if self.rng.below(8) == 0 => {
+                self.scan.next_db = self.scan.next_db.max(next + 1);
+                DbId(*next)
+            }
             Some((_, ids, _)) => DbId(ids[usize::try_from(self.rng.below(2)).unwrap()]),
         }
     }

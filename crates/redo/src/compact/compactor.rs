@@ -43,6 +43,7 @@ use crate::compact::image_copy::{CHUNK_BYTES, Copied, ImageCopy, Output};
 use crate::compact::job::{Failure, Job, JobQueue, Member, Outcome};
 use crate::error::{Error, IoContext, Result, is_full};
 use crate::format::footer::FooterBuilder;
+use crate::format::kinds::Kinds;
 use crate::format::manifest::KeptFile;
 use crate::format::segment::{self, SEGMENT_VERSION, SegmentHeader};
 use crate::read::scan::SegmentFile;
@@ -382,6 +383,7 @@ impl Running {
             durable_lsn: self.durable_before_rename,
             compaction_lsn: self.compaction_lsn,
             horizon: member.horizon,
+            kinds: Kinds::all(images.iter().map(|image| image.header.kinds)),
         };
         let images = if member.drops_all { Vec::new() } else { images };
         let large_bytes = LARGE_BYTES.min(shared.segment_bytes / 4);

@@ -7,6 +7,7 @@
 pub mod block;
 pub(crate) mod footer;
 pub mod groups;
+pub(crate) mod kinds;
 pub(crate) mod listing;
 pub mod manifest;
 pub mod record;

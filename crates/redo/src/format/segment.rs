@@ -28,6 +28,7 @@ use env::File;
 use crate::error::{Error, IoContext, Result};
 use crate::format::block::lsn_at;
 use crate::format::groups::Groups;
+use crate::format::kinds::Kinds;
 use crate::format::manifest::id_at;
 use crate::format::survivors::Survivors;
 use crate::id::Id;
@@ -77,6 +78,8 @@ pub struct SegmentHeader {
     pub compaction_lsn: Lsn,
     /// The largest LSN that a compacted segment ever had; 0 for the others.
     pub horizon: Lsn,
+    /// Which kinds of records there may be, of those that not every program of the format knows.
+    pub kinds: Kinds,
 }
 
 impl SegmentHeader {
@@ -95,6 +98,7 @@ impl SegmentHeader {
         bytes[64..72].copy_from_slice(&self.durable_lsn.0.to_le_bytes());
         bytes[72..80].copy_from_slice(&self.compaction_lsn.0.to_le_bytes());
         bytes[80..88].copy_from_slice(&self.horizon.0.to_le_bytes());
+        bytes[88..96].copy_from_slice(&self.kinds.0.to_le_bytes());
         let crc = crc32c(&bytes[16..]);
         bytes[12..16].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -116,7 +120,7 @@ impl SegmentHeader {
             return Err(Error::newer(file, found, SEGMENT_VERSION));
         }
         if found >= 2 {
-            check_known(u64_at(bytes, 88), u32_at(bytes, 96), file)?;
+            check_known(Kinds(u64_at(bytes, 88)), u32_at(bytes, 96), file)?;
         }
         Ok(Self::decode_fields(bytes))
     }
@@ -139,34 +143,17 @@ impl SegmentHeader {
             durable_lsn: lsn_at(bytes, 64)?,
             compaction_lsn: lsn_at(bytes, 72)?,
             horizon: lsn_at(bytes, 80)?,
+            // Images of version 1 have nothing there.
+            kinds: Kinds(if u32_at(bytes, 8) >= 2 { u64_at(bytes, 88) } else { 0 }),
         })
     }
 }
 
-/// What the kinds are for that this program does not know and that have been given a number.
-const RESERVED_KINDS: [(u32, &str); 10] = [
-    (17, "note"),
-    (18, "replication position"),
-    (19, "function library"),
-    (20, "stream"),
-    (21, "stream"),
-    (22, "stream"),
-    (23, "stream"),
-    (24, "stream"),
-    (25, "stream"),
-    (26, "hash with fields that expire"),
-];
-
-/// Refuses an image that may have records of other `kinds` than the first ones, or that belongs to
+/// Refuses an image that may have records of `kinds` that this program does not know, or that belongs to
 /// another `shard` than the first.
-fn check_known(kinds: u64, shard: u32, file: &Path) -> Result<()> {
+fn check_known(kinds: Kinds, shard: u32, file: &Path) -> Result<()> {
     let path = || file.to_owned();
-    if kinds != 0 {
-        // The upper half is of kinds that say that something is gone.
-        let bit = kinds.trailing_zeros();
-        let kind = if bit < 32 { bit } else { 128 + bit - 32 };
-        let name = RESERVED_KINDS.iter().find(|(number, _)| *number == kind);
-        let name = name.map_or(String::new(), |(_, name)| format!(" ({name})"));
+    if let Some((kind, name)) = kinds.unknown() {
         return Err(Error::UnknownKind { path: path(), kind, name });
     }
     if shard != 0 {
@@ -423,6 +410,7 @@ mod tests {
             durable_lsn: Lsn(6),
             compaction_lsn: Lsn(7),
             horizon: Lsn(8),
+            kinds: Kinds::KNOWN,
         }
     }
 

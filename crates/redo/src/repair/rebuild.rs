@@ -15,6 +15,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::format::block::{BlockHeader, COMPACTED, HEADER_BYTES};
 use crate::format::footer::{FooterBuilder, Ordinals, WrittenBlock};
 use crate::format::groups::GROUP_BYTES;
+use crate::format::kinds::Kinds;
 use crate::format::listing::Listed;
 use crate::format::record;
 use crate::format::segment::{self, SEGMENT_VERSION, SegmentHeader};
@@ -96,6 +97,7 @@ impl Rebuilder<'_> {
             durable_lsn: self.durable_lsn,
             compaction_lsn: Lsn::ZERO,
             horizon: self.durable_lsn,
+            kinds: Kinds::all(damaged.images.iter().map(Salvage::kinds)),
         };
         output.write_all_at(&header.encode(), start).at(temp, "write")?;
         let mut end = segment::HEADER_BYTES as u64;

@@ -25,6 +25,7 @@ use env::{Access, Disk, File, FileError};
 
 use crate::error::{Error, IoContext, Result};
 use crate::format::block::{self, BlockHeader, COMPACTED};
+use crate::format::kinds::Kinds;
 use crate::format::listing::Listed;
 use crate::format::record;
 use crate::format::segment::{self, Footer, SegmentHeader};
@@ -197,6 +198,11 @@ fn find_magic(file: &dyn File, path: &Path, len: u64, magic: &[u8; 8]) -> Result
 }
 
 impl Salvage {
+    /// Which kinds of records there may be; without a header, any.
+    pub(crate) fn kinds(&self) -> Kinds {
+        self.header.map_or(Kinds::KNOWN, |header| header.kinds)
+    }
+
     /// How often the segment was compacted when this was made; only whether, without a header.
     pub(crate) fn generation(&self) -> u32 {
         let is_compacted = |block: &GoodBlock| block.header.flags & COMPACTED != 0;

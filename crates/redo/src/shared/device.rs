@@ -28,6 +28,7 @@ use crate::shared::durability::Durability;
 use crate::shared::index_bound::IndexBound;
 use crate::shared::leaders::Leaders;
 use crate::shared::sealed_block::SealedBlock;
+use crate::shared::used_kinds::UsedKinds;
 
 /// What a flusher is to do.
 pub(crate) enum Order {
@@ -341,6 +342,7 @@ pub(crate) struct Shared {
     pub(crate) durability: Durability,
     pub(crate) dropped_deletes: DroppedDeletes,
     pub(crate) index_bound: Arc<IndexBound>,
+    pub(crate) used_kinds: UsedKinds,
     pub(crate) leaders: Leaders,
     pub(crate) devices: Devices,
     pub(crate) segment_bytes: u64,
@@ -392,6 +394,7 @@ impl Shared {
             durability,
             dropped_deletes: DroppedDeletes::new(horizon),
             index_bound: Arc::default(),
+            used_kinds: UsedKinds::default(),
             leaders: Leaders::default(),
             devices: Devices::new(devices),
             segment_bytes,

@@ -14,3 +14,4 @@ pub(crate) mod index_bound;
 pub(crate) mod leaders;
 pub(crate) mod sealed_block;
 pub(crate) mod step;
+pub(crate) mod used_kinds;

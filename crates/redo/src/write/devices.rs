@@ -16,10 +16,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use base::RecordKind;
 use env::{Disk, Entropy};
 
 use crate::error::is_full;
 use crate::error::{Error, IoContext, Result};
+use crate::format::kinds::Kinds;
 use crate::format::manifest::{DeviceMark, ManifestDevice};
 use crate::format::segment;
 use crate::id::Id;
@@ -163,6 +165,15 @@ impl Log {
         let index = shared.devices.push(device).expect("places were counted before");
         self.lanes.push(Lane::default());
         Flusher::new(Arc::clone(shared), index, reserve.is_ok())
+    }
+
+    /// Lets records of this kind follow. One that headers must name, and that is the first of its kind, begins
+    /// new files, whose headers name it: only between commands, as it ends the open block then.
+    pub fn declare(&mut self, kind: RecordKind) {
+        if self.shared.used_kinds.add(Kinds::of(kind)) {
+            self.seal();
+            (0..self.lanes.len()).for_each(|device| self.end_active_segment(device));
+        }
     }
 
     /// Ends the segment of a device that takes the log, unless the open block is in it.

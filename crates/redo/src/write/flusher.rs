@@ -438,6 +438,7 @@ impl Flusher {
             durable_lsn,
             compaction_lsn: Lsn::ZERO,
             horizon: Lsn::ZERO,
+            kinds: shared.used_kinds.get(),
         };
         // On a full disk what the reserve has freed goes to the blocks, not to a reservation.
         let is_healthy = self.device().state() == DeviceState::Healthy && part == 0;

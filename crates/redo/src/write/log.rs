@@ -148,6 +148,7 @@ impl Log {
             None => self.bind(),
         };
         self.object_end = self.object_end.max(record.object.next());
+        debug_assert!(self.shared.used_kinds.has(record.kind), "Log::declare comes before it");
         self.open.append(binding, record)
     }
 

@@ -23,6 +23,7 @@ use crate::compact::job::JobQueue;
 use crate::compact::segments::Segments;
 use crate::compact::validity::Validity;
 use crate::error::{Error, IoContext, Result};
+use crate::format::kinds::Kinds;
 use crate::format::listing::Listed;
 use crate::format::manifest::{DeviceMark, Manifest, ManifestDevice, ManifestStore};
 use crate::id::Id;
@@ -373,6 +374,7 @@ impl Recovery {
             options.reserve_bytes,
             lock,
         ));
+        shared.used_kinds.add(Kinds::all(catalog.files.iter().map(|file| file.header.kinds)));
         let mut flushers = Vec::new();
         for (index, device) in shared.devices.iter().enumerate() {
             let reserve = reserve::make(&*shared.disk, &device.path, shared.reserve_bytes);

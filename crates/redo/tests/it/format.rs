@@ -32,6 +32,23 @@ fn write_example(disk: &SimDisk) {
     database.close();
 }
 
+/// Makes a log of which a value and a key are lost.
+fn write_losses(disk: &SimDisk) {
+    let options = options(Path::new("/data"));
+    let mut database = Database::open_on(Arc::new(disk.clone()), options).unwrap();
+    database.set(b"greeting", b"hello");
+    database.flush();
+    let value_lost = Record::whole(RecordKind::ValueLost, DbId(2), b"counter", &[0], None);
+    let key_lost = Record::whole(RecordKind::KeyLost, DbId(2), b"identity-12b", &[3], Some(7));
+    for record in [value_lost, key_lost] {
+        database.log.declare(record.kind);
+        database.log.append(&record.new_entry(true));
+        database.flush();
+    }
+    database.set(b"after", b"the loss");
+    database.close();
+}
+
 fn read(disk: &SimDisk, path: &str) -> Vec<u8> {
     let file = env::Disk::open(disk, Path::new(path), env::Access::Read).unwrap();
     let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
@@ -56,6 +73,14 @@ const FILES: [(&str, &str, &str); 4] = [
     ("v2", "segment", "/data/redo/0000000002.redo"),
 ];
 
+/// The segments of a log with losses: one that was begun before the first of them, one that names the kind of
+/// the first, and one that names both.
+const LOSSES: [(&str, &str); 3] = [
+    ("segment-before-losses", "/data/redo/0000000001.redo"),
+    ("segment-with-lost-value", "/data/redo/0000000002.redo"),
+    ("segment-with-lost-key", "/data/redo/0000000003.redo"),
+];
+
 fn fixture(version: &str, name: &str) -> PathBuf {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     fixtures.join(version).join(format!("{name}.hex"))
@@ -65,16 +90,21 @@ fn fixture(version: &str, name: &str) -> PathBuf {
 fn files_are_written_as_ever() {
     let disk = SimDisk::new(0, Faults::default());
     write_example(&disk);
-    for (version, name, path) in FILES {
-        let fixture = fixture(version, name);
-        let found = hex(&read(&disk, path));
-        if std::env::var_os("INDELIBLE_WRITE_FIXTURES").is_some() {
-            std::fs::create_dir_all(fixture.parent().unwrap()).unwrap();
-            std::fs::write(&fixture, &found).unwrap();
-        }
-        let expected = std::fs::read_to_string(&fixture).unwrap();
-        assert_eq!(found, expected, "{path} is not {}", fixture.display());
+    FILES.iter().for_each(|(version, name, path)| compare(&disk, version, name, path));
+    let disk = SimDisk::new(0, Faults::default());
+    write_losses(&disk);
+    LOSSES.iter().for_each(|(name, path)| compare(&disk, "v2", name, path));
+}
+
+fn compare(disk: &SimDisk, version: &str, name: &str, path: &str) {
+    let fixture = fixture(version, name);
+    let found = hex(&read(disk, path));
+    if std::env::var_os("INDELIBLE_WRITE_FIXTURES").is_some() {
+        std::fs::create_dir_all(fixture.parent().unwrap()).unwrap();
+        std::fs::write(&fixture, &found).unwrap();
     }
+    let expected = std::fs::read_to_string(&fixture).unwrap();
+    assert_eq!(found, expected, "{path} is not {}", fixture.display());
 }
 
 /// The example as its files say, with the manifest and the segments of a version.
@@ -208,4 +238,75 @@ fn a_start_makes_a_manifest_of_version_2_of_one_of_version_1() {
         ..after
     };
     assert_eq!(same, before);
+}
+
+/// The kinds that the headers of the segments name, in the order of their numbers.
+fn kinds(disk: &SimDisk) -> Vec<u64> {
+    headers(disk).into_iter().map(|(_, kinds)| kinds).collect()
+}
+
+/// How often each was compacted, and those kinds.
+fn headers(disk: &SimDisk) -> Vec<(u32, u64)> {
+    let names = env::Disk::list(disk, Path::new("/data/redo")).unwrap();
+    let mut names: Vec<_> = names.iter().filter_map(|name| name.to_str()).collect();
+    names.retain(|name| name.ends_with(".redo"));
+    names.sort_unstable();
+    let headers = names.iter().map(|name| {
+        let bytes = read(disk, &format!("/data/redo/{name}"));
+        let generation = u32::from_le_bytes(bytes[56..60].try_into().unwrap());
+        (generation, u64::from_le_bytes(bytes[88..96].try_into().unwrap()))
+    });
+    headers.collect()
+}
+
+#[test]
+fn a_file_says_which_kinds_it_may_have_from_the_first_such_record_on() {
+    const VALUE: u64 = 1 << 27;
+    const BOTH: u64 = VALUE | 1 << 28;
+    let disk = SimDisk::new(0, Faults::default());
+    write_losses(&disk);
+    assert_eq!(kinds(&disk), [0, VALUE, BOTH]);
+    let dir = Path::new("/data");
+    let open = || Database::open_on(Arc::new(disk.clone()), options(dir)).unwrap();
+    // What is logged after a start may follow in any file.
+    let mut database = open();
+    database.set(b"now", b"1");
+    database.set(b"after", b"it");
+    database.set(b"greeting", b"2");
+    database.flush();
+    assert_eq!(kinds(&disk), [0, VALUE, BOTH, BOTH]);
+    database.log.compact_all();
+    database.settle();
+    let after = headers(&disk);
+    assert!(after.contains(&(1, BOTH)), "a compaction keeps it: {after:?}");
+    // The first of its kind has been: no file is ended for another one.
+    database.log.declare(RecordKind::KeyLost);
+    database.set(b"now", b"2");
+    database.close();
+    let verified = redo::verify(&(Arc::new(disk.clone()) as Arc<dyn env::Disk>), dir, &[]);
+    assert!(verified.unwrap().is_good());
+}
+
+#[test]
+fn a_program_that_does_not_know_a_kind_refuses_the_file_by_name_and_changes_nothing() {
+    let disk = SimDisk::new(0, Faults::default());
+    write_losses(&disk);
+    let path = "/data/redo/0000000003.redo";
+    // To this program kind 29 is what kind 28 is to one that does not know it.
+    let mut bytes = read(&disk, path);
+    bytes[91] = 0x38;
+    let crc = base::checksum::crc32c(&bytes[16..redo::segment::HEADER_BYTES]);
+    bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+    let file = env::Disk::open(&disk, Path::new(path), env::Access::ReadWrite).unwrap();
+    file.write_all_at(&bytes, 0).unwrap();
+    let before = LOSSES.map(|(_, path)| read(&disk, path));
+    let says = format!(
+        "{path} may have records of kind 29, which this program does not know; use a newer one"
+    );
+    let opened = Database::open_on(Arc::new(disk.clone()), options(Path::new("/data")));
+    assert_eq!(opened.err().expect("it is refused").to_string(), says);
+    let shared: Arc<dyn env::Disk> = Arc::new(disk.clone());
+    let verified = redo::verify(&shared, Path::new("/data"), &[]).unwrap();
+    assert!(verified.errors.iter().any(|error| error.to_string() == says), "{verified}");
+    assert_eq!(LOSSES.map(|(_, path)| read(&disk, path)), before);
 }

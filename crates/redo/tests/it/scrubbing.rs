@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::SegmentId;
+use base::{Lsn, SegmentId};
 use env::Disk;
 use env_sim::{Faults, SimDisk};
 use redo::{Error, FileError, Options, Reader, Scrubber, Step};
@@ -321,6 +321,41 @@ fn healing_does_not_wait_for_an_open_segment_of_a_failed_device() {
     let given_up = patient.news.iter().filter(|news| news.contains("stays damaged"));
     assert_eq!(given_up.count(), 1, "{:?}", patient.news);
     assert!(after.segments < before.segments + 10, "{} {}", before.segments, after.segments);
+}
+
+/// What an index of the log does not know yet is neither put aside nor compacted, for whatever other file:
+/// healing waits for a cut, and wants one, instead of giving up.
+#[test]
+fn healing_waits_for_a_cut_of_the_index() {
+    // The last of the files has delete records of keys in the first ones.
+    for (what, is_last) in [("of values", false), ("of delete records", true)] {
+        let mut patient = Patient::new(|_| {});
+        let bound = patient.database.log.reader().index_bound();
+        let cut = Lsn(1);
+        bound.set(cut);
+        let files = patient.sealed_files();
+        let file = files[if is_last { files.len() - 1 } else { 1 }].clone();
+        patient.disk.flip_bit(&file, 150, 0);
+        patient.find();
+        for _ in 0..40 {
+            patient.rewrite();
+            patient.database.settle();
+        }
+        let stats = patient.database.log.stats();
+        let done = (stats.scrub_errors, stats.scrub_healed, stats.compactions);
+        assert_eq!(done, (1, 0, 0), "{what}");
+        assert!(
+            patient.database.log.rewrites().is_empty(),
+            "{what}: all that is needed is elsewhere"
+        );
+        let news = patient.database.log.drain_events();
+        assert!(!news.iter().any(|line| line.contains("stays damaged")), "{what}: {news:?}");
+        assert!(bound.wanted() > cut, "{what}: a cut is wanted");
+        bound.set(Lsn(patient.database.log.open_lsn().0 - 1));
+        patient.scrub();
+        assert!(!patient.sealed_files().contains(&file), "{what}");
+        patient.check(what);
+    }
 }
 
 /// A crash while a damaged file is being healed: the start names it, or it is healed.

@@ -26,7 +26,7 @@ fn what_survives_is_a_prefix_with_everything_that_was_promised() {
     let mut tally = Tally::default();
     let seeds = seeds(400);
     let is_whole = seeds.end - seeds.start >= 400;
-    let cold = if is_whole { COLD_SEEDS..COLD_SEEDS + 64 } else { 0..0 };
+    let cold = if is_whole { COLD_SEEDS..COLD_SEEDS + 112 } else { 0..0 };
     for seed in seeds.chain(cold) {
         match run(plan(seed)) {
             Ok(outcome) => tally.add(&outcome.tally),

@@ -12,7 +12,7 @@
 //! nothing is logged but what [`FullRewrite`] logs itself, to the log that it holds. See
 //! [`super::enable_log`] for what happens in which state.
 
-use base::{Lsn, Record, RecordAddr};
+use base::{Lsn, Record, RecordAddr, RecordKind};
 use keyspace::{FullRewrite, Journal, NoJournal, Survey};
 
 use super::log::ShardLog;
@@ -109,6 +109,12 @@ impl Journal for LogState {
         match self {
             Self::On(log) | Self::Switching { log, .. } => log.append(record),
             _ => None,
+        }
+    }
+
+    fn declare(&mut self, kind: RecordKind) {
+        if let Self::On(log) | Self::Switching { log, .. } = self {
+            log.declare(kind);
         }
     }
 

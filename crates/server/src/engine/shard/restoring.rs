@@ -135,8 +135,8 @@ pub(crate) struct Restoring {
     next: Option<Comeback>,
     is_done: bool,
     course: Course,
-    /// There was no room for some keys.
-    has_left_out: bool,
+    /// How many keys there was no room for.
+    left_out: u64,
     /// The index contradicts the log, or is damaged.
     distrust: Option<String>,
     since_us: u64,
@@ -190,7 +190,7 @@ impl Shard {
             next: None,
             is_done: false,
             course: Course::Going,
-            has_left_out: false,
+            left_out: 0,
             distrust: None,
             since_us: now_us,
             told_us: now_us,
@@ -337,7 +337,7 @@ impl Shard {
                     let is_short = is_short();
                     for key in keys {
                         if is_short && self.keyspace.is_left_out(&key, key_bytes_max) {
-                            restoring.has_left_out = true;
+                            restoring.left_out += 1;
                         } else {
                             self.keyspace.install_key(key, !is_short);
                         }
@@ -375,10 +375,14 @@ impl Shard {
 
     fn end_restoring(&mut self, now_us: u64, logger: &Logger) {
         let Some(figures) = self.restore_figures(now_us) else { return };
-        let has_left_out = self.restoring.as_ref().is_some_and(|it| it.has_left_out);
+        let left_out = self.restoring.as_ref().map_or(0, |restoring| restoring.left_out);
+        // Those that came back again count here, too: then fewer are told than are missing, never more.
+        let elsewhere = left_out + self.keyspace.departed();
         let left = self.keyspace.end_cold();
-        if left > 0 && !has_left_out && !self.keyspace.has_departed() {
-            let why = format!("{left} keys that the index has counted were not found in the log");
+        let missing = left.saturating_sub(elsewhere);
+        if missing > 0 {
+            let why =
+                format!("{missing} keys that the index has counted were not found in the log");
             if let Some(restoring) = &mut self.restoring {
                 restoring.is_done = false;
                 restoring.end(why, logger);

@@ -1,13 +1,15 @@
 //! Keys that come back by themselves, and what clients see of it.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use base::{DbId, Record, RecordAddr, RecordKind, SegmentId};
 use keyspace::{ColdStart, KeyHasher, Keyspace, Look, NoJournal, RestoreError, Restored, Restorer};
 
-use super::server::TestServer;
+use super::server::{SharedLog, TestServer};
 use crate::engine::{Comeback, Restoration};
+use crate::host::{CpuTimes, Host, MemoryUsage};
 
 const SEED: [u8; 16] = [7; 16];
 
@@ -44,12 +46,40 @@ impl Restoration for Said {
     }
 }
 
+/// A machine that uses so many bytes of memory as a test says.
+#[derive(Clone, Default)]
+struct Used(Arc<AtomicU64>);
+
+impl Host for Used {
+    fn used_bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn another(&self) -> Box<dyn Host> {
+        Box::new(self.clone())
+    }
+
+    fn memory(&self) -> MemoryUsage {
+        MemoryUsage::default()
+    }
+
+    fn purge(&self) {}
+
+    fn cpu(&self) -> CpuTimes {
+        CpuTimes::default()
+    }
+}
+
 /// A server with one cold key.
 fn server() -> (TestServer, Said) {
+    cold_server(TestServer::with_log(&[]), 1)
+}
+
+/// A server with so many cold keys, as the index has counted them.
+fn cold_server((mut server, log): (TestServer, SharedLog), keys: u64) -> (TestServer, Said) {
     let mut keyspace = Keyspace::new(NoJournal, SEED, 16);
-    let cold = ColdStart { keys: vec![(DbId(0), 1)], databases_seen: 1, ..ColdStart::default() };
+    let cold = ColdStart { keys: vec![(DbId(0), keys)], databases_seen: 1, ..ColdStart::default() };
     keyspace.begin_cold(&cold, Box::new(Broken));
-    let (mut server, log) = TestServer::with_log(&[]);
     server.engine.loaded(keyspace, Some(Box::new(log)));
     let said = Said::default();
     server.engine.restore_from(Box::new(said.clone()));
@@ -57,8 +87,16 @@ fn server() -> (TestServer, Said) {
 }
 
 fn cold_key() -> Comeback {
-    let record = Record::whole(RecordKind::String, DbId(0), b"k", b"v", None);
-    let addr = RecordAddr::new(SegmentId(1), 0);
+    cold_key_of(b"k", 0)
+}
+
+fn cold_key_of(key: &[u8], ordinal: u32) -> Comeback {
+    cold_string(key, b"v", ordinal)
+}
+
+fn cold_string(key: &[u8], value: &[u8], ordinal: u32) -> Comeback {
+    let record = Record::whole(RecordKind::String, DbId(0), key, value, None);
+    let addr = RecordAddr::new(SegmentId(1), ordinal);
     Comeback::Keys(vec![Restored::of(&record, addr, KeyHasher::new(SEED)).unwrap()])
 }
 
@@ -99,4 +137,48 @@ fn a_failing_device_that_has_given_every_key_is_still_tried() {
     assert_eq!(server.send(client, "GET k\r\n"), "$1\r\nv\r\n");
     // It is not known yet what of the log is garbage.
     assert!(server.send(client, "INFO persistence\r\n").contains("recovery_state:failing\r\n"));
+}
+
+#[test]
+fn keys_that_were_counted_and_not_found_are_told_although_there_was_no_room_for_others() {
+    let words =
+        ["--maxmemory", "1mb", "--maxmemory-policy", "cold-lfu", "--cold-keys-maxmemory", "0"];
+    let full = Used(Arc::new(AtomicU64::new(1 << 40)));
+    for (counted, state, error) in [
+        (2, "recovery_state:done\r\n", "recovery_last_error:none\r\n"),
+        (
+            4,
+            "recovery_state:on_demand\r\n",
+            "recovery_last_error:2 keys that the index has counted",
+        ),
+    ] {
+        let log = TestServer::with_log_on(Box::new(full.clone()), &words);
+        let (mut server, said) = cold_server(log, counted);
+        let client = server.connect();
+        // One finds room, and no other one then.
+        said.say(cold_key_of(b"a", 0));
+        said.say(cold_key_of(b"b", 1));
+        said.say(Comeback::Done);
+        server.pass_ms(1);
+        let info = server.send(client, "INFO persistence\r\n");
+        assert!(info.contains(state) && info.contains(error), "{counted} keys: {info}");
+    }
+}
+
+#[test]
+fn values_leave_memory_while_nothing_may_be_written() {
+    let used = Used::default();
+    let words = ["--maxmemory", "1mb", "--maxmemory-policy", "cold-lfu"];
+    let log = TestServer::with_log_on(Box::new(used.clone()), &words);
+    let (mut server, said) = cold_server(log, 1);
+    let client = server.connect();
+    said.say(cold_string(b"k", &[b'v'; 300], 0));
+    said.say(Comeback::Done);
+    server.pass_ms(1);
+    assert_eq!(server.send(client, "STRLEN k\r\n"), ":300\r\n");
+    assert_eq!(server.send(client, "CLIENT PAUSE 60000 WRITE\r\n"), "+OK\r\n");
+    used.0.store(2 << 20, Ordering::Relaxed);
+    assert_eq!(server.send(client, "PING\r\n"), "+PONG\r\n");
+    let info = server.send(client, "INFO stats\r\n");
+    assert!(info.contains("evicted_values:1\r\n"), "{info}");
 }

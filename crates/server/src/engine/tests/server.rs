@@ -13,7 +13,7 @@ use crate::config::{FsyncPolicy, LogOptions};
 use crate::engine::{
     ClientKey, CloseError, Deps, DevicesError, Engine, LogHealth, Peer, Reach, ShardLog,
 };
-use crate::host::NoHost;
+use crate::host::{Host, NoHost};
 use crate::logger::Logger;
 
 /// A clock that stands still until a test moves it.
@@ -169,6 +169,11 @@ pub(super) struct TestServer {
 
 impl TestServer {
     pub(super) fn new(settings: &[&str]) -> Self {
+        Self::on(Box::new(NoHost), settings)
+    }
+
+    /// A server on a machine.
+    fn on(host: Box<dyn Host>, settings: &[&str]) -> Self {
         let clock = Arc::new(TestClock::default());
         clock.0.store(1000, Ordering::Relaxed);
         let arguments: Vec<String> = settings.iter().map(|word| (*word).to_owned()).collect();
@@ -177,7 +182,7 @@ impl TestServer {
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             disk: Arc::new(SimDisk::new(1, Faults::default())),
             entropy: Box::new(TestEntropy(1)),
-            host: Box::new(NoHost),
+            host,
             logger: Logger::to_nothing(Arc::clone(&clock) as Arc<dyn Clock>),
         };
         Self { engine: Engine::new(config, deps), clock }
@@ -185,7 +190,12 @@ impl TestServer {
 
     /// A server with a log, and the number up to which it is durable.
     pub(super) fn with_log(settings: &[&str]) -> (Self, SharedLog) {
-        let mut server = Self::new(settings);
+        Self::with_log_on(Box::new(NoHost), settings)
+    }
+
+    /// The same on a machine.
+    pub(super) fn with_log_on(host: Box<dyn Host>, settings: &[&str]) -> (Self, SharedLog) {
+        let mut server = Self::on(host, settings);
         let log = SharedLog(Arc::new(Mutex::new(TestLog { open: 1, ..TestLog::default() })));
         let keyspace = Keyspace::new(keyspace::NoJournal, [7; 16], 16);
         server.engine.loaded(keyspace, Some(Box::new(log.clone())));

@@ -1,0 +1,68 @@
+//! Which kinds of records a file may have, besides those that every program of its format knows.
+//!
+//! ```text
+//!   bits of the header   0 ……………… 31   32 ……………… 63
+//!   kinds                0 ……………… 31   128 …………… 159   (the upper half says that something is gone)
+//! ```
+//!
+//! A program refuses a file with a kind that it does not know, by the file's header: by name, before anything
+//! is changed, and wherever in the file such a record is. So no record of such a kind is in a file whose
+//! header does not say so: [`Log::declare`](crate::Log::declare) comes before the first one.
+
+use base::RecordKind;
+
+/// A set of such kinds, as bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Kinds(pub u64);
+
+/// What the kinds are for that this program does not know and that have been given a number.
+const RESERVED: [(u32, &str); 10] = [
+    (17, "note"),
+    (18, "replication position"),
+    (19, "function library"),
+    (20, "stream"),
+    (21, "stream"),
+    (22, "stream"),
+    (23, "stream"),
+    (24, "stream"),
+    (25, "stream"),
+    (26, "hash with fields that expire"),
+];
+
+impl Kinds {
+    /// Those that this program knows.
+    pub const KNOWN: Self =
+        Self(Self::of(RecordKind::ValueLost).0 | Self::of(RecordKind::KeyLost).0);
+
+    /// The kind of a record, if a header must say it.
+    #[must_use]
+    pub const fn of(kind: RecordKind) -> Self {
+        match kind {
+            RecordKind::ValueLost | RecordKind::KeyLost => Self(1 << kind as u8),
+            _ => Self(0),
+        }
+    }
+
+    /// All of both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// All of those that headers say.
+    pub(crate) fn all(kinds: impl IntoIterator<Item = Self>) -> Self {
+        kinds.into_iter().fold(Self::default(), Self::and)
+    }
+
+    /// The first kind that this program does not know, and what it is for, in brackets behind a space.
+    pub(crate) fn unknown(self) -> Option<(u32, String)> {
+        let bits = self.0 & !Self::KNOWN.0;
+        if bits == 0 {
+            return None;
+        }
+        let bit = bits.trailing_zeros();
+        let kind = if bit < 32 { bit } else { 128 + bit - 32 };
+        let name = RESERVED.iter().find(|(number, _)| *number == kind);
+        Some((kind, name.map_or(String::new(), |(_, name)| format!(" ({name})"))))
+    }
+}
