@@ -5,7 +5,7 @@
 //!   engine    clients, dispatch, transactions, blocking, pub/sub    a step machine: no sockets, no threads
 //!   reactor   TCP and unix sockets, one event loop                  drives the engine
 //!   owned_log the redo log as its shard owns it                     and the log's threads
-//!   load      recovery into a keyspace
+//!   load      recovery into a keyspace; `log_start` chooses how, and starts the log's threads
 //!   listen    listening sockets; `network` is what the engine sees of them
 //!   process   directory, pid file, signals, supervisor
 //!   start     recovery, then the event loop                         puts it together
@@ -26,6 +26,7 @@ mod index_thread;
 mod listen;
 pub mod load;
 mod loader;
+mod log_start;
 pub mod logger;
 pub mod network;
 pub mod owned_log;

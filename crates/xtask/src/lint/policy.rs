@@ -174,6 +174,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
             &["owned_log", "reactor"],
             &["restore"],
             &["load", "loader"],
+            &["log_start"],
             &["start"],
         ],
     },
