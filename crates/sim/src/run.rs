@@ -34,6 +34,10 @@ pub(crate) const DEVICES_MAX: usize = 3;
 /// From this seed on, eight of sixteen have a `maxmemory-policy` by which values leave memory.
 pub(crate) const COLD_SEEDS: u64 = 1 << 32;
 
+/// From this seed on, a start of a run with an index that must read the whole log may find that its keys do not
+/// fit into memory.
+pub(crate) const NARROW_SEEDS: u64 = 4_300_000_000;
+
 /// What to run.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
@@ -254,6 +258,8 @@ impl Run {
             }
             self.index.is_instant =
                 !self.is_betrayed && !self.index.is_damaged && !is_flipped && !self.index.one_in(4);
+            self.index.is_narrow = !self.is_betrayed && !is_flipped && self.index.runs_short();
+            self.index.is_instant &= self.index.narrow_one_in != Some(1);
             match boot(&self.site(seed, steps_per_million)) {
                 Err(redo::Error::MissingDevice { .. }) if self.shape.devices < DEVICES_MAX => {
                     self.shape.devices = DEVICES_MAX;
@@ -277,6 +283,7 @@ impl Run {
             shape: &self.shape,
             keeps_index: self.index.is_kept,
             is_instant: self.index.is_instant,
+            is_narrow: self.index.is_narrow,
             seed,
             steps_per_million,
         }
@@ -308,7 +315,9 @@ impl Run {
         loop {
             if crashes > 0 && flipped.is_none() {
                 crashes -= 1;
-                self.disk.crash_after(1 + self.rng.below(30));
+                // A start that builds an index does more before it is over.
+                let ios = if self.index.narrow_one_in.is_some() { 120 } else { 30 };
+                self.disk.crash_after(1 + self.rng.below(ios));
             }
             let booted = self.boot(flipped.is_some());
             let is_crashed = self.disk.is_crashed();
@@ -389,7 +398,12 @@ impl Run {
             }
         }
         let seed = self.index.rng.next();
-        let site = Site { disk: copy, keeps_index: !self.index.is_kept, ..self.site(seed, 0) };
+        let site = Site {
+            disk: copy,
+            keeps_index: !self.index.is_kept,
+            is_narrow: false,
+            ..self.site(seed, 0)
+        };
         let (twin, other) =
             boot(&site).map_err(|error| format!("TWINS: one does not start: {error}"))?;
         self.tally.twin_recoveries += 1;

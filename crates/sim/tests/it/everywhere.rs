@@ -7,7 +7,14 @@ use sim::script::{Coverage, Trace, crash_everywhere};
 const SEEDS: u64 = 1;
 
 fn everywhere(lines: &[&str]) -> Coverage {
-    let trace = Trace { devices: 1, segment_bytes: 900, policy: 0, has_index: false, lines };
+    let trace = Trace {
+        devices: 1,
+        segment_bytes: 900,
+        policy: 0,
+        has_index: false,
+        is_narrow: false,
+        lines,
+    };
     everywhere_with(&trace)
 }
 
@@ -187,6 +194,7 @@ fn what_survives_of_segments_that_end_and_are_compacted() {
         segment_bytes: 400,
         policy: 0,
         has_index: false,
+        is_narrow: false,
         lines: &[
             "@together",
             "SET b 1",
@@ -224,6 +232,7 @@ fn what_survives_on_several_devices_whose_blocks_take_turns() {
         segment_bytes: 700,
         policy: 0,
         has_index: false,
+        is_narrow: false,
         lines: &[
             "SET a 1",
             "SET b 1",
@@ -255,6 +264,7 @@ fn what_survives_of_devices_that_are_added_and_drained() {
         segment_bytes: 700,
         policy: 0,
         has_index: false,
+        is_narrow: false,
         lines: &[
             "SET a 1",
             "SET b 1",
@@ -286,6 +296,7 @@ fn what_waitaof_has_confirmed_survives_and_the_rest_is_a_prefix() {
             segment_bytes: 700,
             policy,
             has_index: false,
+            is_narrow: false,
             lines: &[
                 "SET a 1",
                 "SET b 1",
@@ -308,12 +319,39 @@ fn what_waitaof_has_confirmed_survives_and_the_rest_is_a_prefix() {
 }
 
 #[test]
+fn what_survives_of_keys_that_fit_into_memory_at_no_start() {
+    let trace = Trace {
+        devices: 2,
+        segment_bytes: 700,
+        policy: 0,
+        has_index: true,
+        is_narrow: true,
+        lines: &[
+            "HSET h {12 f value}",
+            "SET a 1 PX 5000",
+            "DEL h",
+            "HSET h {11 g value}",
+            "RENAME h i",
+            "BGREWRITEAOF",
+            "@rest",
+            "HDEL i g1 g2",
+            "DEL a",
+            "SET b other",
+            "SWAPDB 0 1",
+            "SET a 2",
+        ],
+    };
+    everywhere_with(&trace);
+}
+
+#[test]
 fn what_an_index_says_of_what_survives() {
     let trace = Trace {
         devices: 2,
         segment_bytes: 700,
         policy: 0,
         has_index: true,
+        is_narrow: false,
         lines: &[
             "HSET h {30 f value}",
             "SET a 1 PX 5000",
@@ -347,6 +385,7 @@ fn what_an_index_says_of_a_log_that_is_turned_off_and_on() {
         segment_bytes: 900,
         policy: 0,
         has_index: true,
+        is_narrow: false,
         lines: &[
             "HSET h {20 f value}",
             "SET a 1",
