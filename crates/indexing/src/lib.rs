@@ -46,6 +46,7 @@
 //! finds another count than the one before its own begins the build anew.
 
 mod build;
+mod compare;
 mod counting;
 mod error;
 mod follower;
@@ -58,6 +59,7 @@ mod tail;
 mod validity;
 
 pub use build::{Build, Built};
+pub use compare::{Compared, Difference, compare};
 pub use error::{Error, Result};
 pub use follower::{Before, Followed, Follower};
 pub use index::{LogIndex, Options, Step, discard};

@@ -9,6 +9,7 @@
 //!   listen    listening sockets; `network` is what the engine sees of them
 //!   process   directory, pid file, signals, supervisor
 //!   start     recovery, then the event loop                         puts it together
+//!   rebuild   the log's index, built while no server runs
 //!   error     why a server could not start or had to stop
 //!   logger    messages for the operator
 //!   host      memory and processor time
@@ -32,10 +33,12 @@ pub mod network;
 pub mod owned_log;
 mod process;
 mod reactor;
+mod rebuild;
 pub mod restore;
 mod start;
 
 pub use error::ServeError;
+pub use rebuild::{Rebuilding, rebuild_index};
 pub use start::{World, log_wrong_configuration, serve};
 
 /// The version of this program.

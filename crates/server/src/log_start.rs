@@ -118,7 +118,7 @@ impl LogStart<'_> {
             is_given_up.set(index.policy != IndexPolicy::No);
             index.logger.warning(if is_given_up.get() {
                 "The keys of the log do not fit into maxmemory: the log is read on without keeping them, its \
-                 index is built, and the start goes on by that"
+                 index is built, and the server starts by that"
             } else {
                 "WARNING: the keys of the log do not fit into maxmemory, and log-index is no: all of them \
                  are loaded, which takes more memory than that. With log-index auto or yes they need not be \

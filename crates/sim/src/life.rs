@@ -306,10 +306,9 @@ impl<'a> Life<'a> {
         self.run.tally.reloads += 1;
         let (seed, steps_per_million) = self.run.site_numbers();
         let run = &*self.run;
-        let is_instant =
-            run.index.is_instant && run.decayed.is_none() && request == Some(HostRequest::Reload);
-        let is_narrow =
-            run.index.is_narrow && run.decayed.is_none() && request == Some(HostRequest::Reload);
+        let is_good = run.decayed.is_none() && request == Some(HostRequest::Reload);
+        let (is_instant, is_narrow) =
+            (run.index.is_instant && is_good, run.index.is_narrow && is_good);
         let site = Site { is_instant, is_narrow, ..run.site(seed, steps_per_million) };
         let judge = |found: &Picture, summary: &redo::Summary| {
             run.ledger.judge(summary.last_lsn, found, run.is_betrayed)

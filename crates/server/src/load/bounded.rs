@@ -159,3 +159,126 @@ impl redo::Replay for Scan {
         self.error.as_ref().map(|(error, addr)| (*addr, error.to_string()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+    use crate::host::{CpuTimes, MemoryUsage};
+    use crate::load::{Shape, log_options};
+    use base::{DbId, DbIndex, ObjectId, RecordKind, SegmentId};
+    use env_sim::{Faults, SimClock, SimDisk, SimEntropy};
+    use redo::Replay;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// A host whose memory is full for so many looks.
+    #[derive(Clone)]
+    struct FullHost(Arc<AtomicU64>);
+
+    impl Host for FullHost {
+        fn used_bytes(&self) -> u64 {
+            self.0
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |looks| looks.checked_sub(1))
+                .unwrap_or(0)
+        }
+
+        fn another(&self) -> Box<dyn Host> {
+            Box::new(self.clone())
+        }
+
+        fn memory(&self) -> MemoryUsage {
+            MemoryUsage::default()
+        }
+
+        fn purge(&self) {}
+
+        fn cpu(&self) -> CpuTimes {
+            CpuTimes::default()
+        }
+    }
+
+    const RECORDS: u32 = 3 * 1024;
+
+    fn filling() -> Filling {
+        let words = ["--maxmemory", "1mb", "--maxmemory-policy", "cold-lfu"];
+        let config = config::load(None, &words.map(str::to_owned)).unwrap();
+        let disk = Arc::new(SimDisk::new(1, Faults::default()));
+        let env = redo::Env {
+            disk,
+            clock: Arc::new(SimClock::new(0)),
+            entropy: Box::new(SimEntropy::new(1)),
+            waker: Arc::new(|| {}),
+        };
+        let options = config.options();
+        let recovery = redo::Recovery::open(env, log_options(&options, "/data".into())).unwrap();
+        Filling::new(&recovery, Shape::new(&options, 0))
+    }
+
+    /// Reads a log of [`RECORDS`] keys into memory that is full for so many looks; how often it was said that it
+    /// is, and what is left.
+    fn read(
+        looks: u64,
+        gives_up: bool,
+        last: &Record<'_>,
+    ) -> (u32, Option<Keyspace<NoJournal>>, Option<(RecordAddr, String)>) {
+        let mut said = 0;
+        let mut when_full = || {
+            said += 1;
+            gives_up
+        };
+        let host = Box::new(FullHost(Arc::new(AtomicU64::new(looks))));
+        let room = Room { host, bytes_max: 0, when_full: &mut when_full };
+        let mut bounded = Bounded::new(filling(), room);
+        let mut retired = Vec::new();
+        for number in 0..RECORDS {
+            let (key, value) = (format!("key:{number}"), format!("a value, number {number}"));
+            let (key, value) = (key.as_bytes(), value.as_bytes());
+            let record = Record::whole(RecordKind::String, DbId(0), key, value, None);
+            let addr = RecordAddr::new(SegmentId(1), number);
+            bounded.announce(&record);
+            bounded.apply(&record, addr, Lsn(u64::from(number) + 1), &mut retired);
+        }
+        bounded.apply(last, RecordAddr::new(SegmentId(1), RECORDS), Lsn(1 << 40), &mut retired);
+        bounded.finish(&mut retired);
+        let rejected = bounded.rejected();
+        let keyspace = bounded.into_keyspace();
+        (said, keyspace, rejected)
+    }
+
+    fn good() -> Record<'static> {
+        Record::whole(RecordKind::String, DbId(0), b"last", b"value", None)
+    }
+
+    #[test]
+    fn a_keyspace_from_which_nothing_more_can_leave_is_given_up() {
+        let (said, keyspace, rejected) = read(u64::MAX, true, &good());
+        assert_eq!((said, keyspace.is_none(), rejected), (1, true, None));
+    }
+
+    #[test]
+    fn what_is_read_after_a_keyspace_was_given_up_is_checked_all_the_same() {
+        let at = RecordAddr::new(SegmentId(1), RECORDS);
+        let bad = Record::element_deleted(ObjectId(0), b"");
+        assert_eq!(read(u64::MAX, true, &bad).2.expect("it makes no sense").0, at);
+        // A database that no map has ever given an id to.
+        let unmapped = Record { db: DbId(1 << 40), ..good() };
+        assert_eq!(read(u64::MAX, true, &unmapped).2.expect("it makes no sense").0, at);
+    }
+
+    #[test]
+    fn a_keyspace_that_is_not_to_be_given_up_has_all_keys() {
+        let (said, keyspace, rejected) = read(u64::MAX, false, &good());
+        let keyspace = keyspace.expect("it is kept");
+        assert_eq!((said, rejected), (1, None));
+        assert_eq!(keyspace.size(DbIndex::FIRST).0, RECORDS as usize + 1);
+    }
+
+    #[test]
+    fn values_leave_memory_before_a_keyspace_is_given_up() {
+        let (said, keyspace, rejected) = read(20, true, &good());
+        let keyspace = keyspace.expect("that is enough");
+        assert_eq!((said, rejected), (0, None));
+        assert!(keyspace.bare_values() > 0);
+    }
+}
