@@ -46,9 +46,10 @@ Usage:
       Says what of a damaged log is good and what is lost; with --yes makes it start again
       with what is good. The old files are kept.
   indelible index verify|stats DIR
-      Checks the index of a redo log (log-index yes), or shows what it has.
-  indelible index rebuild DIR
-      Removes the index of a server that is not running; its next start builds it anew.
+      Checks the index of a redo log (log-index yes), or shows what it has; verify --log compares
+      it with the log of a server that is not running.
+  indelible index rebuild DIR [--device DIR ...]
+      Reads and checks the log of a server that is not running, and builds its index anew.
   indelible transfer serve DIR [--listen ADDRESS]
       Receives files into a directory, and gives out what is in it.
   indelible transfer send PATH... HOST:PORT[/DIR]

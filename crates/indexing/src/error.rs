@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use base::Lsn;
 
+use crate::peek::Unusable;
+
 /// Why the index does not keep up with the log, or a start refuses it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -55,6 +57,9 @@ pub enum Error {
         /// The keys that the log says.
         known: u64,
     },
+    /// It was brought up to the end of the log, and no start can believe it.
+    #[error("the log index is built, and cannot be used: {0}")]
+    Unusable(#[from] Unusable),
 }
 
 /// The result type of this crate.
@@ -75,7 +80,10 @@ impl Error {
                 error.is_corrupt() || matches!(error, logindex::Error::OtherDatabase { .. })
             }
             Self::Miscounted { .. } => true,
-            Self::Record(_) | Self::Unreadable { .. } | Self::AheadOfLog { .. } => false,
+            Self::Record(_)
+            | Self::Unreadable { .. }
+            | Self::AheadOfLog { .. }
+            | Self::Unusable(_) => false,
         }
     }
 

@@ -6,6 +6,7 @@
 //!   running  durable blocks ─► Follower ── records ─► Tail ── cut ─► logindex
 //!                ▲                          Namer: a record's name     Known: maps, ids, counts
 //!                └──────── IndexBound: what is not in the index is not compacted
+//!   at rest  Build: the same steps, until a start may believe what is installed
 //!   behind   ValidityPass ─► redo::LiveRecords      what is live, for a log that was not read
 //! ```
 //!
@@ -44,6 +45,8 @@
 //! that count with its cut, and renews it at each start before anything can be compacted. A start that
 //! finds another count than the one before its own begins the build anew.
 
+mod build;
+mod compare;
 mod counting;
 mod error;
 mod follower;
@@ -55,6 +58,8 @@ mod peek;
 mod tail;
 mod validity;
 
+pub use build::{Build, Built};
+pub use compare::{Compared, Difference, compare};
 pub use error::{Error, Result};
 pub use follower::{Before, Followed, Follower};
 pub use index::{LogIndex, Options, Step, discard};

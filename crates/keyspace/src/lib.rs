@@ -88,5 +88,5 @@ pub use rewrite_lost::RewriteLost;
 pub use settings::{EvictionPolicy, Settings};
 pub use source::{ColdStats, Look, Missing, Need, RestoreError, Restorer};
 pub use string::{Expiry, StringRef, parse_int};
-pub use survey::Survey;
+pub use survey::{LogCheck, Survey};
 pub use value_type::{Type, WrongType};

@@ -10,6 +10,44 @@ use base::{DbId, ObjectId, Record, RecordAddr, RecordKind};
 use crate::database_map::{DatabaseMap, database_ids, has_id, no_database};
 use crate::record_check::{self, BadRecord};
 
+/// Whether the records of a log make sense, one by one and together, in bounded memory.
+#[derive(Default)]
+pub struct LogCheck {
+    map: Option<DatabaseMap>,
+    /// The largest database that a record names, and the record.
+    last_db: Option<(DbId, RecordAddr)>,
+}
+
+impl LogCheck {
+    /// Looks at the next record.
+    ///
+    /// # Errors
+    /// [`BadRecord`] when the record is not one that a keyspace logs.
+    pub fn note(&mut self, record: &Record<'_>, addr: RecordAddr) -> Result<(), BadRecord> {
+        record_check::check(record).map_err(|what| BadRecord { kind: record.kind, what })?;
+        if record.kind == RecordKind::Databases {
+            self.map = Some(DatabaseMap::read(record)?);
+        } else if !record.kind.is_delete()
+            && !record.kind.is_element()
+            && self.last_db.is_none_or(|(last, _)| last < record.db)
+        {
+            self.last_db = Some((record.db, addr));
+        }
+        Ok(())
+    }
+
+    /// Whether the records make sense together.
+    ///
+    /// # Errors
+    /// A record of a database that nothing has ever given an id to, and where it is.
+    pub fn finish(&self) -> Result<(), (BadRecord, RecordAddr)> {
+        match self.last_db {
+            Some((id, addr)) if !has_id(self.map.as_ref(), id) => Err((no_database(), addr)),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Consecutive records of one segment.
 struct Run {
     first: RecordAddr,
@@ -21,9 +59,7 @@ struct Run {
 pub struct Survey {
     /// Every record that may be retired, in runs, so that a block is one.
     runs: Vec<Run>,
-    map: Option<DatabaseMap>,
-    /// The largest database that a record names, and the record.
-    last_db: Option<(DbId, RecordAddr)>,
+    check: LogCheck,
     /// Above every object that a record names.
     pub(crate) next_object: u64,
 }
@@ -40,16 +76,10 @@ impl Survey {
     /// # Errors
     /// [`BadRecord`] when the record is not one that a keyspace logs.
     pub fn apply(&mut self, record: &Record<'_>, addr: RecordAddr) -> Result<(), BadRecord> {
-        record_check::check(record).map_err(|what| BadRecord { kind: record.kind, what })?;
+        self.check.note(record, addr)?;
         self.next_object = self.next_object.max(record.object.0 + 1);
         if record.kind.is_delete() {
             return Ok(());
-        }
-        if record.kind == RecordKind::Databases {
-            self.map = Some(DatabaseMap::read(record)?);
-        } else if !record.kind.is_element() && self.last_db.is_none_or(|(last, _)| last < record.db)
-        {
-            self.last_db = Some((record.db, addr));
         }
         match self.runs.last_mut() {
             Some(Run { first, count })
@@ -68,17 +98,15 @@ impl Survey {
     /// # Errors
     /// A record of a database that nothing has ever given an id to, and where it is.
     pub fn check(&self) -> Result<(), (BadRecord, RecordAddr)> {
-        match self.last_db {
-            Some((id, addr)) if !has_id(self.map.as_ref(), id) => Err((no_database(), addr)),
-            _ => Ok(()),
-        }
+        self.check.finish()
     }
 
     /// The ids that the log's databases have, by index, when the configuration has `count`, and
     /// one above every id that it uses.
     pub(crate) fn databases(&self, count: usize) -> (Vec<DbId>, u64) {
-        let seen = self.last_db.map_or(0, |(id, _)| id.0 + 1);
-        database_ids(self.map.as_ref(), count, seen)
+        let LogCheck { map, last_db } = &self.check;
+        let seen = last_db.map_or(0, |(id, _)| id.0 + 1);
+        database_ids(map.as_ref(), count, seen)
     }
 
     /// Every record that was seen and may be retired.

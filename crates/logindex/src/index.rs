@@ -14,6 +14,7 @@ use crate::judge::Judge;
 use crate::manifest::{FILE_NAME, Manifest};
 use crate::merge::{Merge, Sources};
 use crate::name::{Entry, Hash96, Name, Place, Scope, What};
+use crate::options::Options;
 use crate::pass::{LivePass, ScopeRange};
 use crate::run::{FilterLoad, Run, RunInfo};
 use crate::unwritten::Unwritten;
@@ -184,6 +185,26 @@ impl Index {
     pub(crate) fn missing_filter(&self) -> Option<FilterLoad> {
         self.list.runs.iter().find_map(Run::begin_loading_filter)
     }
+}
+
+/// Opens the index in `dir` as of its installed cut, to be read; `None` if there is none. Changes nothing.
+///
+/// # Errors
+/// Damage, a newer format, another database, or the error of the disk.
+pub fn open(
+    disk: &dyn Disk,
+    dir: &Path,
+    database: [u8; 16],
+    options: &Options,
+) -> Result<Option<Index>> {
+    let Some(manifest) = Manifest::read(disk, dir)? else { return Ok(None) };
+    if manifest.database != database {
+        return Err(Error::OtherDatabase { path: dir.join(FILE_NAME) });
+    }
+    let runs = open_runs(disk, dir, &manifest)?;
+    let cache = Arc::new(BlockCache::new(options.cache_bytes, options.block_bytes));
+    let cut = manifest.cut.as_ref().map(|cut| cut.lsn);
+    Ok(Some(Index::new(runs, cut, cache, options.chunk_bytes)))
 }
 
 /// Returns the installed cut of the index in `dir`; `None` if there is none. Changes nothing.

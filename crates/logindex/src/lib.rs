@@ -105,7 +105,7 @@ mod verify;
 
 pub use delta::{Batch, Cut, Delta};
 pub use error::{Error, Result};
-pub use index::{Cached, Index, discard, installed_cut};
+pub use index::{Cached, Index, discard, installed_cut, open};
 pub use indexer::{Indexer, Published, Step};
 pub use judge::{Judge, Scopes};
 pub use name::{EXPIRY_MS_MAX, Entry, Hash96, Name, Place, Scope, ScopeKind, TAG_MAX, What};

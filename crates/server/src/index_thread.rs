@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use base::{Lsn, Mutex};
 use env::Disk;
-use indexing::{Believed, LogIndex, Step};
+use indexing::{Believed, Build, Built, LogIndex, Step};
 use logindex::Published;
 use redo::{Id, Log, Recovery};
 
@@ -37,6 +37,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// With `log-index auto` a log of this size is indexed: half a million records of 100 bytes, which a start
 /// without an index reads in half a second.
 const AUTO_BYTES: u64 = 64 << 20;
+
+/// A build that a start waits for says how far it is every so many percent.
+const SAID_PERCENT: u64 = 10;
 
 /// How long it waits when there is nothing to do.
 const IDLE_WAIT: Duration = Duration::from_millis(50);
@@ -116,6 +119,56 @@ impl IndexPlan {
                 Ok(None)
             }
         }
+    }
+
+    /// Brings the index of a log up to its end that was read, judged and frozen, so that the next start may
+    /// believe it. `progress` is told how many of `bytes_total` that is.
+    ///
+    /// Rule I holds as ever: what was opened is durable. No thread of the log runs.
+    pub(crate) fn build(
+        &self,
+        log: &Log,
+        database: Id,
+        seed: [u8; 16],
+        bytes_total: u64,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), indexing::Error> {
+        let directory = self.index_directory();
+        if self.is_distrusted {
+            indexing::discard(&*self.disk, &directory)?;
+        }
+        let (disk, options) = (Arc::clone(&self.disk), self.options());
+        let begun = Build::begin(disk, &directory, log.reader(), database.0, seed, options)?;
+        let (mut build, unusable) = begun;
+        if let Some(why) = unusable {
+            self.logger.warning(&format!("The log index is built anew: {why}"));
+        }
+        let (mut said, mut percentage) = (0, None);
+        loop {
+            let built = build.step()?;
+            let before = percentage.replace(built.percentage());
+            if before != percentage {
+                progress(bytes_total / 100 * built.percentage());
+            }
+            if built.is_done {
+                self.logger.notice("The log index is built");
+                return Ok(());
+            }
+            if built.percentage() >= said + SAID_PERCENT {
+                said = built.percentage();
+                let Built { read, end, .. } = built;
+                self.logger
+                    .notice(&format!("Building the log index: {said} %, block {read} of {end}"));
+            }
+        }
+    }
+
+    /// Looks at the index that this start has built: the log was read, whatever `recovery` is.
+    pub(crate) fn peek_built(&self, recovery: &mut Recovery) -> Result<Believed, indexing::Error> {
+        let directory = self.index_directory();
+        let peeked = indexing::peek(&*self.disk, &directory, recovery.database().0)?;
+        recovery.note_durable(peeked.durable());
+        Ok(peeked.believe(recovery.horizon())?)
     }
 
     /// Takes over an index that was opened at the start.

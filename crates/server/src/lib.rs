@@ -5,10 +5,11 @@
 //!   engine    clients, dispatch, transactions, blocking, pub/sub    a step machine: no sockets, no threads
 //!   reactor   TCP and unix sockets, one event loop                  drives the engine
 //!   owned_log the redo log as its shard owns it                     and the log's threads
-//!   load      recovery into a keyspace
+//!   load      recovery into a keyspace; `log_start` chooses how, and starts the log's threads
 //!   listen    listening sockets; `network` is what the engine sees of them
 //!   process   directory, pid file, signals, supervisor
 //!   start     recovery, then the event loop                         puts it together
+//!   rebuild   the log's index, built while no server runs
 //!   error     why a server could not start or had to stop
 //!   logger    messages for the operator
 //!   host      memory and processor time
@@ -26,15 +27,18 @@ mod index_thread;
 mod listen;
 pub mod load;
 mod loader;
+mod log_start;
 pub mod logger;
 pub mod network;
 pub mod owned_log;
 mod process;
 mod reactor;
+mod rebuild;
 pub mod restore;
 mod start;
 
 pub use error::ServeError;
+pub use rebuild::{Rebuilding, rebuild_index};
 pub use start::{World, log_wrong_configuration, serve};
 
 /// The version of this program.

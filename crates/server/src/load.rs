@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   configuration ─► log_options ─► redo::Recovery ── records ──► Filling ─► Keyspace
+//!                                        │  │                       └─► nothing, if it does not fit (Bounded)
 //!                                        │  └─► Opened: log, flushers, compactor
 //!                                        └── records behind the index's cut ─► Tail ─► LogIndex
 //!                                                                  Keyspace, all cold ◄──┘
@@ -9,6 +10,8 @@
 //!
 //! No threads and no sockets: [`crate::serve`] runs this on a thread of its own, the simulator in
 //! its only one.
+
+mod bounded;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,8 +22,10 @@ use indexing::{Believed, Known, LogIndex};
 use keyspace::{ApplyError, BadRecord, ColdStart, EvictionPolicy, Keyspace, NoJournal, Survey};
 use logindex::Indexer;
 
+pub use bounded::Room;
+use bounded::{Bounded, Scan};
+
 use crate::config::{LogOptions, Options};
-use crate::host::Host;
 use crate::owned_log;
 use crate::restore::{LogRestorer, NewestIndex, Warmup};
 
@@ -56,6 +61,12 @@ impl Shape {
         Self { databases, eviction, room_bytes: options.room_bytes(), now_ms }
     }
 
+    /// The bytes that may be used before values leave memory, if they may.
+    #[must_use]
+    pub const fn room_bytes(&self) -> Option<u64> {
+        self.room_bytes
+    }
+
     fn keyspace(self, seed: [u8; 16]) -> Keyspace<NoJournal> {
         let mut keyspace = Keyspace::new(NoJournal, seed, self.databases);
         keyspace.settings_mut().eviction = self.eviction;
@@ -64,21 +75,45 @@ impl Shape {
     }
 }
 
-/// Reads the log into a keyspace, which is not connected to the log yet. `progress` is told how
-/// many bytes were read.
+/// Reads the log into a keyspace, which is not connected to the log yet. `progress` is told how far it is.
+///
+/// With a `room` small values leave memory when it is full. If that is not enough the keyspace may be given
+/// up: then the log was read and judged all the same, and is frozen, because what of it is garbage is not
+/// known.
 ///
 /// # Errors
 /// When the log is damaged or cannot be read; nothing on disk was changed then.
 pub fn load(
     recovery: redo::Recovery,
     shape: Shape,
-    host: Box<dyn Host>,
-    progress: &mut dyn FnMut(u64),
-) -> redo::Result<(Keyspace<NoJournal>, redo::Opened)> {
+    room: Option<Room<'_>>,
+    progress: &mut dyn FnMut(redo::Progress),
+) -> redo::Result<(Option<Keyspace<NoJournal>>, redo::Opened)> {
     let mut filling = Filling::new(&recovery, shape);
-    filling.room = shape.room_bytes.map(|bytes_max| (host, bytes_max));
-    let opened = recovery.run(&mut filling, &mut |so_far| progress(so_far.bytes_done))?;
-    Ok((filling.into_keyspace(), opened))
+    let Some(room) = room else {
+        let opened = recovery.run(&mut filling, progress)?;
+        return Ok((Some(filling.into_keyspace()), opened));
+    };
+    let mut bounded = Bounded::new(filling, room);
+    let mut opened = recovery.run(&mut bounded, progress)?;
+    let keyspace = bounded.into_keyspace();
+    if keyspace.is_none() {
+        opened.log.set_frozen(true);
+    }
+    Ok((keyspace, opened))
+}
+
+/// Reads and judges the log as every start does, into nothing; it is frozen then.
+///
+/// # Errors
+/// When the log is damaged or cannot be read; nothing on disk was changed then.
+pub fn scan(
+    recovery: redo::Recovery,
+    progress: &mut dyn FnMut(redo::Progress),
+) -> redo::Result<redo::Opened> {
+    let mut opened = recovery.run(&mut Scan::default(), progress)?;
+    opened.log.set_frozen(true);
+    Ok(opened)
 }
 
 /// Where the index of a log is, and how it is kept.
@@ -117,7 +152,7 @@ pub fn load_cold(
     believed: Believed,
     shape: Shape,
     place: &IndexPlace<'_>,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(redo::Progress),
 ) -> indexing::Result<ColdLoad> {
     let (database, seed) = (recovery.database().0, recovery.hash_seed());
     let floor = recovery.object_floor();
@@ -126,7 +161,7 @@ pub fn load_cold(
     let mut tail = believed.tail(seed);
     let open =
         || Indexer::open(Arc::clone(place.disk), place.directory, database, place.options.runs);
-    let read = || recovery.run_behind(point, &mut tail, &mut |so_far| progress(so_far.bytes_done));
+    let read = || recovery.run_behind(point, &mut tail, progress);
     let (opened, indexer) = if place.is_parallel {
         std::thread::scope(|scope| {
             let indexer = scope.spawn(open);
@@ -158,18 +193,9 @@ fn cold_start(known: &Known) -> ColdStart {
     }
 }
 
-/// After so many records it is seen whether memory is short.
-const RECORDS_PER_LOOK: u64 = 1024;
-
-/// And values of so many pages leave it then.
-const PAGES_PER_LOOK: u32 = 64;
-
 /// A keyspace being filled, as the log sees it.
 pub struct Filling {
     keyspace: Keyspace<NoJournal>,
-    /// The bytes that may be used before values leave memory.
-    room: Option<(Box<dyn Host>, u64)>,
-    records: u64,
     /// The first record that made no sense, and where it is.
     error: Option<(ApplyError, RecordAddr)>,
 }
@@ -180,7 +206,7 @@ impl Filling {
     pub fn new(recovery: &redo::Recovery, shape: Shape) -> Self {
         let mut keyspace = shape.keyspace(recovery.hash_seed());
         keyspace.skip_objects_below(recovery.object_floor());
-        Self { keyspace, room: None, records: 0, error: None }
+        Self { keyspace, error: None }
     }
 
     /// The keyspace as the log has filled it.
@@ -200,18 +226,6 @@ impl redo::Replay for Filling {
     ) {
         if let Err(error) = self.keyspace.apply(record, addr, lsn, retired) {
             self.error.get_or_insert((error, addr));
-        }
-        self.records += 1;
-        if self.records.is_multiple_of(RECORDS_PER_LOOK)
-            && let Some((host, bytes_max)) = &self.room
-        {
-            for _ in 0..PAGES_PER_LOOK {
-                if host.used_bytes() <= *bytes_max {
-                    break;
-                }
-                // Keys leave memory when an index knows them.
-                self.keyspace.cool_step(None);
-            }
         }
     }
 

@@ -28,7 +28,7 @@ impl<T: Send + 'static> Loader<T> {
     pub(crate) fn spawn(
         open: impl FnOnce() -> Result<redo::Recovery, OpenLogError> + Send + 'static,
         waker: &Arc<Waker>,
-        read: impl FnOnce(redo::Recovery, &mut dyn FnMut(u64)) -> Result<T, OpenLogError>
+        read: impl FnOnce(redo::Recovery, &mut dyn FnMut(redo::Progress)) -> Result<T, OpenLogError>
         + Send
         + 'static,
     ) -> Result<Self, OpenLogError> {
@@ -50,8 +50,9 @@ impl<T: Send + 'static> Loader<T> {
             };
             total.store(recovery.bytes_total(), Ordering::Relaxed);
             report(Report::LookedAt(Ok(())));
-            let loaded = read(recovery, &mut |bytes| {
-                progress.store(bytes, Ordering::Relaxed);
+            let loaded = read(recovery, &mut |so_far| {
+                total.store(so_far.bytes_total, Ordering::Relaxed);
+                progress.store(so_far.bytes_done, Ordering::Relaxed);
                 let _ignored = waker.wake();
             });
             report(Report::Read(loaded));

@@ -16,21 +16,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use env::{Clock, Disk, Entropy};
-use keyspace::{Keyspace, NoJournal};
 use mio::Waker;
 
 use crate::config::{Config, ConfigError, FsyncPolicy, IndexPolicy, Options};
 use crate::descriptors::{Descriptors, FETCHED_FILES_MIN};
-use crate::engine::{BoxedLog, ColdSource, Deps, Engine, HostRequest, OpenLogError, OpenedLog};
+use crate::engine::{Deps, Engine, HostRequest, OpenLogError, OpenedLog};
 use crate::error::ServeError;
 use crate::host::Host;
-use crate::index_thread::{IndexPlan, OpenIndex};
-use crate::load::{ColdLoad, IndexPlace, Shape, load, load_cold, log_options, survey};
+use crate::index_thread::IndexPlan;
+use crate::load::{Shape, log_options};
 use crate::loader::{Loader, Report};
+use crate::log_start::{FETCHERS, Loaded, LogStart, survey_and_start};
 use crate::logger::Logger;
-use crate::owned_log;
 use crate::reactor::{LoopHooks, Reactor};
-use crate::restore::{FetchThreads, LogRestorer, NewestIndex, WarmupThread};
 use crate::{listen, process};
 
 /// The outside world, real or not.
@@ -142,7 +140,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     let loader = recovery.map(|recovery| {
         let clock = Arc::clone(&log_place.clock);
         let (reopen, waker_of_log) = (log_place.opening(&options), wake_by(waker));
-        let read = move |recovery, progress: &mut dyn FnMut(u64)| {
+        let read = move |recovery, progress: &mut dyn FnMut(redo::Progress)| {
             let start = LogStart {
                 shape: Shape::new(&options, clock.now_ms()),
                 fetched_files: Descriptors::fetched_files(options.fetched_files()),
@@ -404,7 +402,7 @@ impl LoopHooks for Outside {
                 index.is_distrusted = request == HostRequest::ReloadAll;
                 let (reopen, waker) =
                     (self.log_place.opening(&options), wake_by(&self.log_place.waker));
-                let read = move |recovery, progress: &mut dyn FnMut(u64)| {
+                let read = move |recovery, progress: &mut dyn FnMut(redo::Progress)| {
                     // Data of many gigabytes takes a while to free, and must go first.
                     drop(before);
                     let shape = Shape::new(&options, clock.now_ms());
@@ -429,7 +427,7 @@ impl LoopHooks for Outside {
                 let index = self.log_place.index(&options, &self.logger);
                 let waker = wake_by(&self.log_place.waker);
                 let fetched_files = Descriptors::fetched_files(options.fetched_files());
-                let read = move |recovery, _: &mut dyn FnMut(u64)| {
+                let read = move |recovery, _: &mut dyn FnMut(redo::Progress)| {
                     survey_and_start(recovery, &index, waker, fetched_files)
                 };
                 match Loader::spawn(opening, &self.log_place.waker, read) {
@@ -470,115 +468,4 @@ impl Outside {
         // It may be called again after a reload, and does nothing then.
         (self.on_ready)();
     }
-}
-
-/// The data, as recovery found it.
-struct Loaded {
-    keyspace: Keyspace<NoJournal>,
-    log: BoxedLog,
-    summary: redo::Summary,
-    /// What reads that memory lacks.
-    fetching: FetchThreads,
-    /// What brings the keys back, if they are cold.
-    restoration: Option<WarmupThread>,
-}
-
-/// How many threads read keys that are asked for.
-const FETCHERS: usize = 4;
-
-/// Reads the log, by its index or as a whole, and starts its threads.
-struct LogStart<'a> {
-    shape: Shape,
-    fetched_files: usize,
-    /// See `debug-restore-delay-ms`.
-    delay: Duration,
-    host: Box<dyn Host>,
-    index: &'a IndexPlan,
-    /// Opens the log again, once it was dropped.
-    reopen: &'a dyn Fn() -> Result<redo::Recovery, OpenLogError>,
-    /// Wakes the event loop when keys have come back.
-    waker: redo::Waker,
-}
-
-impl LogStart<'_> {
-    fn run(
-        self,
-        mut recovery: redo::Recovery,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<Loaded, OpenLogError> {
-        let mut index = self.index.clone();
-        if let Some(believed) = index.peek(&mut recovery)? {
-            let cut = believed.cut();
-            let place = IndexPlace {
-                disk: &self.index.disk,
-                directory: &self.index.index_directory(),
-                options: self.index.options(),
-                is_parallel: true,
-            };
-            match load_cold(recovery, believed, self.shape, &place, progress) {
-                Ok(cold) => return self.start_cold(cold),
-                // What is wrong with the log itself is so for a start without an index, too.
-                Err(indexing::Error::Log(why)) => return Err(why.into()),
-                // And so is this.
-                Err(why) if why.is_loss() => return Err(why.into()),
-                Err(why) => {
-                    index.is_distrusted = why.is_final();
-                    let what = format!(
-                        "The log index is of no use, and the log is read as a whole: {why}"
-                    );
-                    index.logger.warning(&what);
-                }
-            }
-            recovery = (self.reopen)()?;
-            recovery.note_durable(cut);
-        }
-        let (database, seed) = (recovery.database(), recovery.hash_seed());
-        let (mut keyspace, opened) = load(recovery, self.shape, self.host, progress)?;
-        let index = index.open(&opened.log, database, seed)?;
-        let restorer = restorer(&opened, seed, index.as_ref());
-        keyspace.set_restorer(Box::new(restorer.another()));
-        let fetching = FetchThreads::new(restorer, FETCHERS, self.fetched_files, self.waker);
-        let summary = opened.summary.clone();
-        let log = owned_log::start(opened, index).map_err(OpenLogError::NoThread)?;
-        Ok(Loaded { keyspace, log, summary, fetching, restoration: None })
-    }
-
-    fn start_cold(self, cold: ColdLoad) -> Result<Loaded, OpenLogError> {
-        let ColdLoad { keyspace, opened, index, warmup, restorer } = cold;
-        let summary = opened.summary.clone();
-        let index = Some(self.index.take_over(index));
-        let log = owned_log::start(opened, index).map_err(OpenLogError::NoThread)?;
-        let fetching =
-            FetchThreads::new(restorer, FETCHERS, self.fetched_files, Arc::clone(&self.waker));
-        let restoration =
-            WarmupThread::start(warmup, self.delay, &self.waker).map_err(OpenLogError::NoThread)?;
-        Ok(Loaded { keyspace, log, summary, fetching, restoration: Some(restoration) })
-    }
-}
-
-/// What reads values of a log whose keys are all in memory.
-fn restorer(opened: &redo::Opened, seed: [u8; 16], index: Option<&OpenIndex>) -> LogRestorer {
-    let objects = index.map(|index| NewestIndex::new(index.published()));
-    LogRestorer::new(opened.log.reader(), seed, objects)
-}
-
-/// Opens a log for a keyspace that is there already, and starts its threads.
-fn survey_and_start(
-    mut recovery: redo::Recovery,
-    index: &IndexPlan,
-    waker: redo::Waker,
-    fetched_files: usize,
-) -> Result<OpenedLog, OpenLogError> {
-    let (database, seed) = (recovery.database(), recovery.hash_seed());
-    // The keyspace that is there is the newest: whatever the log holds is read.
-    index.peek(&mut recovery)?;
-    let (survey, opened) = survey(recovery)?;
-    let index = index.open(&opened.log, database, seed)?;
-    let reading = restorer(&opened, seed, index.as_ref());
-    let source = ColdSource {
-        restorer: Box::new(reading.another()),
-        fetching: Box::new(FetchThreads::new(reading, FETCHERS, fetched_files, waker)),
-    };
-    let log = owned_log::start(opened, index).map_err(OpenLogError::NoThread)?;
-    Ok(OpenedLog { log, survey, source: Some(source) })
 }

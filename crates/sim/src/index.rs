@@ -25,7 +25,7 @@ use logindex::{Entry, ScopeKind};
 use redo::{Id, IndexBound, Reader, Step};
 
 use crate::machine::data_dir;
-use crate::run::COLD_SEEDS;
+use crate::run::{COLD_SEEDS, NARROW_SEEDS};
 
 /// So many steps may fail before a cut is installed; then the index is given up.
 const FAILURES_MAX: u32 = 10;
@@ -112,6 +112,10 @@ pub(crate) struct Fate {
     pub(crate) is_kept: bool,
     /// The next start may believe it.
     pub(crate) is_instant: bool,
+    /// The keys do not fit into memory at the next start.
+    pub(crate) is_narrow: bool,
+    /// That is so at one in so many starts.
+    pub(crate) narrow_one_in: Option<u64>,
     /// A bit of one of its files has turned in some life.
     pub(crate) is_damaged: bool,
 }
@@ -133,7 +137,20 @@ impl Fate {
         {
             shape.rest_steps = Some(rng.below(400));
         }
-        (Self { rng, is_kept: shape.is_some(), is_instant: false, is_damaged: false }, shape)
+        let fate = Self {
+            rng,
+            is_kept: shape.is_some(),
+            is_instant: false,
+            is_narrow: false,
+            narrow_one_in: (shape.is_some() && seed >= NARROW_SEEDS).then_some(2),
+            is_damaged: false,
+        };
+        (fate, shape)
+    }
+
+    /// Whether the keys do not fit into memory at this start.
+    pub(crate) fn runs_short(&mut self) -> bool {
+        self.narrow_one_in.is_some_and(|count| self.one_in(count))
     }
 
     /// One in so many times.

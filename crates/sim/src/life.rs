@@ -61,6 +61,7 @@ impl<'a> Life<'a> {
     pub(crate) fn new(run: &'a mut Run, machine: Machine) -> Self {
         let now_us = env::Clock::monotonic_us(&run.clock);
         run.tally.instant_starts += u64::from(machine.engine.keyspace().is_cold());
+        run.tally.narrow_starts += u64::from(machine.is_built);
         let run_policy = run.policy;
         let everysec_since_us = (run_policy < 2).then_some(now_us);
         Self {
@@ -305,9 +306,10 @@ impl<'a> Life<'a> {
         self.run.tally.reloads += 1;
         let (seed, steps_per_million) = self.run.site_numbers();
         let run = &*self.run;
-        let is_instant =
-            run.index.is_instant && run.decayed.is_none() && request == Some(HostRequest::Reload);
-        let site = Site { is_instant, ..run.site(seed, steps_per_million) };
+        let is_good = run.decayed.is_none() && request == Some(HostRequest::Reload);
+        let (is_instant, is_narrow) =
+            (run.index.is_instant && is_good, run.index.is_narrow && is_good);
+        let site = Site { is_instant, is_narrow, ..run.site(seed, steps_per_million) };
         let judge = |found: &Picture, summary: &redo::Summary| {
             run.ledger.judge(summary.last_lsn, found, run.is_betrayed)
         };

@@ -70,6 +70,8 @@ pub(crate) struct Machine {
     picture: Picture,
     /// What the host says is used.
     used_bytes: Arc<AtomicU64>,
+    /// The index was built first.
+    pub(crate) is_built: bool,
 }
 
 /// Recovers the database and starts the server.
@@ -89,11 +91,11 @@ pub(crate) fn boot(site: &Site<'_>) -> redo::Result<(Machine, Summary)> {
         logger: Logger::to_nothing(clock),
     };
     let mut engine = Engine::new(site.config.clone(), deps);
-    let Data { keyspace, open, picture, summary, source } = data;
+    let Data { keyspace, open, picture, summary, source, is_built } = data;
     let Open { log, works, tap, shadow } = open;
     engine.loaded(keyspace, Some(log));
     connect(&mut engine, source);
-    Ok((Machine { engine, works, tap, shadow, picture, used_bytes }, summary))
+    Ok((Machine { engine, works, tap, shadow, picture, used_bytes, is_built }, summary))
 }
 
 /// What `server::serve` does with what brings keys and values back.
@@ -207,7 +209,7 @@ impl Machine {
     ) -> redo::Result<Result<(), String>> {
         self.let_go_of_log();
         let data = recover(site, &mut SimEntropy::new(site.seed))?;
-        let Data { keyspace, open, picture, summary, source } = data;
+        let Data { keyspace, open, picture, summary, source, .. } = data;
         let Open { log, works, tap, shadow } = open;
         if let Err(wrong) = found(&picture, &summary) {
             return Ok(Err(wrong));

@@ -2,21 +2,22 @@
 //!
 //! ```text
 //!   find_log ─► locked; an index that is not wanted is removed
-//!      ├─ recover ─► keyspace, shadow ─┐
+//!      ├─ recover ─► keyspace, shadow ─┐     (by the index that is there, as a whole, or by one built first)
 //!      └─ survey ──► shadow, survey ───┴─► start_log ─► index, works, wiretap
 //! ```
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
+use base::Lsn;
 use env::{Clock, Disk};
 use env_sim::{SimClock, SimDisk, SimEntropy};
-use indexing::{Believed, LogIndex};
+use indexing::{Believed, Build, LogIndex};
 use keyspace::{Keyspace, NoJournal, Survey};
 use redo::{Env, Opened, Reader, Recovery, Summary};
 use server::config::Config;
 use server::engine::{BoxedLog, ColdSource};
-use server::load::{ColdLoad, Filling, IndexPlace, Shape, load_cold, log_options};
+use server::load::{ColdLoad, Filling, IndexPlace, Shape, load_cold, log_options, scan};
 use server::owned_log::own;
 use server::restore::{LogRestorer, NewestIndex, Warmup};
 
@@ -42,6 +43,8 @@ pub(crate) struct Site<'a> {
     pub(crate) is_instant: bool,
     /// A bit that has turned: it is turned back where the truth is read, that all is judged by.
     pub(crate) turned: Option<&'a Flip>,
+    /// The keys do not fit into memory: if the log must be read as a whole, its index is built first.
+    pub(crate) is_narrow: bool,
     pub(crate) seed: u64,
     /// How often the works step inside a command, in a million.
     pub(crate) steps_per_million: u32,
@@ -74,6 +77,8 @@ pub(crate) struct Data {
     pub(crate) summary: Summary,
     /// What brings keys and values back, if they may not be in memory.
     pub(crate) source: Option<Source>,
+    /// The index was built first.
+    pub(crate) is_built: bool,
 }
 
 /// A log that is open, and what is needed to watch and step it.
@@ -141,7 +146,8 @@ fn start_log(
 
 /// What `server::serve` does on its recovery thread.
 pub(crate) fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Data> {
-    let copy = (site.is_instant && site.index().is_some()).then(|| copy_of(site.disk));
+    let may_be_cold = (site.is_instant || site.is_narrow) && site.index().is_some();
+    let copy = may_be_cold.then(|| copy_of(site.disk));
     if let (Some(copy), Some(flip)) = (&copy, site.turned) {
         flip.undo(copy);
     }
@@ -151,7 +157,9 @@ pub(crate) fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Dat
         let peeked = peeked.map_err(as_log_error)?;
         let witness = peeked.durable();
         recovery.note_durable(witness);
-        if let (Some(copy), Ok(believed)) = (&copy, peeked.believe(recovery.horizon())) {
+        if site.is_instant
+            && let (Some(copy), Ok(believed)) = (&copy, peeked.believe(recovery.horizon()))
+        {
             match recover_cold(site, rng, recovery, believed, copy) {
                 Err(indexing::Error::Log(error)) => return Err(error),
                 Ok(data) => return Ok(data),
@@ -160,6 +168,12 @@ pub(crate) fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Dat
             recovery = find_log(site, rng)?;
             recovery.note_durable(witness);
         }
+    }
+    if let Some(copy) = &copy
+        && site.is_narrow
+        && recovery.bytes_total() > 0
+    {
+        return recover_building(site, rng, recovery, copy).map_err(as_log_error);
     }
     let identity = (recovery.database(), recovery.hash_seed());
     let mut twice = site.twice(&recovery);
@@ -177,7 +191,38 @@ pub(crate) fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Dat
         keyspace.set_restorer(Box::new(restorer.another()));
         source_of(&open, restorer, None)
     });
-    Ok(Data { keyspace, open, picture, summary, source })
+    Ok(Data { keyspace, open, picture, summary, source, is_built: false })
+}
+
+/// As [`recover`] of a log that does not fit into memory: it is judged, its index is brought up to its end,
+/// and it is opened again by that.
+fn recover_building(
+    site: &Site<'_>,
+    rng: &mut SimEntropy,
+    recovery: Recovery,
+    copy: &SimDisk,
+) -> indexing::Result<Data> {
+    let (database, seed) = (recovery.database(), recovery.hash_seed());
+    let opened = scan(recovery, &mut |_| {})?;
+    let (disk, end) = (Arc::new(site.disk.clone()), opened.summary.last_lsn);
+    let options = site.index().expect("it is kept").options();
+    let reader = opened.log.reader();
+    let (mut build, _) = Build::begin(disk, &index_dir(), reader, database.0, seed, options)?;
+    while !build.step()?.is_done {}
+    drop((build, opened));
+    let mut recovery = find_log(site, rng)?;
+    recovery.note_durable(end);
+    let peeked = indexing::peek(site.disk, &index_dir(), database.0)?;
+    recovery.note_durable(peeked.durable());
+    if end == Lsn::ZERO {
+        // Nothing is in it, so nothing was cut: it fits.
+        let site = Site { is_narrow: false, ..*site };
+        drop(recovery);
+        return Ok(recover(&site, rng)?);
+    }
+    let believed = peeked.believe(recovery.horizon())?;
+    let data = recover_cold(site, rng, recovery, believed, copy)?;
+    Ok(Data { is_built: true, ..data })
 }
 
 /// As [`recover`], by the index; `copy` is read as a whole.
@@ -212,7 +257,7 @@ fn recover_cold(
     let (tap, summary) = (Tap::new(&full, retired, addresses), opened.summary.clone());
     let open = start_log(site, rng, identity, opened, tap, shadow, Some(index))?;
     let source = Some(source_of(&open, restorer, Some(warmup)));
-    Ok(Data { keyspace, open, picture, summary, source })
+    Ok(Data { keyspace, open, picture, summary, source, is_built: false })
 }
 
 /// What reads values by the index that is kept, if one is.
@@ -234,7 +279,7 @@ fn as_log_error(error: indexing::Error) -> redo::Error {
         indexing::Error::Log(error) => error,
         indexing::Error::Index(logindex::Error::File(error))
         | indexing::Error::Unreadable { source: logindex::Error::File(error), .. } => error.into(),
-        other => unreachable!("a look at the index ends with an error of the disk: {other}"),
+        other => unreachable!("the index is looked at or built until the disk fails: {other}"),
     }
 }
 

@@ -34,6 +34,10 @@ pub(crate) const DEVICES_MAX: usize = 3;
 /// From this seed on, eight of sixteen have a `maxmemory-policy` by which values leave memory.
 pub(crate) const COLD_SEEDS: u64 = 1 << 32;
 
+/// From this seed on, a start of a run with an index that must read the whole log may find that its keys do not
+/// fit into memory.
+pub(crate) const NARROW_SEEDS: u64 = 4_300_000_000;
+
 /// What to run.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
@@ -263,6 +267,9 @@ impl Run {
             let was_below = turned.is_some_and(|(_, was_below)| was_below);
             let may_believe = is_sound || (self.believes_over_damage && !was_below);
             self.index.is_instant = !self.is_betrayed && may_believe && !self.index.one_in(4);
+            self.index.is_narrow =
+                !self.is_betrayed && turned.is_none() && self.index.runs_short();
+            self.index.is_instant &= self.index.narrow_one_in != Some(1);
             let turned = turned.map(|(flip, _)| flip);
             match boot(&Site { turned, ..self.site(seed, steps_per_million) }) {
                 Err(redo::Error::MissingDevice { .. }) if self.shape.devices < DEVICES_MAX => {
@@ -288,6 +295,7 @@ impl Run {
             keeps_index: self.index.is_kept,
             is_instant: self.index.is_instant,
             turned: None,
+            is_narrow: self.index.is_narrow,
             seed,
             steps_per_million,
         }
@@ -326,7 +334,9 @@ impl Run {
         loop {
             if crashes > 0 && flipped.is_none() {
                 crashes -= 1;
-                self.disk.crash_after(1 + self.rng.below(30));
+                // A start that builds an index does more before it is over.
+                let ios = if self.index.narrow_one_in.is_some() { 120 } else { 30 };
+                self.disk.crash_after(1 + self.rng.below(ios));
             }
             let booted = self.boot(flipped.as_ref().map(|flip| (flip, has_decayed)));
             let is_crashed = self.disk.is_crashed();
@@ -420,7 +430,12 @@ impl Run {
             }
         }
         let seed = self.index.rng.next();
-        let site = Site { disk: copy, keeps_index: !self.index.is_kept, ..self.site(seed, 0) };
+        let site = Site {
+            disk: copy,
+            keeps_index: !self.index.is_kept,
+            is_narrow: false,
+            ..self.site(seed, 0)
+        };
         let (twin, other) =
             boot(&site).map_err(|error| format!("TWINS: one does not start: {error}"))?;
         self.tally.twin_recoveries += 1;

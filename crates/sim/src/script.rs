@@ -32,6 +32,8 @@ pub struct Trace<'a> {
     pub policy: u8,
     /// Whether an index of the log is kept, which is compared after each recovery.
     pub has_index: bool,
+    /// Whether the keys fit into memory at no start, so that each builds the index first.
+    pub is_narrow: bool,
     /// What happens.
     pub lines: &'a [&'a str],
 }
@@ -88,14 +90,20 @@ struct Attempt<'a> {
 
 impl Attempt<'_> {
     fn run(&self) -> Run {
-        let Trace { devices, segment_bytes, policy, has_index, .. } = *self.trace;
+        let Trace { devices, segment_bytes, policy, has_index, is_narrow, .. } = *self.trace;
         let index = has_index.then_some(IndexShape::SMALL);
         let (in_flight_bytes, index_lag_bytes) = (1 << 20, 1 << 30);
         let shape = LogShape { devices, segment_bytes, in_flight_bytes, index_lag_bytes, index };
         let plan = Plan { seed: self.seed, lives: 1, is_traced: self.is_traced };
         let rng = SimEntropy::new(self.seed);
-        let fate =
-            Fate { rng: rng.clone(), is_kept: has_index, is_instant: has_index, is_damaged: false };
+        let fate = Fate {
+            rng: rng.clone(),
+            is_kept: has_index,
+            is_instant: has_index,
+            is_narrow: false,
+            narrow_one_in: is_narrow.then_some(1),
+            is_damaged: false,
+        };
         let mut run = Run::shaped(plan, shape, fate, rng);
         run.policy = policy;
         run.is_scripted = true;

@@ -32,6 +32,8 @@ tally! {
     lives,
     /// Starts by the index of the log.
     instant_starts,
+    /// Those of keys that did not fit into memory: the index was built first.
+    narrow_starts,
     /// Keys brought back while the executor waited.
     cold_fetches,
     /// Power failures, those in recoveries among them.

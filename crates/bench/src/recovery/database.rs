@@ -23,7 +23,6 @@ use keyspace::{ColdStart, KeyHasher, Keyspace, NoJournal, Restored};
 use redo::{CompactionOptions, LiveRecords, Recovery, StartPoint, SyncPolicy, Waker};
 use server::config::Config;
 use server::engine::Comeback;
-use server::host::NoHost;
 use server::load::{ColdLoad, IndexPlace, Shape, load, load_cold};
 use server::restore::{WarmStep, Warmup};
 
@@ -122,11 +121,10 @@ impl Database {
 
     fn scan(place: &Place, waker: &Waker) -> Result<Self> {
         let recovery = open_log(&Part::Log.dir(&place.dir), place.compacts, Arc::clone(waker))?;
-        let (keyspace, opened) =
-            load(recovery, shape(), Box::new(NoHost), &mut |_| {}).map_err(of_log)?;
+        let (keyspace, opened) = load(recovery, shape(), None, &mut |_| {}).map_err(of_log)?;
         let records_read = opened.summary.records;
         let journal: Box<dyn Durable> = Box::new(LogJournal::start(opened)?);
-        let keyspace = keyspace.with_journal(journal);
+        let keyspace = keyspace.expect("there is no limit of memory").with_journal(journal);
         Ok(Self { came: None, threads: Vec::new(), keyspace, keys: place.keys, records_read })
     }
 

@@ -12,6 +12,7 @@
 //!   io_errors ─┬─ fault_injection                 disks that fail
 //!   overload ──┘                                  disks that are slow, and other things that are too much
 //!   devices                                       log devices that come and go under load
+//!   narrow_start                                  more keys than memory holds, and no index to start by
 //!   object_ids                                    large objects over restarts
 //!   lifecycle                                     one server on a unix socket, from start to end
 //!   damage                                        damaged data directories: refused, repaired, served
@@ -67,6 +68,7 @@ mod log_switch;
 mod loop_device;
 mod lost_values;
 mod messages;
+mod narrow_start;
 mod network;
 mod object_ids;
 mod overload;

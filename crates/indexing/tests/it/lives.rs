@@ -6,7 +6,7 @@ use std::path::Path;
 
 use env_sim::{Faults, SimDisk};
 
-use crate::world::{INDEX, World};
+use crate::world::{INDEX, World, compare_stored};
 
 /// Opens everything, as often as it is cut short.
 fn open(disk: &SimDisk, seed: u64, life: u64, cut_short: u64) -> World {
@@ -77,13 +77,31 @@ fn live(seed: u64) {
         }
         was_begun_anew = world.is_begun_anew;
         match world.rng.below(3) {
-            0 => world.close(),
+            0 => {
+                world.close();
+                compare_copy(&disk, seed, life);
+            }
             1 => {
                 drop(world);
                 disk.kill();
             }
             _ => drop(world),
         }
+    }
+}
+
+/// An index that a start would believe says what the log says, and a look at both changes nothing.
+fn compare_copy(disk: &SimDisk, seed: u64, life: u64) {
+    if disk.is_crashed() {
+        return;
+    }
+    let copy = disk.fork();
+    copy.set_faults(Faults::default());
+    copy.crash_after(u64::MAX / 4);
+    match compare_stored(&copy, seed) {
+        Ok(compared) => assert!(compared.first.is_none(), "seed {seed}, life {life}: {compared:?}"),
+        Err(indexing::Error::Unusable(_)) => {}
+        Err(error) => panic!("seed {seed}, life {life}: {error}"),
     }
 }
 

@@ -9,7 +9,7 @@ use env_sim::{Faults, SimDisk};
 use indexing::{Step, peek};
 use logindex::{Indexer, Judge};
 
-use crate::world::{INDEX, World, open_unasked, open_with_all};
+use crate::world::{INDEX, World, begin_build, compare_stored, open_unasked, open_with_all};
 
 const SEED: u64 = 2;
 
@@ -208,6 +208,115 @@ fn a_build_that_missed_a_life_of_the_log_begins_again() {
     assert!(world.unusable.clone().unwrap().contains("without it"));
     world.catch_up();
     world.check(&world.scan, "built anew");
+}
+
+/// A log that was compacted, without its index.
+fn compacted_log() -> SimDisk {
+    let disk = SimDisk::new(SEED, Faults::default());
+    let mut world = World::open_with(&disk, SEED, 0, CUT_BYTES).unwrap();
+    write(&mut world, 600);
+    assert_ne!(world.log.stats().compactions, 0);
+    world.close();
+    logindex::discard(&disk, Path::new(INDEX)).unwrap();
+    disk
+}
+
+#[test]
+fn a_build_is_done_when_a_start_may_believe_it_however_often_it_was_interrupted() {
+    let disk = compacted_log();
+    let (mut steps, mut seen) = (0, Lsn::ZERO);
+    let (build, end) = loop {
+        let (mut build, opened, is_anew) = begin_build(&disk, SEED).unwrap();
+        assert!(!is_anew, "it goes on");
+        // A process that is killed after more and more steps.
+        let mut last = None;
+        for _ in 0..steps {
+            let built = build.step().unwrap();
+            assert!(built.read >= seen && built.percentage() <= 100);
+            last = Some(built);
+            if built.is_done {
+                break;
+            }
+        }
+        steps += 3;
+        let end = opened.summary.last_lsn;
+        match last {
+            Some(built) if built.is_done => {
+                assert_eq!((built.read, built.end, built.percentage()), (end, end, 100));
+                break (build, end);
+            }
+            _ => {
+                let database = opened.summary.database.0;
+                let peeked = peek(&disk, Path::new(INDEX), database).unwrap();
+                // What was cut is not read again.
+                seen = peeked.durable();
+                assert!(peeked.believe(Lsn::ZERO).is_err(), "it is not done");
+            }
+        }
+    };
+    assert!(steps > 15, "it was interrupted {} times", steps / 3);
+    drop(build);
+    let (index, whole, scan) = open_with_all(&disk, SEED);
+    assert_eq!(whole.cut(), Some(end));
+    let keys: std::collections::BTreeMap<_, _> = index.known().keys().unwrap().collect();
+    assert_eq!(keys, scan.keys());
+}
+
+#[test]
+fn a_build_whose_runs_turn_out_to_be_damaged_begins_anew() {
+    let disk = compacted_log();
+    let (mut build, opened, _) = begin_build(&disk, SEED).unwrap();
+    let database = opened.summary.database.0;
+    while peek(&disk, Path::new(INDEX), database).unwrap().durable() == Lsn::ZERO {
+        assert!(!build.step().unwrap().is_done);
+    }
+    drop((build, opened));
+    let mut damaged = image(&disk);
+    let run = damaged.iter_mut().find(|(path, _)| path.extension().is_some_and(|it| it == "run"));
+    let (_, bytes) = run.expect("some were written");
+    // In its first block: not what is read when it is opened.
+    bytes[256 + 40] ^= 4;
+    let disk = disk_of(&damaged);
+    let (mut build, opened, _) = begin_build(&disk, SEED).unwrap();
+    while !build.step().unwrap().is_done {}
+    drop((build, opened));
+    let (index, _, scan) = open_with_all(&disk, SEED);
+    let keys: std::collections::BTreeMap<_, _> = index.known().keys().unwrap().collect();
+    assert_eq!(keys, scan.keys());
+}
+
+#[test]
+fn an_index_that_does_not_say_what_the_log_says_is_found() {
+    let disk = SimDisk::new(SEED, Faults::default());
+    let mut world = World::open(&disk, SEED, 0).unwrap();
+    write(&mut world, 60);
+    let kept = world.index.known().encode();
+    // The index sees nothing of these.
+    for _ in 0..40 {
+        world.write();
+        world.log.seal();
+    }
+    let (end, expected) = (world.log.open_lsn(), world.expected());
+    world.close();
+    let compared = compare_stored(&disk, SEED).unwrap();
+    assert_eq!((compared.end.next(), compared.different), (end, 0));
+    assert_eq!(compared.same, expected.len() as u64);
+
+    // One that says of a key that lives that it is gone.
+    let database = database_of(&image(&disk));
+    let arc: Arc<dyn env::Disk> = Arc::new(disk.clone());
+    let options = logindex::Options { block_bytes: 256, ..logindex::Options::default() };
+    let mut indexer = Indexer::open(arc, Path::new(INDEX), database, options).unwrap();
+    let cut = compared.end;
+    let mut delta = logindex::Delta::new();
+    let (name, addr) = *expected.first().expect("something lives");
+    delta.push(logindex::Entry { name, what: logindex::What::Gone });
+    indexer.add(delta.cut(cut, kept, Judge::Relogging));
+    while indexer.step(cut).unwrap() == logindex::Step::Worked {}
+    drop(indexer);
+    let compared = compare_stored(&disk, SEED).unwrap();
+    let first = compared.first.expect("it differs");
+    assert_eq!((first.name, first.indexed, first.logged), (name, None, Some(addr)));
 }
 
 #[test]

@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind};
 use env_sim::{SimDisk, SimEntropy};
-use indexing::{Known, LogIndex, Namer, Options, Step, ValidityPass};
+use indexing::{Build, Compared, Known, LogIndex, Namer, Options, Step, ValidityPass};
 use logindex::{Entry, Index, Indexer, Name};
-use redo::{Compactor, Env, Flusher, Log, Opened, Reader, Recovery, StartPoint, SyncPolicy};
+use redo::{
+    Compactor, Env, Flusher, Log, Opened, Reader, Recovery, StartPoint, StoredLog, SyncPolicy,
+};
 
 use crate::scan::{Scan, thing_of};
 
@@ -147,6 +149,28 @@ pub(crate) fn open_unasked(disk: &SimDisk, seed: u64) -> indexing::Result<LogInd
     let (reader, dir, options) = (opened.log.reader(), Path::new(INDEX), index_options(500));
     let disk = Arc::new(disk.clone());
     Ok(LogIndex::open(disk, dir, reader, database, hash_seed, options)?.0)
+}
+
+/// Opens the log, of which nothing runs, and begins to bring its index up to its end; `true` if the index that
+/// was there is of no use.
+pub(crate) fn begin_build(disk: &SimDisk, seed: u64) -> indexing::Result<(Build, Opened, bool)> {
+    let recovery = recovery(disk, seed, &Arc::default())?;
+    let (database, hash_seed) = (recovery.database().0, recovery.hash_seed());
+    let opened = recovery.run(&mut Scan::default(), &mut |_| {})?;
+    let (reader, dir, options) = (opened.log.reader(), Path::new(INDEX), index_options(100));
+    let disk = Arc::new(disk.clone());
+    let (build, unusable) = Build::begin(disk, dir, reader, database, hash_seed, options)?;
+    Ok((build, opened, unusable.is_some()))
+}
+
+/// Compares the index with the log, which is closed.
+pub(crate) fn compare_stored(disk: &SimDisk, seed: u64) -> indexing::Result<Compared> {
+    let shared: Arc<dyn env::Disk> = Arc::new(disk.clone());
+    let devices = log_options(seed).devices;
+    let log = StoredLog::open(Arc::clone(&shared), Path::new("/data"), &devices)?;
+    let (index, scratch, log) =
+        (Path::new(INDEX), Path::new("/scratch"), log.expect("there is one"));
+    indexing::compare(&shared, index, scratch, &log, index_options(300), &mut |_| {})
 }
 
 /// Opens the log and its index, whose tail is given all records of the log.

@@ -75,6 +75,17 @@ impl fmt::Display for Report {
     }
 }
 
+/// The directories of the devices that the log in `dir` names, but for those that it is leaving; none if there is
+/// no log.
+///
+/// # Errors
+/// When the manifest is damaged or cannot be read.
+pub fn devices_of(disk: &dyn Disk, dir: &Path) -> Result<Vec<PathBuf>> {
+    let named = Manifest::read(disk, dir)?.into_iter().flat_map(|manifest| manifest.devices);
+    let used = named.filter(|device| !device.is_leaving);
+    Ok(used.map(|device| dir.join(device.path)).collect())
+}
+
 /// Checks the log in `dir`. `devices` as in [`crate::Options::devices`]; empty for those that the
 /// manifest names.
 ///

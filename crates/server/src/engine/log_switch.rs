@@ -47,6 +47,13 @@ pub enum OpenLogError {
     /// The index of the log can be neither opened nor removed.
     #[error("the log index: {0}")]
     Index(#[from] indexing::Error),
+    /// The keys do not fit into memory, and the index that makes do without them cannot be built.
+    #[error(
+        "the keys of the log do not fit into maxmemory, and its index, by which it can be opened all the \
+         same, cannot be built: {0}. When that is mended the next start goes on with it; or raise maxmemory, or \
+         set log-index no: then all keys are loaded"
+    )]
+    Build(#[source] indexing::Error),
     /// There is no thread to read it, or none for its flushers.
     #[error(transparent)]
     NoThread(io::Error),

@@ -7,7 +7,14 @@ use sim::script::{Coverage, Trace, crash_everywhere};
 const SEEDS: u64 = 1;
 
 fn everywhere(lines: &[&str]) -> Coverage {
-    let trace = Trace { devices: 1, segment_bytes: 900, policy: 0, has_index: false, lines };
+    let trace = Trace {
+        devices: 1,
+        segment_bytes: 900,
+        policy: 0,
+        has_index: false,
+        is_narrow: false,
+        lines,
+    };
     everywhere_with(&trace)
 }
 
@@ -15,8 +22,8 @@ fn everywhere_with(trace: &Trace<'_>) -> Coverage {
     let times: Option<u64> =
         std::env::var("INDELIBLE_SEEDS").ok().and_then(|value| value.parse().ok());
     let seeds = 0..SEEDS * times.unwrap_or(1);
-    // What an index does in a recovery is little, and in a trace much.
-    let in_recovery = !trace.has_index;
+    // What an index does in a recovery is little, unless it is built there, and in a trace much.
+    let in_recovery = !trace.has_index || trace.is_narrow;
     let coverage =
         crash_everywhere(trace, seeds, in_recovery).unwrap_or_else(|wrong| panic!("{wrong}"));
     eprintln!("{coverage:?}");
@@ -187,6 +194,7 @@ fn what_survives_of_segments_that_end_and_are_compacted() {
         segment_bytes: 400,
         policy: 0,
         has_index: false,
+        is_narrow: false,
         lines: &[
             "@together",
             "SET b 1",
@@ -224,6 +232,7 @@ fn what_survives_on_several_devices_whose_blocks_take_turns() {
         segment_bytes: 700,
         policy: 0,
         has_index: false,
+        is_narrow: false,
         lines: &[
             "SET a 1",
             "SET b 1",
@@ -255,6 +264,7 @@ fn what_survives_of_devices_that_are_added_and_drained() {
         segment_bytes: 700,
         policy: 0,
         has_index: false,
+        is_narrow: false,
         lines: &[
             "SET a 1",
             "SET b 1",
@@ -286,6 +296,7 @@ fn what_waitaof_has_confirmed_survives_and_the_rest_is_a_prefix() {
             segment_bytes: 700,
             policy,
             has_index: false,
+            is_narrow: false,
             lines: &[
                 "SET a 1",
                 "SET b 1",
@@ -308,12 +319,34 @@ fn what_waitaof_has_confirmed_survives_and_the_rest_is_a_prefix() {
 }
 
 #[test]
+fn what_survives_of_keys_that_fit_into_memory_at_no_start() {
+    let trace = Trace {
+        devices: 2,
+        segment_bytes: 700,
+        policy: 0,
+        has_index: true,
+        is_narrow: true,
+        lines: &[
+            "HSET h {9 f value}",
+            "SET a 1",
+            "RENAME h i",
+            "DEL a",
+            "BGREWRITEAOF",
+            "@rest",
+            "SET b other",
+        ],
+    };
+    everywhere_with(&trace);
+}
+
+#[test]
 fn what_an_index_says_of_what_survives() {
     let trace = Trace {
         devices: 2,
         segment_bytes: 700,
         policy: 0,
         has_index: true,
+        is_narrow: false,
         lines: &[
             "HSET h {30 f value}",
             "SET a 1 PX 5000",
@@ -347,6 +380,7 @@ fn what_an_index_says_of_a_log_that_is_turned_off_and_on() {
         segment_bytes: 900,
         policy: 0,
         has_index: true,
+        is_narrow: false,
         lines: &[
             "HSET h {20 f value}",
             "SET a 1",

@@ -55,7 +55,7 @@ pub(super) const ORDER: &[Place] = &[
     },
     Place {
         name: "cli",
-        may_use: &["env", "env-os", "redo", "logindex", "transfer", "tap", "server"],
+        may_use: &["env", "env-os", "redo", "logindex", "indexing", "transfer", "tap", "server"],
         tests_may_use: &["env-sim"],
     },
     Place {
@@ -174,6 +174,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
             &["owned_log", "reactor"],
             &["restore"],
             &["load", "loader"],
+            &["log_start", "rebuild"],
             &["start"],
         ],
     },

@@ -9,7 +9,6 @@ use redo::Flusher;
 
 use super::server::TestServer;
 use crate::engine::{CloseError, DevicesError};
-use crate::host::NoHost;
 use crate::load::{Shape, load};
 use crate::owned_log::{LogWorkers, own};
 
@@ -41,7 +40,8 @@ fn server_with_log() -> TestServer {
     };
     let recovery = redo::Recovery::open(env, redo::Options::new(PathBuf::from("/data"))).unwrap();
     let shape = Shape::new(&server.engine.config().options(), 0);
-    let (keyspace, opened) = load(recovery, shape, Box::new(NoHost), &mut |_| {}).unwrap();
+    let (keyspace, opened) = load(recovery, shape, None, &mut |_| {}).unwrap();
+    let keyspace = keyspace.expect("there is no limit");
     server.engine.loaded(keyspace, Some(own(opened.log, Box::new(NoWorkers))));
     server
 }
