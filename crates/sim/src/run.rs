@@ -34,6 +34,9 @@ pub(crate) const DEVICES_MAX: usize = 3;
 /// From this seed on, eight of sixteen have a `maxmemory-policy` by which values leave memory.
 pub(crate) const COLD_SEEDS: u64 = 1 << 32;
 
+/// Runs from this seed on keep what is hot, if they keep an index.
+pub(crate) const HOT_SEEDS: u64 = 5_000_000_000;
+
 /// What to run.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
@@ -150,6 +153,12 @@ impl Run {
         let compaction = rng.below(3);
         // Older seeds are named in documents, and stay what they are.
         let drops_values = plan.seed >= COLD_SEEDS && plan.seed & 8 != 0;
+        let hot_seconds = match plan.seed {
+            ..HOT_SEEDS => "0",
+            // Or at the end alone.
+            seed => ["1", "600"][usize::from(seed & 96 == 0)],
+        };
+        let config = |policy| configuration(policy, compaction, drops_values, hot_seconds);
         let is_large = rng.below(3) == 0;
         let disk = SimDisk::new(rng.next(), Faults::default());
         if plan.is_traced {
@@ -159,7 +168,7 @@ impl Run {
             plan,
             disk,
             clock: SimClock::new(1_700_000_000_000),
-            configs: (0..3).map(|policy| configuration(policy, compaction, drops_values)).collect(),
+            configs: (0..3).map(config).collect(),
             drops_values,
             shape,
             index,
@@ -454,7 +463,7 @@ impl Run {
 }
 
 /// What the server is configured like.
-fn configuration(policy: usize, compaction: u64, drops_values: bool) -> Config {
+fn configuration(policy: usize, compaction: u64, drops_values: bool, hot_seconds: &str) -> Config {
     let cold_keys = if compaction == 0 { "25%" } else { "0" };
     let policy = crate::workload::POLICIES[policy];
     let percentage = ["15", "40", "80"][usize::try_from(compaction).expect("few")];
@@ -468,6 +477,7 @@ fn configuration(policy: usize, compaction: u64, drops_values: bool) -> Config {
         ["--log-compaction-garbage-percentage", "0"],
         ["--log-compaction-invalid-percentage", percentage],
         ["--log-compaction-bytes-per-second", "0"],
+        ["--log-index-hot-seconds", hot_seconds],
         ["--latency-tracking", "no"],
         ["--maxmemory", &memory],
         ["--maxmemory-policy", if drops_values { "cold-lfu" } else { "allkeys-random" }],
