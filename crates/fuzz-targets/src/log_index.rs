@@ -1,4 +1,5 @@
-//! The log index: a block, a manifest, or a run with some bytes changed, each with right checksums.
+//! The log index: a block, a manifest, a run with some bytes changed, or a hint of what is hot, each with right
+//! checksums.
 //!
 //! What is accepted can be read, is in order, and means the same when it is written again.
 
@@ -33,12 +34,16 @@ fn open(disk: &SimDisk) -> logindex::Result<Indexer> {
     Indexer::open(disk, Path::new(DIR), DATABASE, OPTIONS)
 }
 
+fn address(n: u32, ordinal: u32) -> RecordAddr {
+    RecordAddr::new(SegmentId(1 + n / 7), ordinal)
+}
+
 /// An index of one run: keys, of which one is volatile and one the root of an object; its elements.
 fn image() -> Image {
     let disk = SimDisk::new(1, Faults::default());
     let mut indexer = open(&disk).expect("the disk has no faults");
     let mut delta = Delta::new();
-    let place = |n: u32| Place::new(RecordAddr::new(SegmentId(1 + n / 7), n % 7), 3);
+    let place = |n: u32| Place::new(address(n, n % 7), 3);
     let key = |n: u32| Name::new(Scope::database(DbId(0)), Hash96::new(u64::from(n) << 56, n));
     for n in 0..20 {
         delta.push(Entry { name: key(n), what: What::At(place(n)) });
@@ -87,10 +92,14 @@ fn changed_run(changes: &[u8]) {
     fuzz::read(&index, &disk, Path::new(DIR));
 }
 
+/// The first byte of a hint. Others are what the rest is, modulo 3.
+const HINT: u8 = 3;
+
 /// The first byte says what the rest is.
 pub(crate) fn run(input: &[u8]) {
     let Some((kind, rest)) = input.split_first() else { return };
     match kind % 3 {
+        _ if *kind == HINT => fuzz::hint(rest),
         0 => fuzz::block(rest),
         1 => fuzz::manifest(rest),
         _ => changed_run(rest),
@@ -108,6 +117,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         // The number of entries of the first block, and its fence's.
         with(2, &[4, 1, 255]),
         with(2, &[0, 0, 0, 56, 1, 1]),
+        with(HINT, &fuzz::hint_of(Vec::new())),
+        with(HINT, &fuzz::hint_of((0..40).map(|n| address(n, n * n * 90)).collect())),
     ];
     blocks.chain(others).collect()
 }

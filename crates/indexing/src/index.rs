@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::Lsn;
 use env::Disk;
-use logindex::{Index, Indexer, Published};
+use logindex::{HotHint, Index, Indexer, Published};
 use redo::{IndexBound, Reader};
 
 use crate::counting::Counting;
@@ -326,6 +326,14 @@ impl LogIndex {
         if let Some(batch) = self.follower.tail_mut().cut() {
             self.indexer.add(batch);
         }
+    }
+
+    /// Makes this the hint of what is hot, for the next start.
+    ///
+    /// # Errors
+    /// The error of the disk; the hint before may be there still.
+    pub fn save_hot(&self, hint: &HotHint) -> Result<()> {
+        Ok(self.indexer.save_hot(hint)?)
     }
 
     /// Removes the index and begins it anew with the first block, also after [`LogIndex::give_up`].

@@ -13,6 +13,19 @@ pub(crate) fn fresh(settings: &Settings, now_ms: i64) -> u32 {
     if settings.eviction.is_lfu() { (minutes(now_ms) << 8) | LFU_INIT } else { lru_clock(now_ms) }
 }
 
+/// The bits of a key that was much used before the start, and comes back now: those that a start brings back
+/// after it are colder.
+pub(crate) fn hot(settings: &Settings, now_ms: i64) -> u32 {
+    let bits = fresh(settings, now_ms);
+    if settings.eviction.is_lfu() { bits + LFU_INIT } else { bits }
+}
+
+/// The bits of a key that comes back unasked, when nothing is known of its use before the start.
+pub(crate) fn unknown(settings: &Settings, started_at_ms: i64, now_ms: i64) -> u32 {
+    let used_ms = if settings.eviction.is_lfu() { now_ms } else { started_at_ms };
+    fresh(settings, used_ms)
+}
+
 /// The bits of a key that had the bits `access` and is used now.
 pub(crate) fn used(access: u32, settings: &Settings, now_ms: i64, rng: &mut fastrand::Rng) -> u32 {
     if !settings.eviction.is_lfu() {

@@ -216,6 +216,17 @@ impl Restored {
     }
 }
 
+/// Why a key comes back, which says how hot it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Warmth {
+    /// A request waits for it.
+    Asked,
+    /// It was hot before the start.
+    Hot,
+    /// All of them do.
+    Unknown,
+}
+
 /// What an index knows of a keyspace whose keys are all cold.
 #[derive(Debug, Clone, Default)]
 pub struct ColdStart {
@@ -233,6 +244,8 @@ pub(crate) struct Cold {
     /// What the running command or transaction has looked up: of that the table alone tells from then
     /// on, so it cannot turn out to be unreadable when the first command has begun.
     looked_up: HashSet<(DbId, Box<[u8]>)>,
+    /// When the keys became cold that were cold at the start.
+    started_at_ms: i64,
     /// How many keys have left memory since the start, each time that they did.
     departed: u64,
     /// No large value that has left memory with its key has changed after this block.
@@ -262,7 +275,7 @@ impl<J: Journal> Keyspace<J> {
             }
         }
         self.source = Some(Box::new(Source::new(restorer)));
-        self.cold = Some(Box::default());
+        self.cold = Some(Box::new(Cold { started_at_ms: self.now_ms, ..Cold::default() }));
     }
 }
 
@@ -342,7 +355,7 @@ impl Keyspace {
         match source.restore(id, key, &recorder.journal) {
             Ok(restored) => {
                 cold.looked_up.insert(name);
-                self.install_restored(db, restored?);
+                self.install_restored(db, restored?, Warmth::Asked);
                 self.dbs[db].keys.locate(hash, key)
             }
             Err(()) => None,
@@ -366,7 +379,7 @@ impl Keyspace {
             let mut restored = restored;
             // The request that waits for it is to find it.
             restored.entry.note_returned();
-            return self.install_key(restored, true);
+            return self.install_key(restored, true, Warmth::Asked);
         };
         let entry = self.dbs[db].keys.at(place);
         // An object keeps its address when its elements change: it may have been here meanwhile.
@@ -380,9 +393,14 @@ impl Keyspace {
         is_wanted
     }
 
-    /// Puts a key in its place, which comes unasked. One that is there already is left as it is; and if
+    /// Puts a key in its place, which comes unasked, or for the reason that `warmth` says. One that is there already is left as it is; and if
     /// memory is short, the value stays in the log only, if it may.
-    pub fn install_key(&mut self, mut restored: Restored, with_value: bool) -> bool {
+    pub fn install_key(
+        &mut self,
+        mut restored: Restored,
+        with_value: bool,
+        warmth: Warmth,
+    ) -> bool {
         let Some(db) = self.dbs.index_of(restored.db) else { return false };
         let addr = restored.entry.addr();
         let is_gone = addr.is_none_or(|addr| self.recorder.journal.is_retired(addr));
@@ -410,14 +428,20 @@ impl Keyspace {
             self.may_be_bare = true;
         }
         self.count_warmed();
-        self.install_restored(db, restored);
+        self.install_restored(db, restored, warmth);
         true
     }
 
-    fn install_restored(&mut self, db: DbIndex, restored: Restored) {
+    fn install_restored(&mut self, db: DbIndex, restored: Restored, warmth: Warmth) {
         debug_assert!(restored.object.is_none(), "it was arranged");
         let Restored { hash, mut entry, expires_at_ms, .. } = restored;
-        entry.set_access(access::fresh(&self.settings, self.now_ms));
+        let (settings, now_ms) = (&self.settings, self.now_ms);
+        let started_at_ms = self.cold.as_ref().map_or(now_ms, |cold| cold.started_at_ms);
+        entry.set_access(match warmth {
+            Warmth::Asked => access::fresh(settings, now_ms),
+            Warmth::Hot => access::hot(settings, now_ms),
+            Warmth::Unknown => access::unknown(settings, started_at_ms, now_ms),
+        });
         let hasher = self.recorder.hasher;
         let db = &mut self.dbs[db];
         self.lost.may_be |= entry.is_lost();

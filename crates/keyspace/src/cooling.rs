@@ -66,7 +66,7 @@ pub(crate) struct Hand {
 }
 
 /// How many values have which heat.
-struct Heats(Box<[u64; HEATS]>);
+pub(crate) struct Heats(Box<[u64; HEATS]>);
 
 impl Default for Heats {
     fn default() -> Self {
@@ -75,23 +75,37 @@ impl Default for Heats {
 }
 
 impl Heats {
-    fn note(&mut self, heat: u8) {
+    pub(crate) fn note(&mut self, heat: u8) {
         self.0[usize::from(heat)] += 1;
     }
 
     fn is_empty(&self) -> bool {
-        self.0.iter().all(|count| *count == 0)
+        self.count() == 0
+    }
+
+    /// How many values were counted.
+    pub(crate) fn count(&self) -> u64 {
+        self.0.iter().sum()
     }
 
     /// The least heat up to which the share lies that is to go.
     fn threshold(&self) -> u8 {
-        let wanted = self.0.iter().sum::<u64>() / ROUND_SHARE;
+        self.coldest(self.count() / ROUND_SHARE)
+    }
+
+    /// The least heat up to which more than so many values lie.
+    pub(crate) fn coldest(&self, wanted: u64) -> u8 {
         let mut below = 0;
         let found = self.0.iter().position(|count| {
             below += count;
             below > wanted
         });
         u8::try_from(found.unwrap_or(HEATS - 1)).expect("there are 256")
+    }
+
+    /// How many values are hotter.
+    pub(crate) fn above(&self, heat: u8) -> u64 {
+        self.0[usize::from(heat) + 1..].iter().sum()
     }
 
     fn age(&mut self) {
@@ -358,7 +372,7 @@ fn is_in_log(entry: &Entry, journal: &dyn Journal, indexed: Option<Lsn>) -> bool
 }
 
 /// How hot a value is: how often it was used, or how lately, on a scale of its logarithm.
-fn heat(entry: &Entry, settings: &Settings, now_ms: i64) -> u8 {
+pub(crate) fn heat(entry: &Entry, settings: &Settings, now_ms: i64) -> u8 {
     if settings.eviction.is_lfu() {
         let frequency = access::frequency(entry.access(), settings, now_ms);
         return u8::try_from(frequency).unwrap_or(u8::MAX);

@@ -20,6 +20,7 @@ use std::cell::Cell;
 
 use base::{DbIndex, RecordAddr, SegmentId};
 
+use crate::cold::Warmth;
 use crate::db::Db;
 use crate::entry::Entry;
 use crate::hasher::{Identity, KeyHasher};
@@ -174,7 +175,7 @@ impl Keyspace {
             let Some(source) = &mut self.source else { break };
             match source.read_unnamed(&key) {
                 Ok(Some(restored)) => {
-                    self.install_key(restored, true);
+                    self.install_key(restored, true, Warmth::Asked);
                     self.rewrite_key(at, &key.identity, walk);
                 }
                 Err(RestoreError::Corrupt(_)) => self.lose_cold(key),

@@ -3,13 +3,14 @@
 
 use std::path::Path;
 
-use base::SegmentId;
 use base::bytes::u32_at;
 use base::checksum::{crc32c, crc32c_append};
+use base::{Lsn, RecordAddr, SegmentId};
 use env::Disk;
 
 use crate::bits::PAD_BYTES;
 use crate::block::{Block, BlockBuilder};
+use crate::hot::HotHint;
 use crate::index::Index;
 use crate::judge::{Judge, Scopes};
 use crate::manifest::Manifest;
@@ -73,6 +74,27 @@ pub fn manifest(input: &[u8]) {
     let Ok(manifest) = Manifest::decode(&bytes, path) else { return };
     let again = Manifest::decode(&manifest.encode(), path).expect("what was written is right");
     assert!(again == manifest, "a manifest means the same when it is written again");
+}
+
+/// Decodes a hint of what is hot with the right checksum.
+///
+/// # Panics
+/// If its records do not ascend, or if it does not mean the same when it is written again.
+pub fn hint(input: &[u8]) {
+    let mut bytes = input.to_vec();
+    // Its header is a manifest's, but for the name.
+    seal_manifest(&mut bytes);
+    let path = Path::new("hot");
+    let Ok((hint, database)) = HotHint::decode(&bytes, path) else { return };
+    assert!(hint.records().is_sorted_by(|a, b| a < b), "records ascend");
+    let again = HotHint::decode(&hint.encode(database), path).expect("what was written is right");
+    assert!(again == (hint, database), "a hint means the same when it is written again");
+}
+
+/// A hint of these records.
+#[must_use]
+pub fn hint_of(records: Vec<RecordAddr>) -> Vec<u8> {
+    HotHint::new(Lsn(9), records).encode([0xda; 16])
 }
 
 /// Puts the right checksums into a run, as far as its parts can be found.

@@ -10,6 +10,7 @@ use crate::cache::BlockCache;
 use crate::delta::{Batch, Cut};
 use crate::error::{Error, Result};
 use crate::filter::Probe;
+use crate::hot;
 use crate::judge::Judge;
 use crate::manifest::{FILE_NAME, Manifest};
 use crate::merge::{Merge, Sources};
@@ -225,7 +226,8 @@ pub fn installed_cut(disk: &dyn Disk, dir: &Path, database: [u8; 16]) -> Result<
 /// Removes the manifest of the index in `dir`, durably: afterwards there is no index.
 ///
 /// Do this before anything that makes what the runs say untrue. No [`crate::Indexer`] of the
-/// directory may write any more. The runs are removed, too, as far as that can be done.
+/// directory may write any more. The runs are removed, too, as far as that can be done, and so is the hint
+/// of what is hot.
 ///
 /// # Errors
 /// The error of the disk; the manifest may then be there or not.
@@ -240,6 +242,8 @@ pub fn discard(disk: &dyn Disk, dir: &Path) -> Result<()> {
     disk.sync_dir(dir).map_err(Error::io(dir, "sync"))?;
     // Runs that no manifest names are nothing but space: what stays is removed by the next open.
     let _left = remove_unnamed(disk, dir, &Manifest::empty([0; 16]));
+    // And a hint that stays is no more than that.
+    let _hint = disk.remove(&dir.join(hot::FILE_NAME));
     Ok(())
 }
 

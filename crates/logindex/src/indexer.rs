@@ -27,6 +27,7 @@ use env::Disk;
 use crate::cache::BlockCache;
 use crate::delta::{Batch, Cut};
 use crate::error::{Error, Result};
+use crate::hot::HotHint;
 use crate::index::{Index, discard, open_runs, remove_unnamed};
 use crate::judge::Judge;
 use crate::manifest::{FILE_NAME, Manifest};
@@ -222,6 +223,15 @@ impl Indexer {
         assert_eq!(self.backlog(), 0, "a later cut would have another state");
         let lsn = self.manifest.cut.as_ref().expect("a cut is installed").lsn;
         self.publish(self.index.run_list().to_vec(), Some(Cut { lsn, state, judge }))
+    }
+
+    /// Makes this the hint of what is hot. What writes the index writes it, too, so that nothing in the
+    /// directory has two writers.
+    ///
+    /// # Errors
+    /// The error of the disk; the hint is then this or the one before.
+    pub fn save_hot(&self, hint: &HotHint) -> Result<()> {
+        hint.publish(&*self.disk, &self.dir, self.manifest.database)
     }
 
     /// Removes the index durably, and begins an empty one in its place.

@@ -30,6 +30,7 @@
 //! | a run in memory | `unwritten` |
 //! | all runs | `manifest`, `sort_key`, `merge`, `pass`, `index`, `verify` |
 //! | the work | `merge_job`, `indexer` |
+//! | what a start reads first | `hot` |
 //!
 //! # Why no wrong address is ever answered
 //!
@@ -87,6 +88,7 @@ mod error;
 mod filter;
 #[doc(hidden)]
 pub mod fuzz;
+mod hot;
 mod index;
 mod indexer;
 mod judge;
@@ -105,6 +107,7 @@ mod verify;
 
 pub use delta::{Batch, Cut, Delta};
 pub use error::{Error, Result};
+pub use hot::HotHint;
 pub use index::{Cached, Index, discard, installed_cut, open};
 pub use indexer::{Indexer, Published, Step};
 pub use judge::{Judge, Scopes};

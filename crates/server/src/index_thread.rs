@@ -6,6 +6,7 @@
 //!             auto: as with yes, if one is there or the log is large; else it rests
 //!   resting   looks once a second how large the log is; begun when it is large
 //!   running   follows the log; looks for new blocks once a second, or when a compaction waits
+//!   hot       writes the hint of what is hot that the executor has found, between two steps
 //!   end       with the threads of the log: an index holds its lock, too
 //! ```
 //!
@@ -20,10 +21,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use base::{Lsn, Mutex};
+use base::{Lsn, Mutex, RecordAddr};
 use env::Disk;
 use indexing::{Believed, Build, Built, LogIndex, Step};
-use logindex::Published;
+use logindex::{HotHint, Published};
 use redo::{Id, Log, Recovery};
 
 use crate::config::IndexPolicy;
@@ -244,8 +245,47 @@ impl OpenIndex {
     }
 }
 
+/// Records that are hot, as the executor has found them.
+pub(crate) struct HotFound {
+    /// Up to here the log is durable.
+    pub(crate) lsn: Lsn,
+    /// In pieces, of any order.
+    pub(crate) records: Vec<Vec<RecordAddr>>,
+}
+
+/// What is hot, on its way to the hint.
+#[derive(Default)]
+struct HotDesk {
+    /// Not written yet; what is found later takes its place.
+    found: Mutex<Option<HotFound>>,
+    records: AtomicU64,
+    saves: AtomicU64,
+    has_failed: AtomicBool,
+}
+
+impl HotDesk {
+    /// Writes what waits for it, if anything does.
+    fn save(&self, index: &LogIndex, logger: &Logger) {
+        let Some(HotFound { lsn, records }) = self.found.lock().take() else { return };
+        let hint = HotHint::new(lsn, records.into_iter().flatten().collect());
+        match index.save_hot(&hint) {
+            Ok(()) => {
+                self.records.store(hint.records().len() as u64, Ordering::Relaxed);
+                self.saves.fetch_add(1, Ordering::Relaxed);
+                self.has_failed.store(false, Ordering::Relaxed);
+            }
+            Err(error) if !self.has_failed.swap(true, Ordering::Relaxed) => {
+                logger.warning(&format!(
+                    "Which keys are hot cannot be kept for the next start: {error}"
+                ));
+            }
+            Err(_) => {}
+        }
+    }
+}
+
 /// How far the index is, for INFO.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct IndexStatus {
     read_lsn: AtomicU64,
     cut_lsn: AtomicU64,
@@ -254,6 +294,7 @@ pub(crate) struct IndexStatus {
     rests: AtomicBool,
     is_given_up: AtomicBool,
     last_error: Mutex<Option<String>>,
+    hot: HotDesk,
 }
 
 impl IndexStatus {
@@ -275,6 +316,8 @@ impl IndexStatus {
             bytes: self.bytes.load(Ordering::Relaxed),
             of_log: redo::IndexStats::default(),
             is_given_up: self.is_given_up.load(Ordering::Relaxed),
+            hot_records: self.hot.records.load(Ordering::Relaxed),
+            hot_saves: self.hot.saves.load(Ordering::Relaxed),
             last_error: self.last_error.lock().clone(),
         })
     }
@@ -306,6 +349,18 @@ impl IndexThread {
         self.status.figures()
     }
 
+    /// Whether an index is kept, with a hint of what is hot.
+    pub(crate) fn is_kept(&self) -> bool {
+        let is_off = [&self.status.rests, &self.status.is_given_up];
+        is_off.iter().all(|flag| !flag.load(Ordering::Relaxed))
+    }
+
+    /// Has this written as the hint.
+    pub(crate) fn save_hot(&self, found: HotFound) {
+        *self.status.hot.found.lock() = Some(found);
+        self.thread.thread().unpark();
+    }
+
     /// Ends the thread; what it has not cut is read again after the next start. Whether it had
     /// panicked.
     pub(crate) fn end(self) -> bool {
@@ -327,6 +382,7 @@ fn run(open: OpenIndex, status: &IndexStatus, is_ending: &AtomicBool) {
         if is_due {
             looked_at = Some(Instant::now());
         }
+        status.hot.save(&index, &logger);
         match index.step(is_due) {
             // What fails is often preceded by what works: only a cut says that it goes on.
             Ok(Step::Worked) if index.cut() > cut => {
@@ -356,6 +412,7 @@ fn run(open: OpenIndex, status: &IndexStatus, is_ending: &AtomicBool) {
             }
         }
     }
+    status.hot.save(&index, &logger);
 }
 
 /// Waits until the log is large, and begins its index. Whether it has.

@@ -178,7 +178,11 @@ pub fn load_cold(
     let known = index.known();
     let objects = NewestIndex::behind(index.published(), whole.clone());
     let restorer = LogRestorer::new(opened.log.reader(), seed, Some(objects));
-    let warmup = Warmup::new(restorer.apart(), whole, known);
+    let warmup = Warmup::new(restorer.apart(), whole, known).with_hint(
+        Arc::clone(place.disk),
+        place.directory.to_owned(),
+        database,
+    );
     let mut keyspace = shape.keyspace(seed);
     keyspace.skip_objects_below(floor.max(known.next_object()));
     keyspace.begin_cold(&cold_start(known), Box::new(restorer.another()));

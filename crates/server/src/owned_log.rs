@@ -24,7 +24,7 @@ use redo::{
 
 use crate::config::{FsyncPolicy, LogOptions};
 use crate::engine::{BoxedLog, CloseError, DevicesError, IndexFigures, LogHealth, Reach, ShardLog};
-use crate::index_thread::{IndexThread, OpenIndex};
+use crate::index_thread::{HotFound, IndexThread, OpenIndex};
 use crate::process::in_background;
 
 /// How long a thread of the log waits for work before it looks again.
@@ -54,6 +54,14 @@ pub trait LogWorkers: Send {
     fn index_figures(&self) -> Option<IndexFigures> {
         None
     }
+
+    /// Whether something keeps what is hot.
+    fn keeps_hot(&self) -> bool {
+        false
+    }
+
+    /// Keeps what is hot, of a log that is durable up to `lsn`.
+    fn save_hot(&mut self, _lsn: Lsn, _records: Vec<Vec<RecordAddr>>) {}
 
     /// The log was told to end: steps them until they have nothing to do for ever.
     ///
@@ -148,6 +156,16 @@ impl LogWorkers for Threads {
 
     fn index_figures(&self) -> Option<IndexFigures> {
         self.index.as_ref().and_then(IndexThread::figures)
+    }
+
+    fn keeps_hot(&self) -> bool {
+        self.index.as_ref().is_some_and(IndexThread::is_kept)
+    }
+
+    fn save_hot(&mut self, lsn: Lsn, records: Vec<Vec<RecordAddr>>) {
+        if let Some(index) = &self.index {
+            index.save_hot(HotFound { lsn, records });
+        }
     }
 
     fn finish(&mut self) -> Result<(), CloseError> {
@@ -389,6 +407,15 @@ impl ShardLog for OwnedLog {
     fn index_figures(&self) -> Option<IndexFigures> {
         let of_log = self.log.index_stats();
         self.workers.index_figures().map(|figures| IndexFigures { of_log, ..figures })
+    }
+
+    fn keeps_hot(&self) -> bool {
+        self.workers.keeps_hot()
+    }
+
+    fn save_hot(&mut self, records: Vec<Vec<RecordAddr>>) {
+        let lsn = self.log.durable_lsn();
+        self.workers.save_hot(lsn, records);
     }
 
     fn shutdown(&mut self) -> Result<(), CloseError> {

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use base::{DbId, Lsn};
 use env_sim::{SimDisk, SimEntropy};
 use indexing::LogIndex;
-use logindex::{Entry, ScopeKind};
+use logindex::{Entry, HotHint, ScopeKind};
 use redo::{Id, IndexBound, Reader, Step};
 
 use crate::machine::data_dir;
@@ -178,6 +178,8 @@ pub(crate) struct Figures {
     pub(crate) cuts: u64,
     pub(crate) begun_anew: u64,
     pub(crate) given_up: u64,
+    /// Hints of what is hot that were written.
+    pub(crate) hints: u64,
 }
 
 /// See the file's top.
@@ -194,6 +196,8 @@ pub(crate) struct Keeper {
     is_raced: bool,
     /// What may only be if the index was damaged or the device has lied.
     suspicion: Option<String>,
+    /// What is hot, and is not written.
+    hot: Option<HotHint>,
     pub(crate) figures: Figures,
 }
 
@@ -244,6 +248,7 @@ impl Keeper {
             suspicion: unusable
                 .filter(|why| !why.contains("while it was built"))
                 .map(|why| format!("OF NO USE: {why}")),
+            hot: None,
             figures: Figures::default(),
         })
     }
@@ -259,6 +264,7 @@ impl Keeper {
             rest_steps: None,
             is_raced: false,
             suspicion: None,
+            hot: None,
             figures: Figures::default(),
         }
     }
@@ -268,8 +274,27 @@ impl Keeper {
         self.index.as_ref().map(LogIndex::published)
     }
 
+    /// Whether it is stepped.
+    pub(crate) const fn is_kept(&self) -> bool {
+        self.index.is_some() && self.rest_steps.is_none()
+    }
+
+    /// Takes what is hot, to be written when it steps next.
+    pub(crate) fn found_hot(&mut self, hint: HotHint) {
+        self.hot = Some(hint);
+    }
+
+    /// Writes what is hot. What fails is left: it is a hint.
+    pub(crate) fn save_hot(&mut self) {
+        let Some((index, hint)) = self.index.as_ref().zip(self.hot.take()) else { return };
+        if index.save_hot(&hint).is_ok() {
+            self.figures.hints += 1;
+        }
+    }
+
     /// Does something, and what follows if that fails.
     pub(crate) fn step(&mut self, may_look: bool) -> Step {
+        self.save_hot();
         let Some(index) = &mut self.index else { return Step::Finished };
         if let Some(left) = &mut self.rest_steps {
             if *left > 0 {

@@ -61,6 +61,16 @@ impl Life<'_> {
         self.machine.engine.keyspace().is_cold() && self.run.index.one_in(4)
     }
 
+    /// What came of the hint of what was hot.
+    fn note_hints(&mut self) {
+        let works = lock(&self.machine.works);
+        let Some(comebacks) = &works.comebacks else { return };
+        let (tally, figures) = (&mut self.run.tally, lock(comebacks).hints);
+        tally.hints_used += figures.used;
+        tally.hints_of_no_use += figures.of_no_use;
+        tally.hot_keys += figures.keys;
+    }
+
     /// The index says at any time what is needed, if the log is at rest.
     pub(crate) fn end_index(&mut self) -> Result<(), String> {
         if let Some(stats) = self.machine.engine.keyspace().cold_stats() {
@@ -78,7 +88,9 @@ impl Life<'_> {
             tally.index_cuts += index.figures.cuts;
             tally.indexes_begun_anew += index.figures.begun_anew;
             tally.indexes_given_up += index.figures.given_up;
+            tally.hints_saved += index.figures.hints;
         }
+        self.note_hints();
         let run = &mut *self.run;
         let is_disturbed = self.is_dead
             || self.is_impaired

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use base::{DbId, Lsn};
 use env_sim::{SimDisk, SimEntropy};
 use redo::Step;
-use server::engine::{Comeback, Fetched, Fetching, Restoration, Wanted};
+use server::engine::{Comeback, Fetched, Fetching, HotNews, Restoration, Wanted};
 use server::restore::{LogRestorer, WarmStep, Warmup};
 
 use crate::machine::Machine;
@@ -34,6 +34,16 @@ pub(crate) struct Comebacks {
     garbage: VecDeque<Fetched>,
     /// The engine was told so.
     is_failing: bool,
+    pub(crate) hints: Hints,
+    is_hot: bool,
+}
+
+/// What came of the hint of what was hot.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Hints {
+    pub(crate) used: u64,
+    pub(crate) of_no_use: u64,
+    pub(crate) keys: u64,
 }
 
 impl Comebacks {
@@ -46,6 +56,18 @@ impl Comebacks {
             fetched: VecDeque::new(),
             garbage: VecDeque::new(),
             is_failing: false,
+            hints: Hints::default(),
+            is_hot: false,
+        }
+    }
+
+    fn note_hot(&mut self, comeback: &Comeback) {
+        match comeback {
+            Comeback::Hot(HotNews::Begun(_)) => (self.hints.used, self.is_hot) = (1, true),
+            Comeback::Hot(HotNews::OfNoUse(_)) => self.hints.of_no_use = 1,
+            Comeback::Hot(HotNews::Done) => self.is_hot = false,
+            Comeback::Keys(keys) if self.is_hot => self.hints.keys += keys.len() as u64,
+            _ => {}
         }
     }
 
@@ -76,6 +98,7 @@ impl Comebacks {
                 if std::mem::take(&mut self.is_failing) {
                     self.queue.push_back(Comeback::Again);
                 }
+                self.note_hot(&comeback);
                 self.queue.push_back(comeback);
             }
             Ok(WarmStep::Worked) => {}

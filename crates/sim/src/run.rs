@@ -38,6 +38,9 @@ pub(crate) const COLD_SEEDS: u64 = 1 << 32;
 /// fit into memory.
 pub(crate) const NARROW_SEEDS: u64 = 4_300_000_000;
 
+/// Runs from this seed on keep what is hot, if they keep an index.
+pub(crate) const HOT_SEEDS: u64 = 5_000_000_000;
+
 /// What to run.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
@@ -156,6 +159,12 @@ impl Run {
         let compaction = rng.below(3);
         // Older seeds are named in documents, and stay what they are.
         let drops_values = plan.seed >= COLD_SEEDS && plan.seed & 8 != 0;
+        let hot_seconds = match plan.seed {
+            ..HOT_SEEDS => "0",
+            // Or at the end alone.
+            seed => ["1", "600"][usize::from(seed & 96 == 0)],
+        };
+        let config = |policy| configuration(policy, compaction, drops_values, hot_seconds);
         let is_large = rng.below(3) == 0;
         let disk = SimDisk::new(rng.next(), Faults::default());
         if plan.is_traced {
@@ -165,7 +174,7 @@ impl Run {
             plan,
             disk,
             clock: SimClock::new(1_700_000_000_000),
-            configs: (0..3).map(|policy| configuration(policy, compaction, drops_values)).collect(),
+            configs: (0..3).map(config).collect(),
             drops_values,
             believes_over_damage: plan.seed >= COLD_SEEDS && plan.seed & 32 != 0,
             shape,
@@ -500,7 +509,7 @@ impl Run {
 }
 
 /// What the server is configured like.
-fn configuration(policy: usize, compaction: u64, drops_values: bool) -> Config {
+fn configuration(policy: usize, compaction: u64, drops_values: bool, hot_seconds: &str) -> Config {
     let cold_keys = if compaction == 0 { "25%" } else { "0" };
     let policy = crate::workload::POLICIES[policy];
     let percentage = ["15", "40", "80"][usize::try_from(compaction).expect("few")];
@@ -514,6 +523,7 @@ fn configuration(policy: usize, compaction: u64, drops_values: bool) -> Config {
         ["--log-compaction-garbage-percentage", "0"],
         ["--log-compaction-invalid-percentage", percentage],
         ["--log-compaction-bytes-per-second", "0"],
+        ["--log-index-hot-seconds", hot_seconds],
         ["--latency-tracking", "no"],
         ["--maxmemory", &memory],
         ["--maxmemory-policy", if drops_values { "cold-lfu" } else { "allkeys-random" }],

@@ -123,6 +123,14 @@ tally! {
     indexes_begun_anew,
     /// Indexes that were given up because their disk failed.
     indexes_given_up,
+    /// Hints of what is hot that were written.
+    hints_saved,
+    /// Starts that had a hint of records that were hot.
+    hints_used,
+    /// Starts whose hint was damaged, or could not be read.
+    hints_of_no_use,
+    /// Keys that have come because they were hot.
+    hot_keys,
     /// Bits turned in files of an index.
     index_decays,
     /// Records read by their addresses.

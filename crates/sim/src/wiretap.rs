@@ -368,6 +368,14 @@ impl ShardLog for Wiretap {
         self.log.stats()
     }
 
+    fn keeps_hot(&self) -> bool {
+        self.log.keeps_hot()
+    }
+
+    fn save_hot(&mut self, records: Vec<Vec<RecordAddr>>) {
+        self.log.save_hot(records);
+    }
+
     fn shutdown(&mut self) -> Result<(), CloseError> {
         let ended = self.log.shutdown();
         lock(&self.tap).closed = Some(Closed {

@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
+use base::{Lsn, RecordAddr};
 use env::Clock;
 use env_sim::{SimClock, SimEntropy};
+use logindex::HotHint;
 use redo::{Compactor, Flusher, Log, PendingSync, Reader, Scrubber, Step, Turn};
 use server::engine::{CloseError, DevicesError};
 use server::owned_log::LogWorkers;
@@ -199,9 +201,20 @@ impl LogWorkers for Stepped {
         lock(&self.works).write_now(device, &mut self.rng)
     }
 
+    fn keeps_hot(&self) -> bool {
+        lock(&self.works).index.as_ref().is_some_and(Keeper::is_kept)
+    }
+
+    fn save_hot(&mut self, lsn: Lsn, records: Vec<Vec<RecordAddr>>) {
+        if let Some(index) = &mut lock(&self.works).index {
+            index.found_hot(HotHint::new(lsn, records.into_iter().flatten().collect()));
+        }
+    }
+
     fn finish(&mut self) -> Result<(), CloseError> {
         let mut works = lock(&self.works);
         let works = &mut *works;
+        works.index.iter_mut().for_each(Keeper::save_hot);
         // What it has not cut is read again after the next start.
         (works.index, works.reader) = (None, None);
         works.let_comebacks_go();

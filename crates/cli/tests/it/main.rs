@@ -14,6 +14,7 @@
 //!   devices                                       log devices that come and go under load
 //!   narrow_start                                  more keys than memory holds, and no index to start by
 //!   object_ids                                    large objects over restarts
+//!   hot_keys                                      what was used before a restart is in memory first
 //!   lifecycle                                     one server on a unix socket, from start to end
 //!   damage                                        damaged data directories: refused, repaired, served
 //!   messages                                      what the server says, and where
@@ -51,6 +52,7 @@ mod fault_injection;
 mod full_disk;
 mod grammar;
 mod hard_links;
+mod hot_keys;
 mod instant_start;
 mod io_errors;
 mod kill;

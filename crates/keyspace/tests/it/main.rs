@@ -6,6 +6,7 @@ mod cold;
 mod flush;
 mod follow;
 mod full_rewrite;
+mod hot;
 mod journal;
 mod list;
 mod lost;

@@ -70,6 +70,12 @@ impl LiveRecords {
         self.count
     }
 
+    /// Returns how many records of a segment there are.
+    #[must_use]
+    pub fn count_in(&self, segment: SegmentId) -> u64 {
+        self.of(segment).map_or(0, |found| u64::from(found.count))
+    }
+
     /// The records of one segment, in order.
     pub fn in_segment(&self, segment: SegmentId) -> impl Iterator<Item = RecordAddr> + use<'_> {
         let words = self.of(segment).map_or(&[][..], |found| &found.words);
@@ -142,7 +148,7 @@ mod tests {
                 let id = SegmentId(segment);
                 let ours = || model.iter().filter(|addr| addr.segment() == id);
                 let of = live.of(id);
-                prop_assert_eq!(of.map_or(0, |of| of.count as usize), ours().count());
+                prop_assert_eq!(live.count_in(id), ours().count() as u64);
                 prop_assert_eq!(of.map(|of| of.last), ours().map(|addr| addr.ordinal()).max());
                 for ordinal in 0..701 {
                     let addr = RecordAddr::new(id, ordinal);

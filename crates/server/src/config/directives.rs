@@ -341,6 +341,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     memory("log-in-flight-bytes", MB..=(1 << 36), 64 * MB).immutable(),
     choice("log-index", &["no", "auto", "yes"], "auto").immutable(),
     memory("log-index-cut-bytes", MB..=(1 << 36), 64 * MB).immutable(),
+    integer("log-index-hot-seconds", 0..=INT_MAX, 600),
     choice("recovery", &["instant", "full"], "instant").immutable(),
     yes_no("log-compaction", true),
     integer("log-compaction-invalid-percentage", 1..=100, 40),

@@ -100,6 +100,8 @@ pub struct LogOptions {
     pub is_instant: bool,
     /// How much of the log is read before what it says is written to the index.
     pub index_cut_bytes: u64,
+    /// How often it is noted which keys are hot, in seconds; 0 for never.
+    pub hot_every_s: u64,
     /// Whether segments are compacted without being asked to.
     pub compaction_enabled: bool,
     /// How fast compaction may read and write; 0 for no bound.
@@ -202,6 +204,7 @@ impl Config {
                 index: index_policy(self.value("log-index")),
                 is_instant: self.value("recovery") == "instant",
                 index_cut_bytes: self.number("log-index-cut-bytes"),
+                hot_every_s: self.number("log-index-hot-seconds"),
                 compaction_enabled: self.is_yes("log-compaction"),
                 compaction_bytes_per_second: self.number("log-compaction-bytes-per-second"),
                 scrub_bytes_per_second: self.number("log-scrub-bytes-per-second"),

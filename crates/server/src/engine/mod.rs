@@ -67,8 +67,8 @@ pub use host_request::HostRequest;
 pub use log_switch::{ColdSource, OpenLogError, OpenedLog};
 pub use output::Sendable;
 pub use shard::{
-    BoxedLog, CloseError, Comeback, DataState, DevicesError, Fetched, Fetching, IndexFigures,
-    LogHealth, LogState, Progress, Reach, Restoration, ShardLog, Wanted,
+    BoxedLog, CloseError, Comeback, DataState, DevicesError, Fetched, Fetching, HotNews,
+    IndexFigures, LogHealth, LogState, Progress, Reach, Restoration, ShardLog, Wanted,
 };
 pub use slab::ClientKey;
 
@@ -76,7 +76,7 @@ use batch::Batch;
 use client::{Client, Closing, Connection, Session};
 use observed::Observed;
 use sessions::Sessions;
-use shard::Shard;
+use shard::{HotPlan, Shard};
 use time::Time;
 
 /// What the engine needs from outside.
@@ -413,8 +413,9 @@ impl Engine {
         self.sessions.end_waits(now_ms, self.shard.reach.durable, &mut self.shard.keyspace);
         self.end_pause();
         self.restore_slice();
-        let (clock, logger) = (&self.deps.clock, &self.deps.logger);
+        let (clock, logger, plan) = (&self.deps.clock, &self.deps.logger, self.hot_plan());
         self.shard.heal(self.time.now_us, clock.as_ref(), logger, self.options.log.block_bytes);
+        self.shard.save_hot(self.time.now_us, clock.as_ref(), plan);
         if self.time.now_us >= self.next_tick_us {
             self.next_tick_us = self.time.now_us + 1_000_000 / u64::from(self.options.hz);
             self.periodic();
@@ -456,6 +457,11 @@ impl Engine {
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    pub(in crate::engine) const fn hot_plan(&self) -> HotPlan {
+        let Options { maxmemory_bytes, ref log, .. } = self.options;
+        HotPlan { every_s: log.hot_every_s, maxmemory_bytes }
     }
 
     // ---- for the engine's own parts ----------------------------------------------------------

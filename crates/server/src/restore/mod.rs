@@ -6,7 +6,8 @@
 //!   LogRestorer   one key, or the value of one whose address is known; names of keys; what is garbage
 //!   NewestIndex   the index as it is, or as it was when something was deleted that was not in memory
 //!   FetchThreads  some LogRestorers, for what the executor has asked for
-//!   Warmup        which records are needed, then all keys, the newest segments first; a step machine
+//!   Warmup        which records are needed, then keys that were hot, then all, the newest segments first
+//!   HotWalk       reads what was hot; a step machine, as Warmup is
 //!   WarmupThread  runs a Warmup; what it says waits in a short queue
 //! ```
 //!
@@ -20,6 +21,7 @@
 //!   that was right shows in the end, when all keys are counted.
 
 mod fetch_threads;
+mod hot_walk;
 mod log_restorer;
 mod newest_index;
 mod warmup;

@@ -2,10 +2,15 @@
 //!
 //! ```text
 //!   Validity   one pass over the index: which records are needed        ─► Live
-//!   Segments   one segment after the other, the newest first: its keys  ─► Keys, Keys, …
+//!   Hint       which of these were hot before the start                 ─► Hot
+//!   Hot        these, by segment                                        ─► Keys, Keys, … Hot
+//!   Segments   one segment after the other, the newest first: all others ─► Keys, Keys, …
 //!   Unread     if any: the index is asked for the names of keys in damage    ─► Lost, …
 //!   Done
 //! ```
+//!
+//! A value that comes takes room in memory, and those that come when there is none left stay in the log: so what
+//! comes first is in memory in the end.
 //!
 //! A step is short: an index block, a block of the log, a large object at most.
 //!
@@ -13,19 +18,22 @@
 //! An error of the disk is told, and the next step tries again. Of a segment that is damaged each key is
 //! read by itself, so that only those are left out that lie in the damage. What the index knows of those is
 //! told in the end ([`Comeback::Lost`]); a value of which only elements lie there stays in the log, and its
-//! key comes. An index that is damaged or contradicts itself is [`Comeback::Distrusted`].
+//! key comes. A hint that cannot be read is none. An index that is damaged or contradicts itself is [`Comeback::Distrusted`].
 
 use std::collections::{HashSet, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use base::{DbId, Record, RecordAddr, RecordKind, SegmentId};
+use base::{DbId, Lsn, Record, RecordAddr, RecordKind, SegmentId};
+use env::Disk;
 use indexing::{Known, ValidityPass, identity_of};
 use keyspace::{RestoreError, Restored};
-use logindex::{Hash96, Index, Scope, ScopeRange};
+use logindex::{Hash96, HotHint, Index, Scope, ScopeRange};
 use redo::{LiveRecords, LogBlock, SegmentScan};
 
+use super::hot_walk::{HotStep, HotWalk};
 use super::log_restorer::{LogRestorer, bad_record, lost_key, of_index, of_log};
-use crate::engine::Comeback;
+use crate::engine::{Comeback, HotNews};
 
 /// So many entries of the index are looked at in a step.
 const PASS_ENTRIES: usize = 4096;
@@ -60,11 +68,24 @@ pub struct Warmup {
     unread: HashSet<RecordAddr>,
     /// The keys of the segment that is being read that were taken.
     taken: HashSet<RecordAddr>,
+    /// Where a hint may be of what was hot.
+    hint: Option<HintPlace>,
+    /// What has come because it was hot.
+    came: LiveRecords,
+}
+
+/// Where the hint of what was hot is.
+struct HintPlace {
+    disk: Arc<dyn Disk>,
+    directory: PathBuf,
+    database: [u8; 16],
 }
 
 enum Stage {
     /// A pass that has failed, or is none yet, has to be begun.
     Validity(Option<Box<ValidityPass>>),
+    Hint(Arc<LiveRecords>),
+    Hot(Arc<LiveRecords>, Box<HotWalk>),
     Segments {
         live: Arc<LiveRecords>,
         reading: Reading,
@@ -98,7 +119,21 @@ impl Warmup {
             bytes: 0,
             unread: HashSet::new(),
             taken: HashSet::new(),
+            hint: None,
+            came: LiveRecords::new(),
         }
+    }
+
+    /// What a hint names that is in the `directory` of the index comes first.
+    #[must_use]
+    pub fn with_hint(
+        mut self,
+        disk: Arc<dyn Disk>,
+        directory: PathBuf,
+        database: [u8; 16],
+    ) -> Self {
+        self.hint = Some(HintPlace { disk, directory, database });
+        self
     }
 
     /// By it, what is read here is told to end.
@@ -113,6 +148,8 @@ impl Warmup {
     pub fn step(&mut self) -> Result<WarmStep, RestoreError> {
         match &mut self.stage {
             Stage::Validity(_) => self.pass_step(),
+            Stage::Hint(_) => Ok(self.hint_step()),
+            Stage::Hot(..) => self.hot_step(),
             Stage::Segments { .. } => self.segment_step(),
             Stage::Unread(..) => self.unread_step(),
             Stage::Done => Ok(WarmStep::Idle),
@@ -131,8 +168,7 @@ impl Warmup {
             Ok(None) => Ok(WarmStep::Worked),
             Ok(Some((live, _))) => {
                 let live = Arc::new(live);
-                let reading = Reading::Nothing;
-                self.stage = Stage::Segments { live: Arc::clone(&live), reading };
+                self.stage = Stage::Hint(Arc::clone(&live));
                 Ok(WarmStep::Comeback(Comeback::Live(live)))
             }
             Err(error) if error.is_final() => {
@@ -143,8 +179,97 @@ impl Warmup {
         }
     }
 
+    /// Looks which records were hot.
+    fn hint_step(&mut self) -> WarmStep {
+        let Stage::Hint(live) = &self.stage else { return WarmStep::Idle };
+        let live = Arc::clone(live);
+        match self.read_hint() {
+            Ok(Some(hint)) => {
+                let walk = HotWalk::new(&hint, &live);
+                if walk.count() == 0 {
+                    self.stage = Stage::Segments { live, reading: Reading::Nothing };
+                    return WarmStep::Worked;
+                }
+                let news = HotNews::Begun(walk.count());
+                self.stage = Stage::Hot(live, Box::new(walk));
+                WarmStep::Comeback(Comeback::Hot(news))
+            }
+            Ok(None) => {
+                self.stage = Stage::Segments { live, reading: Reading::Nothing };
+                WarmStep::Worked
+            }
+            Err(why) => {
+                self.stage = Stage::Segments { live, reading: Reading::Nothing };
+                WarmStep::Comeback(Comeback::Hot(HotNews::OfNoUse(why.to_string())))
+            }
+        }
+    }
+
+    /// The hint, if there is one.
+    fn read_hint(&self) -> logindex::Result<Option<HotHint>> {
+        let Some(HintPlace { disk, directory, database }) = &self.hint else { return Ok(None) };
+        let end = self.index.cut().unwrap_or(Lsn::ZERO);
+        HotHint::read(&**disk, directory, *database, end)
+    }
+
+    fn hot_step(&mut self) -> Result<WarmStep, RestoreError> {
+        if self.is_batch_full() {
+            return Ok(self.hand_over());
+        }
+        let Stage::Hot(live, walk) = &mut self.stage else { return Ok(WarmStep::Idle) };
+        match walk.step(&mut self.restorer, live)? {
+            HotStep::Worked => {}
+            HotStep::Block(block) => {
+                for record in block.records() {
+                    let taken = match record.map_err(|error| of_log(&error)) {
+                        Ok((addr, record)) => self.take_hot(&record, addr),
+                        Err(error) => Err(error),
+                    };
+                    if taken.is_err() {
+                        // The walk is past this block.
+                        self.with_walk(HotWalk::read_singly);
+                        return taken.map(|()| WarmStep::Worked);
+                    }
+                }
+            }
+            HotStep::Record(addr, found) => {
+                self.take_hot(&found.record(), addr)?;
+                self.with_walk(HotWalk::pass);
+            }
+            HotStep::Over if !self.keys.is_empty() => return Ok(self.hand_over()),
+            HotStep::Over => {
+                let live = Arc::clone(live);
+                self.stage = Stage::Segments { live, reading: Reading::Nothing };
+                return Ok(WarmStep::Comeback(Comeback::Hot(HotNews::Done)));
+            }
+        }
+        Ok(WarmStep::Worked)
+    }
+
+    fn with_walk(&mut self, action: impl FnOnce(&mut HotWalk)) {
+        if let Stage::Hot(_, walk) = &mut self.stage {
+            action(walk);
+        }
+    }
+
+    /// Takes the record if it is hot, once.
+    fn take_hot(&mut self, record: &Record<'_>, addr: RecordAddr) -> Result<(), RestoreError> {
+        let is_hot = matches!(&self.stage, Stage::Hot(_, walk) if walk.has(addr));
+        if is_hot && !self.came.contains(addr) {
+            self.take(record, addr)?;
+            if self.taken.remove(&addr) {
+                self.came.insert(addr);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_batch_full(&self) -> bool {
+        self.keys.len() >= BATCH_KEYS || self.bytes >= BATCH_BYTES
+    }
+
     fn segment_step(&mut self) -> Result<WarmStep, RestoreError> {
-        if self.keys.len() >= BATCH_KEYS || self.bytes >= BATCH_BYTES {
+        if self.is_batch_full() {
             return Ok(self.hand_over());
         }
         let Stage::Segments { live, reading } = &mut self.stage else { return Ok(WarmStep::Idle) };
@@ -234,7 +359,8 @@ impl Warmup {
     /// Reads what is needed of a segment record by record.
     fn read_records(&mut self, segment: SegmentId) {
         if let Stage::Segments { live, reading } = &mut self.stage {
-            *reading = Reading::Records(live.in_segment(segment).collect());
+            let left = live.in_segment(segment).filter(|addr| !self.came.contains(*addr));
+            *reading = Reading::Records(left.collect());
         }
     }
 
@@ -250,7 +376,7 @@ impl Warmup {
     ) -> Result<WarmStep, RestoreError> {
         for record in block.records() {
             let (addr, record) = record.map_err(|error| of_log(&error))?;
-            if live.contains(addr) {
+            if live.contains(addr) && !self.came.contains(addr) {
                 self.take(&record, addr)?;
             }
         }

@@ -17,6 +17,9 @@ fn seeds(count: u64) -> Range<u64> {
 /// From this seed on values leave memory, in every second eight.
 const COLD_SEEDS: u64 = 1 << 32;
 
+/// From here on what is hot is kept.
+const HOT_SEEDS: u64 = 5_000_000_000;
+
 fn plan(seed: u64) -> Plan {
     Plan { seed, lives: 8, is_traced: false }
 }
@@ -26,8 +29,10 @@ fn what_survives_is_a_prefix_with_everything_that_was_promised() {
     let mut tally = Tally::default();
     let seeds = seeds(400);
     let is_whole = seeds.end - seeds.start >= 400;
-    let cold = if is_whole { COLD_SEEDS..COLD_SEEDS + 112 } else { 0..0 };
-    for seed in seeds.chain(cold) {
+    let later = [(COLD_SEEDS, 112), (HOT_SEEDS, 64)];
+    let later = later.into_iter().filter(|_| is_whole);
+    let later = later.flat_map(|(first, count)| first..first + count);
+    for seed in seeds.chain(later) {
         match run(plan(seed)) {
             Ok(outcome) => tally.add(&outcome.tally),
             Err(violation) => panic!("{violation}"),
@@ -49,7 +54,8 @@ fn the_same_seed_is_the_same_run_byte_for_byte() {
     let fingerprint = |seed| run(plan(seed)).unwrap().fingerprint;
     // Then two runs with an index in which objects are freed in a start, and some in which values leave
     // memory.
-    let seeds = || (0..24).chain([54, 55]).chain(COLD_SEEDS + 6..COLD_SEEDS + 16);
+    let seeds =
+        || (0..24).chain([54, 55]).chain(COLD_SEEDS + 6..COLD_SEEDS + 16).chain([HOT_SEEDS + 46]);
     let first: Vec<u64> = seeds().map(fingerprint).collect();
     let second: Vec<u64> = seeds().map(fingerprint).collect();
     assert_eq!(first, second);

@@ -64,6 +64,8 @@ fn figures_of_index(index: &IndexFigures, out: &mut String) {
     line(out, "redo_index_lag_bytes", index.of_log.lag_bytes);
     line(out, "redo_index_unfinished_starts", index.of_log.unfinished_starts);
     line(out, "redo_index_given_up", u8::from(index.is_given_up));
+    line(out, "redo_index_hot_records", index.hot_records);
+    line(out, "redo_index_hot_saves", index.hot_saves);
     line(out, "redo_index_last_error", one_line(index.last_error.as_deref()));
 }
 

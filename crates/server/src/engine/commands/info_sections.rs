@@ -186,6 +186,10 @@ fn recovery(engine: &Engine, out: &mut String) {
     let elapsed_ms = figures.elapsed_us / 1000;
     let restored = figures.keys_total.saturating_sub(figures.keys_cold);
     let per_second = restored * 1000 / elapsed_ms.max(1);
+    let stage = if figures.is_done { "done" } else { figures.stage.name() };
+    line(out, "recovery_stage", stage);
+    line(out, "recovery_hot_keys_total", figures.hot_total);
+    line(out, "recovery_hot_keys_done", figures.hot_done);
     line(out, "recovery_elapsed_ms", elapsed_ms);
     line(out, "recovery_keys_total", figures.keys_total);
     line(out, "recovery_keys_cold", figures.keys_cold);

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use base::{Lsn, SegmentId};
+use base::{Lsn, RecordAddr, SegmentId};
 use env::Entropy;
 use keyspace::Journal;
 use redo::LiveRecords;
@@ -78,6 +78,10 @@ pub struct IndexFigures {
     pub of_log: redo::IndexStats,
     /// Whether it was removed until the next start.
     pub is_given_up: bool,
+    /// How many records the hint of what is hot names, and how often it was saved since the start.
+    pub hot_records: u64,
+    /// See `hot_records`.
+    pub hot_saves: u64,
     /// Why a step failed last.
     pub last_error: Option<String>,
 }
@@ -174,6 +178,14 @@ pub trait ShardLog: Journal {
     fn index_figures(&self) -> Option<IndexFigures> {
         None
     }
+
+    /// Whether it has something to keep what is hot.
+    fn keeps_hot(&self) -> bool {
+        false
+    }
+
+    /// Keeps for the next start which records are hot: in pieces, of any order, all of them durable.
+    fn save_hot(&mut self, _records: Vec<Vec<RecordAddr>>) {}
 
     /// Makes everything durable and closes the files.
     ///

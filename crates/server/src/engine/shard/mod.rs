@@ -5,7 +5,7 @@
 //!           └─ Shard ─┬─ Keyspace ── its journal: LogState ── the log
 //!                     ├─ DataState         is the data there?
 //!                     ├─ Sealing, Reach    when a block ends, and how far the log has come
-//!                     └─ Cycle, Healing, Checkpoints     what is done between commands
+//!                     └─ Cycle, Healing, HotSaving, Checkpoints    what is done between commands
 //! ```
 //!
 //! A command gets the keyspace with the log in it, lent for as long as it runs; there is nothing to
@@ -24,6 +24,7 @@ mod enable_log;
 mod eviction;
 mod expiry;
 mod healing;
+mod hot;
 mod loading;
 mod log;
 mod log_state;
@@ -37,17 +38,19 @@ use crate::config::Options;
 
 pub(super) use checkpoints::NotSaved;
 pub(super) use enable_log::EnableStep;
+pub(super) use hot::HotPlan;
 pub use loading::{DataState, Progress};
 pub use log::{CloseError, DevicesError, IndexFigures, LogHealth, ShardLog};
 pub use log_state::{BoxedLog, LogState};
 pub(crate) use reach::Level;
 pub use reach::Reach;
 pub(super) use restoring::RestoreFigures;
-pub use restoring::{Comeback, Fetched, Fetching, Restoration, Wanted};
+pub use restoring::{Comeback, Fetched, Fetching, HotNews, Restoration, Wanted};
 
 use checkpoints::Checkpoints;
 use eviction::Cooling;
 use healing::Healing;
+use hot::HotSaving;
 use restoring::Restoring;
 use sealing::Sealing;
 
@@ -63,6 +66,7 @@ pub(crate) struct Shard {
     pub(super) checkpoints: Checkpoints,
     pub(super) expiry: expiry::Cycle,
     healing: Healing,
+    hot: HotSaving,
     cooling: Cooling,
     is_index_pinned: bool,
     /// Reads what memory lacks; none without a log.
@@ -85,6 +89,7 @@ impl Shard {
             checkpoints: Checkpoints::new(unix_s),
             expiry: expiry::Cycle::default(),
             healing: Healing::default(),
+            hot: HotSaving::default(),
             cooling: Cooling::default(),
             is_index_pinned: false,
             fetching: None,

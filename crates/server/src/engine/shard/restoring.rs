@@ -1,9 +1,9 @@
 //! Keys that come back by themselves after a start from the index.
 //!
 //! ```text
-//!   a thread:  which records are needed ─► every key, newest first, from its records ─► the end
-//!                         │                              │
-//!   executor:     bitmaps; compaction begins     install, a slice each iteration     nothing is cold
+//!   a thread:  which records are needed ─► keys that were hot ─► every other, newest first ─► the end
+//!                         │                        │                   │
+//!   executor:     bitmaps; compaction begins     install, a slice each iteration          nothing is cold
 //! ```
 //!
 //! What a command asks for is brought back at once, by the keyspace itself; what is described here only
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use base::{DbId, Lsn, ObjectId, RecordAddr};
 use env::Clock;
-use keyspace::{LostKey, Missing, NamesFound, NamesWanted, RestoreError, Restored};
+use keyspace::{LostKey, Missing, NamesFound, NamesWanted, RestoreError, Restored, Warmth};
 use redo::LiveRecords;
 
 use super::{LogHealth, Shard, ShardLog};
@@ -32,6 +32,8 @@ const TOLD_EVERY_US: u64 = 10_000_000;
 pub enum Comeback {
     /// Which records of the log are needed.
     Live(Arc<LiveRecords>),
+    /// What there is to say of keys that were hot.
+    Hot(HotNews),
     /// Some keys.
     Keys(Vec<Restored>),
     /// Keys that cannot be brought back: their records are damaged.
@@ -47,6 +49,17 @@ pub enum Comeback {
     Failed(String),
     /// The index is damaged, or says what the log does not: nothing may be believed of it.
     Distrusted(String),
+}
+
+/// News of keys that were hot before the start.
+#[derive(Debug)]
+pub enum HotNews {
+    /// So many of them come next.
+    Begun(u64),
+    /// All of them have come.
+    Done,
+    /// What says which they are is of no use.
+    OfNoUse(String),
 }
 
 /// Restores keys unasked, on another thread.
@@ -111,12 +124,41 @@ pub(crate) struct RestoreFigures {
     pub keys_total: u64,
     /// How many are still.
     pub keys_cold: u64,
+    /// How many keys were hot before the start, as far as that is known, and how many of these have come.
+    pub hot_total: u64,
+    /// See `hot_total`.
+    pub hot_done: u64,
+    /// What comes now.
+    pub stage: Stage,
     /// How long it took so far, or took in all, in microseconds.
     pub elapsed_us: u64,
     /// Whether every key is in memory.
     pub is_done: bool,
     /// Whether the device fails that they come from, and is tried again.
     pub is_failing: bool,
+}
+
+/// What comes back unasked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Nothing yet: it is not known what is needed.
+    #[default]
+    Validity,
+    /// What was hot before the start.
+    Hot,
+    /// All that is left.
+    Rest,
+}
+
+impl Stage {
+    /// As INFO names it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Validity => "garbage",
+            Self::Hot => "hot",
+            Self::Rest => "rest",
+        }
+    }
 }
 
 /// Whether keys come back unasked.
@@ -134,6 +176,10 @@ pub(crate) struct Restoring {
     /// Taken, and not yet taken over.
     next: Option<Comeback>,
     is_done: bool,
+    stage: Stage,
+    /// Keys that were hot: how many there are, and how many have come.
+    hot_total: u64,
+    hot_done: u64,
     course: Course,
     /// How many keys there was no room for.
     left_out: u64,
@@ -164,6 +210,30 @@ impl Restoring {
         }
     }
 
+    fn note_hot(&mut self, news: HotNews, now_us: u64, logger: &Logger) {
+        match news {
+            HotNews::Begun(count) => (self.stage, self.hot_total) = (Stage::Hot, count),
+            HotNews::Done => {
+                self.stage = Stage::Rest;
+                let (keys, ms) = (self.hot_done, now_us.saturating_sub(self.since_us) / 1000);
+                logger.notice(&format!(
+                    "{keys} keys that were hot before the start have come back, after {ms} ms"
+                ));
+            }
+            HotNews::OfNoUse(why) => {
+                logger.warning(&format!(
+                    "Which keys were hot before the start is not known, and all come in the order of \
+                     the log: {why}"
+                ));
+            }
+        }
+    }
+
+    /// How hot the keys are that come now.
+    fn warmth(&self) -> Warmth {
+        if self.stage == Stage::Hot { Warmth::Hot } else { Warmth::Unknown }
+    }
+
     fn note_again(&mut self, logger: &Logger) {
         if matches!(self.course, Course::Failing(_)) {
             logger.notice("The log can be read in the background again");
@@ -189,6 +259,9 @@ impl Shard {
             source,
             next: None,
             is_done: false,
+            stage: Stage::Validity,
+            hot_total: 0,
+            hot_done: 0,
             course: Course::Going,
             left_out: 0,
             distrust: None,
@@ -289,6 +362,9 @@ impl Shard {
         Some(RestoreFigures {
             keys_total: restoring.keys_total,
             keys_cold: self.keyspace.cold_keys(),
+            hot_total: restoring.hot_total,
+            hot_done: restoring.hot_done,
+            stage: restoring.stage,
             elapsed_us: now_us.saturating_sub(restoring.since_us),
             is_done: false,
             is_failing: matches!(restoring.course, Course::Failing(_)),
@@ -329,17 +405,22 @@ impl Shard {
             match comeback {
                 Comeback::Live(live) => {
                     let log = self.keyspace.journal_mut().log_mut();
+                    restoring.stage = Stage::Rest;
                     if let Some(Err(why)) = log.map(|log| log.note_live(live)) {
                         restoring.distrust.get_or_insert(why.to_string());
                     }
                 }
+                Comeback::Hot(news) => restoring.note_hot(news, clock.monotonic_us(), logger),
                 Comeback::Keys(keys) => {
-                    let is_short = is_short();
+                    let (is_short, warmth) = (is_short(), restoring.warmth());
+                    if warmth == Warmth::Hot {
+                        restoring.hot_done += keys.len() as u64;
+                    }
                     for key in keys {
                         if is_short && self.keyspace.is_left_out(&key, key_bytes_max) {
                             restoring.left_out += 1;
                         } else {
-                            self.keyspace.install_key(key, !is_short);
+                            self.keyspace.install_key(key, !is_short, warmth);
                         }
                     }
                 }
