@@ -276,8 +276,7 @@ impl Run {
             let was_below = turned.is_some_and(|(_, was_below)| was_below);
             let may_believe = is_sound || (self.believes_over_damage && !was_below);
             self.index.is_instant = !self.is_betrayed && may_believe && !self.index.one_in(4);
-            self.index.is_narrow =
-                !self.is_betrayed && turned.is_none() && self.index.runs_short();
+            self.index.is_narrow = !self.is_betrayed && turned.is_none() && self.index.runs_short();
             self.index.is_instant &= self.index.narrow_one_in != Some(1);
             let turned = turned.map(|(flip, _)| flip);
             match boot(&Site { turned, ..self.site(seed, steps_per_million) }) {
