@@ -373,20 +373,39 @@ impl Keyspace {
     /// Puts a key, or its value, that was read elsewhere in its place, unless something has happened to
     /// it since. Whether it was put there.
     pub fn install(&mut self, restored: Restored) -> bool {
+        self.put_or_discard(restored, Self::put)
+    }
+
+    fn put_or_discard(
+        &mut self,
+        restored: Restored,
+        put: impl FnOnce(&mut Self, &mut Option<Restored>) -> bool,
+    ) -> bool {
+        let mut restored = Some(restored);
+        let is_put = put(self, &mut restored);
+        // A large value that comes too late is freed as any other, little by little.
+        if let Some(object) = restored.and_then(|mut left| left.entry.take_object()) {
+            self.free.spent(*object);
+        }
+        is_put
+    }
+
+    /// Takes what it puts in its place.
+    fn put(&mut self, slot: &mut Option<Restored>) -> bool {
+        let Some(restored) = slot else { return false };
         let Some(db) = self.dbs.index_of(restored.db) else { return false };
         let found = self.dbs[db].keys.locate(restored.hash, restored.entry.key());
         let Some(place) = found else {
-            let mut restored = restored;
             // The request that waits for it is to find it.
             restored.entry.note_returned();
-            return self.install_key(restored, true, Warmth::Asked);
+            return self.put_key(slot, true, Warmth::Asked);
         };
         let entry = self.dbs[db].keys.at(place);
         // An object keeps its address when its elements change: it may have been here meanwhile.
         let has_value = entry.is_bare() && !restored.entry.is_bare();
         let is_same = has_value && entry.addr() == restored.entry.addr();
         let is_wanted = is_same && entry.bare_changed_at() <= restored.known;
-        if is_wanted {
+        if let Some(restored) = slot.take_if(|_| is_wanted) {
             self.dbs[db].fill(place, restored.entry);
             self.count_warmed();
         }
@@ -395,12 +414,13 @@ impl Keyspace {
 
     /// Puts a key in its place, which comes unasked, or for the reason that `warmth` says. One that is there already is left as it is; and if
     /// memory is short, the value stays in the log only, if it may.
-    pub fn install_key(
-        &mut self,
-        mut restored: Restored,
-        with_value: bool,
-        warmth: Warmth,
-    ) -> bool {
+    pub fn install_key(&mut self, restored: Restored, with_value: bool, warmth: Warmth) -> bool {
+        self.put_or_discard(restored, |it, slot| it.put_key(slot, with_value, warmth))
+    }
+
+    /// Takes what it puts in its place.
+    fn put_key(&mut self, slot: &mut Option<Restored>, with_value: bool, warmth: Warmth) -> bool {
+        let Some(restored) = slot else { return false };
         let Some(db) = self.dbs.index_of(restored.db) else { return false };
         let addr = restored.entry.addr();
         let is_gone = addr.is_none_or(|addr| self.recorder.journal.is_retired(addr));
@@ -409,7 +429,7 @@ impl Keyspace {
         if is_gone || restored.known < cold.departed_changed_at {
             return false;
         }
-        if let Some((identity, lost)) = restored.lost_name {
+        if let Some((identity, lost)) = restored.lost_name.take() {
             let is_named = self.dbs[db].find_by_identity(restored.hasher, &identity).is_some();
             let Db { cold_count, lost_names, .. } = &mut self.dbs[db];
             if !is_named && lost_names.insert(identity, lost).is_none() {
@@ -427,6 +447,7 @@ impl Keyspace {
             forget_value(&mut restored.entry, &mut self.free);
             self.may_be_bare = true;
         }
+        let Some(restored) = slot.take() else { return false };
         self.count_warmed();
         self.install_restored(db, restored, warmth);
         true

@@ -10,7 +10,7 @@ use base::{DbId, DbIndex, Lsn, ObjectId, Record, RecordAddr, RecordKind};
 use keyspace::hash::Hash;
 use keyspace::{
     ColdStart, DatabaseMap, Expiry, Journal, KeyHasher, Keyspace, Look, LostKey, Need,
-    RestoreError, Restored, Restorer, Type,
+    RestoreError, Restored, Restorer, Type, Warmth,
 };
 use proptest::prelude::*;
 
@@ -298,6 +298,28 @@ fn what_came_back_is_freed_before_an_emptied_database_is_listed() {
     assert_eq!(keyspace.take_dropped(), [], "a record would be retired twice");
     while keyspace.free_step(1) {}
     assert_eq!(keyspace.take_dropped(), [db]);
+}
+
+/// Two may have asked for it: nothing large is freed in one piece.
+#[test]
+fn a_large_value_that_comes_too_late_is_freed_little_by_little() {
+    let log = MemoryLog::default();
+    let mut first = log.keyspace();
+    first.begin_command(0);
+    let _ = first.update::<Hash, _>(DB0, b"k", true, |hash| {
+        (0..5000).for_each(|field| _ = hash.set(format!("f{field}").as_bytes(), b"v"));
+    });
+    let index = Index::of(&log);
+    let addr = *index.keys.values().next().expect("there is one");
+    let mut keyspace = cold(&log, &index);
+    assert!(keyspace.install(index.restored(addr)));
+    assert_eq!(keyspace.freeing(), 0);
+    assert!(!keyspace.install(index.restored(addr)), "it is there");
+    assert!(!keyspace.install_key(index.restored(addr), true, Warmth::Asked));
+    assert_eq!(keyspace.freeing(), 2);
+    while keyspace.free_step(100) {}
+    assert_eq!(keyspace.freeing(), 0);
+    assert_eq!(needed(&log).len(), 5001, "nothing of it is garbage");
 }
 
 #[test]
