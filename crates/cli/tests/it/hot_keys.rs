@@ -96,22 +96,24 @@ fn what_was_hot_is_in_memory_after_a_crash_and_what_was_not_has_to_wait() {
     }
     assert!(!hint_of(&server).exists());
     assert_eq!(connection.words("CONFIG SET log-index-hot-seconds 1").text(), "OK");
-    // One walk may have begun before.
-    wait_until(|| number_of(&server, "redo_index_hot_saves") >= 2);
-    let hot = number_of(&server, "redo_index_hot_records");
+    // Memory is short: what is not asked for meanwhile may leave it.
     let wanted = (KEYS / HOT_EVERY) as u64;
-    assert!(hot > wanted / 20 * 19, "{hot}, {wanted} were asked for");
+    wait_until(|| {
+        ask(&mut connection, hot_numbers(), get);
+        number_of(&server, "redo_index_hot_records") > wanted / 20 * 19
+    });
+    assert_eq!(connection.words("CONFIG SET log-index-hot-seconds 0").text(), "OK");
 
     kill_and_warm_up(&mut server, &NEVER);
     assert!(server.log().contains("keys that were hot before the start have come back"));
     let total = number_of(&server, "recovery_hot_keys_total");
-    assert!(total > wanted / 20 * 19, "{total} of {wanted}");
+    assert!(total > wanted / 2, "{total} of {wanted}");
     assert_eq!(number_of(&server, "recovery_hot_keys_done"), total);
     assert_eq!(info(&server, "recovery_stage"), "done");
     // They are warmer than what has come because there was room.
     assert_eq!(server.connect().words("OBJECT FREQ key:140").text(), "10");
     let fetches = fetches_of_hot(&server);
-    assert!(fetches < wanted / 20, "{fetches} of {wanted} hot values had to be read");
+    assert!(fetches < wanted / 4, "{fetches} of {wanted} hot values had to be read");
 
     fs::remove_file(hint_of(&server)).unwrap();
     kill_and_warm_up(&mut server, &NEVER);
