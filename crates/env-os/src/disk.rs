@@ -7,10 +7,11 @@ use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::num::NonZeroU64;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use env::{Access, Disk, File, Lock, ReadBuffer, about, opening};
+use env::{Access, Disk, File, Lock, ReadBuffer, ReadTogether, about, opening};
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, fadvise, fallocate, flock, statvfs};
 use rustix::io::{Errno, retry_on_intr};
 
@@ -18,6 +19,7 @@ use crate::durable_writer::DurableWriter;
 use crate::large_pages;
 use crate::once_reader::OnceReader;
 use crate::residency;
+use crate::ring::Ring;
 
 /// The file systems of this machine.
 #[derive(Debug, Clone, Copy, Default)]
@@ -131,6 +133,10 @@ impl Disk for OsDisk {
         buffer
     }
 
+    fn read_together(&self) -> Option<Box<dyn ReadTogether>> {
+        Some(Box::new(Ring::new()?))
+    }
+
     fn available_bytes(&self, dir: &Path) -> io::Result<u64> {
         let stat = retry_on_intr(|| statvfs(dir)).map_err(|error| about(dir, error.into()))?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
@@ -167,6 +173,10 @@ impl File for OsFile {
 
     fn read_once_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         self.once.read(&self.file, buf, offset)
+    }
+
+    fn past_cache(&self) -> Option<BorrowedFd<'_>> {
+        self.once.direct(&self.file).map(AsFd::as_fd)
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

@@ -4,7 +4,7 @@
 //! ```text
 //!   OsDisk      files by pread/pwrite, fdatasync, fallocate, flock, cachestat;
 //!               past the page cache for logs: pwritev2(RWF_DSYNC), pread into large
-//!               pages (madvise)
+//!               pages (madvise), several reads at a time (io_uring)
 //!   OsClock     CLOCK_REALTIME and CLOCK_MONOTONIC
 //!   OsEntropy   getrandom
 //! ```
@@ -20,6 +20,7 @@ mod entropy;
 mod large_pages;
 mod once_reader;
 mod residency;
+mod ring;
 
 pub use clock::OsClock;
 pub use disk::{OsDisk, OsFile};

@@ -50,18 +50,24 @@ fn open_direct(file: &File) -> Option<File> {
     OpenOptions::new().read(true).custom_flags(flags).open(path).ok()
 }
 
-fn may_pass(buf: &[u8], offset: u64) -> bool {
+/// Whether a read into `buf` is one that every device takes.
+pub(crate) fn may_pass(buf: &[u8], offset: u64) -> bool {
     buf.as_ptr().align_offset(ALIGNMENT) == 0
         && buf.len().is_multiple_of(SECTOR_BYTES)
         && offset.is_multiple_of(SECTOR_BYTES as u64)
 }
 
 impl OnceReader {
+    /// The handle that passes the page cache, if that is the better way for `file`, which must be the same
+    /// at every call.
+    pub(crate) fn direct(&self, file: &File) -> Option<&File> {
+        let direct = self.direct.get_or_init(|| open_direct(file)).as_ref();
+        direct.filter(|_| !self.was_refused.load(Ordering::Relaxed))
+    }
+
     /// Fills `buf` from `file`, which must be the same at every call.
     pub(crate) fn read(&self, file: &File, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        let direct = self.direct.get_or_init(|| open_direct(file)).as_ref();
-        let direct = direct.filter(|_| !self.was_refused.load(Ordering::Relaxed));
-        let Some(direct) = direct.filter(|_| may_pass(buf, offset)) else {
+        let Some(direct) = self.direct(file).filter(|_| may_pass(buf, offset)) else {
             return file.read_exact_at(buf, offset);
         };
         let read = loop {

@@ -44,7 +44,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use env::{Access, Disk, File, Lock};
+use env::{Access, Disk, File, Lock, ReadTogether};
 
 use crate::entropy::SimEntropy;
 use crate::faults::{Faults, Verdict};
@@ -52,6 +52,7 @@ use crate::file::SimFile;
 use crate::inode::{Inode, SECTOR_BYTES};
 use crate::links::{Links, Trespass};
 use crate::names::{InodeId, Names};
+use crate::together::Backwards;
 
 /// A simulated disk. A clone is another handle on the same disk.
 #[derive(Debug, Clone)]
@@ -567,6 +568,10 @@ impl Disk for SimDisk {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         Ok(Box::new(SimLock { disk: self.clone(), path: path.to_path_buf(), generation }))
+    }
+
+    fn read_together(&self) -> Option<Box<dyn ReadTogether>> {
+        Some(Box::new(Backwards))
     }
 
     fn available_bytes(&self, dir: &Path) -> io::Result<u64> {

@@ -29,6 +29,7 @@ mod layers;
 mod links;
 mod names;
 pub mod sweep;
+mod together;
 
 pub use clock::SimClock;
 pub use disk::SimDisk;

@@ -20,6 +20,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::ops::{Deref, DerefMut};
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 
 /// The purpose of an open file.
@@ -85,6 +86,11 @@ pub trait Disk: Send + Sync {
         ReadBuffer::new(bytes)
     }
 
+    /// A way to read from several places at a time, by one thread; `None` where there is none.
+    fn read_together(&self) -> Option<Box<dyn ReadTogether>> {
+        None
+    }
+
     /// The number of bytes that can still be written to the file system of `dir`.
     fn available_bytes(&self, dir: &Path) -> io::Result<u64>;
 }
@@ -114,6 +120,11 @@ pub trait File: Send + Sync {
     /// [`ReadBuffer`] of a few MiB.
     fn read_once_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         self.read_exact_at(buf, offset)
+    }
+
+    /// Returns the descriptor by which [`File::read_once_at`] reads past the cache; `None` if it does not.
+    fn past_cache(&self) -> Option<BorrowedFd<'_>> {
+        None
     }
 
     /// Writes all of `bytes` at `offset`, growing the file as needed; a gap reads as zeros. After
@@ -167,6 +178,26 @@ pub trait File: Send + Sync {
     fn cached_bytes(&self, _offset: u64, _len: u64) -> Option<u64> {
         None
     }
+}
+
+/// A read of bytes that are needed once, one of several that are in flight together.
+#[derive(Clone, Copy)]
+pub struct OnceRead<'a> {
+    /// The file.
+    pub file: &'a dyn File,
+    /// Where in it.
+    pub offset: u64,
+    /// How many bytes, all of which must be there.
+    pub len: usize,
+}
+
+/// Reads from several places of files at a time, each as [`File::read_once_at`] does.
+///
+/// A device answers many reads in little more than the time of one, and the kernel is asked once for all.
+pub trait ReadTogether: Send {
+    /// Carries out `reads` and tells `each` the bytes of every one, by its place in `reads`, or why they
+    /// could not be read. It is told once of each, in any order.
+    fn read(&mut self, reads: &[OnceRead<'_>], each: &mut dyn FnMut(usize, io::Result<&[u8]>));
 }
 
 /// The alignment of a [`ReadBuffer`], which is the size of large memory pages.

@@ -26,7 +26,7 @@ mod file_error;
 mod publish;
 
 pub use clock::Clock;
-pub use disk::{Access, Disk, File, Lock, ReadBuffer};
+pub use disk::{Access, Disk, File, Lock, OnceRead, ReadBuffer, ReadTogether};
 pub use entropy::Entropy;
 pub use error::{about, lacks_descriptor, opening, reason, system_number};
 pub use file_error::FileError;

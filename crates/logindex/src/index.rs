@@ -155,6 +155,20 @@ impl Index {
         Ok(None)
     }
 
+    /// Announces that [`Index::probe`] will look this name up: blocks that it needs and memory lacks may be
+    /// fetched meanwhile.
+    pub fn fetch_ahead(&self, name: Name) {
+        if self.find_unwritten(name).is_some() {
+            return;
+        }
+        let probe = Probe::new(name);
+        for run in &self.list.runs {
+            if let Some(block) = run.candidate(name, probe) {
+                run.fetch_ahead(&self.list.cache, block);
+            }
+        }
+    }
+
     fn find_unwritten(&self, name: Name) -> Option<Entry> {
         self.list.unwritten.as_ref()?.find(name)
     }

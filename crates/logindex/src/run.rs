@@ -189,6 +189,13 @@ impl Run {
         Some(self.find_in(&bytes, block, name))
     }
 
+    /// Announces that a block will be read, unless it is in the cache.
+    pub(crate) fn fetch_ahead(&self, cache: &BlockCache, block: usize) {
+        if cache.get(self.info.id, number(block)).is_none() {
+            self.file.fetch_ahead(self.block_at(block), u64::from(self.header.block_bytes));
+        }
+    }
+
     /// Looks for a name in a block, from the cache or from the disk.
     pub(crate) fn find(
         &self,

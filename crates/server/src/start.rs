@@ -98,7 +98,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     allow_clients(&mut config, logger);
     let options = config.options();
     announce(&config, &options, world.commit, logger);
-    warn_of_policy(&options, logger);
+    warn_of_policy(&options, &*world.disk, logger);
 
     let bind: Vec<&str> = config.words("bind").collect();
     let port: u16 = config.number("port");
@@ -232,7 +232,13 @@ fn announce(config: &Config, options: &Options, commit: &str, logger: &Logger) {
 }
 
 /// Says what of a policy that drops values will not happen.
-fn warn_of_policy(options: &Options, logger: &Logger) {
+fn warn_of_policy(options: &Options, disk: &dyn Disk, logger: &Logger) {
+    if options.eviction.is_cold() && disk.read_together().is_none() {
+        logger.warning(
+            "WARNING: maxmemory-policy lets values leave memory, and this system does not permit io_uring: \
+             they are read one by one, which is slower; see docs/larger-than-memory.md",
+        );
+    }
     if options.eviction.is_cold() && options.log.index == IndexPolicy::No {
         logger.warning(
             "WARNING: maxmemory-policy lets values leave memory, and log-index is no: strings above \

@@ -36,6 +36,7 @@ pub(crate) struct Comebacks {
     is_failing: bool,
     pub(crate) hints: Hints,
     is_hot: bool,
+    reads_together: bool,
 }
 
 /// What came of the hint of what was hot.
@@ -47,8 +48,9 @@ pub(crate) struct Hints {
 }
 
 impl Comebacks {
-    pub(crate) fn new(fetcher: LogRestorer, warmup: Option<Warmup>) -> Self {
+    pub(crate) fn new(fetcher: LogRestorer, warmup: Option<Warmup>, reads_together: bool) -> Self {
         Self {
+            reads_together,
             fetcher: Some(fetcher),
             warmup,
             queue: VecDeque::new(),
@@ -84,6 +86,29 @@ impl Comebacks {
         {
             let at = usize::try_from(rng.below(self.asked.len() as u64)).expect("few");
             let wanted = self.asked.remove(at).expect("there are so many");
+            if let Wanted::Missing(missing) = wanted {
+                let mut together = vec![missing];
+                if self.reads_together && rng.coin() {
+                    // All that wait, as the server's thread reads them.
+                    self.asked.retain(|wanted| match wanted {
+                        Wanted::Missing(missing) => {
+                            together.push(missing.clone());
+                            false
+                        }
+                        _ => true,
+                    });
+                    let to = &mut self.fetched;
+                    let large = fetcher.fetch_together(together, &mut |missing, restored| {
+                        to.push_back(Fetched::Missing(missing, restored));
+                    });
+                    together = large;
+                }
+                for missing in together {
+                    let restored = fetcher.fetch(&missing);
+                    self.fetched.push_back(Fetched::Missing(missing, restored));
+                }
+                return Step::Worked;
+            }
             let is_garbage = matches!(wanted, Wanted::Elements(_) | Wanted::Dropped(_));
             let to = if is_garbage { &mut self.garbage } else { &mut self.fetched };
             fetcher.answer(wanted, &mut |fetched| to.push_back(fetched));

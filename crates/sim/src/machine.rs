@@ -42,6 +42,8 @@ pub(crate) struct LogShape {
     pub(crate) index_lag_bytes: u64,
     /// What the log's index is like, if one is kept in some lives.
     pub(crate) index: Option<IndexShape>,
+    /// Whether keys that are asked for may be read together.
+    pub(crate) reads_together: bool,
 }
 
 /// `maxmemory`.

@@ -189,7 +189,7 @@ pub(crate) fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Dat
     let source = site.drops_values().then(|| {
         let restorer = restorer_of(&open, reader, identity.1);
         keyspace.set_restorer(Box::new(restorer.another()));
-        source_of(&open, restorer, None)
+        source_of(site, &open, restorer, None)
     });
     Ok(Data { keyspace, open, picture, summary, source, is_built: false })
 }
@@ -256,7 +256,7 @@ fn recover_cold(
     let picture = Picture::of(&full);
     let (tap, summary) = (Tap::new(&full, retired, addresses), opened.summary.clone());
     let open = start_log(site, rng, identity, opened, tap, shadow, Some(index))?;
-    let source = Some(source_of(&open, restorer, Some(warmup)));
+    let source = Some(source_of(site, &open, restorer, Some(warmup)));
     Ok(Data { keyspace, open, picture, summary, source, is_built: false })
 }
 
@@ -267,8 +267,9 @@ fn restorer_of(open: &Open, reader: Reader, seed: [u8; 16]) -> LogRestorer {
 }
 
 /// The threads that bring keys and values back, as the simulator steps them.
-fn source_of(open: &Open, fetcher: LogRestorer, warmup: Option<Warmup>) -> Source {
-    let comebacks = Arc::new(Mutex::new(Comebacks::new(fetcher, warmup)));
+fn source_of(site: &Site<'_>, open: &Open, fetcher: LogRestorer, warmup: Option<Warmup>) -> Source {
+    let comebacks = Comebacks::new(fetcher, warmup, site.shape.reads_together);
+    let comebacks = Arc::new(Mutex::new(comebacks));
     lock(&open.works).comebacks = Some(Arc::clone(&comebacks));
     Source(comebacks)
 }
@@ -305,7 +306,7 @@ pub(crate) fn survey(
     let source = site.drops_values().then(|| {
         let restorer = restorer_of(&open, reader, identity.1);
         let keyspaces = Box::new(restorer.another());
-        let fetching = Box::new(source_of(&open, restorer, None));
+        let fetching = Box::new(source_of(site, &open, restorer, None));
         ColdSource { restorer: keyspaces, fetching }
     });
     Ok((open, survey, source))

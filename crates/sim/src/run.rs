@@ -41,6 +41,9 @@ pub(crate) const NARROW_SEEDS: u64 = 4_300_000_000;
 /// Runs from this seed on keep what is hot, if they keep an index.
 pub(crate) const HOT_SEEDS: u64 = 5_000_000_000;
 
+/// From this seed on keys that are asked for may be read together.
+pub(crate) const TOGETHER_SEEDS: u64 = 6_000_000_000;
+
 /// What to run.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
@@ -150,6 +153,7 @@ impl Run {
                 false => 1 << 30,
             },
             index: index_shape,
+            reads_together: plan.seed >= TOGETHER_SEEDS,
         };
         Self::shaped(plan, shape, index, rng)
     }

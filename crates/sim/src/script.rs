@@ -93,7 +93,15 @@ impl Attempt<'_> {
         let Trace { devices, segment_bytes, policy, has_index, is_narrow, .. } = *self.trace;
         let index = has_index.then_some(IndexShape::SMALL);
         let (in_flight_bytes, index_lag_bytes) = (1 << 20, 1 << 30);
-        let shape = LogShape { devices, segment_bytes, in_flight_bytes, index_lag_bytes, index };
+        let reads_together = false;
+        let shape = LogShape {
+            devices,
+            segment_bytes,
+            in_flight_bytes,
+            index_lag_bytes,
+            index,
+            reads_together,
+        };
         let plan = Plan { seed: self.seed, lives: 1, is_traced: self.is_traced };
         let rng = SimEntropy::new(self.seed);
         let fate = Fate {

@@ -43,16 +43,70 @@ pub(crate) fn read_groups(file: &dyn File, image: &SegmentFile) -> Result<Option
     }
 }
 
-/// Memory for groups.
-#[derive(Default)]
-pub(crate) struct GroupRead {
-    buffer: Option<ReadBuffer>,
-    /// The group that is in the buffer, checked, and where.
-    kept: Option<(GroupId, Range<usize>)>,
+/// Where a record is: in which group of its image, and behind how many others.
+pub(crate) struct GroupPlace {
+    pub(crate) id: GroupId,
+    /// The group in the image.
+    offset: u64,
+    /// The read that has it, from where in the file on and how much.
+    pub(crate) read_from: u64,
+    pub(crate) read_bytes: usize,
+    /// The group in what was read.
+    inside: Range<usize>,
+    records_before: u32,
 }
 
 /// A group of an image: segment, part, generation, device, offset, checksum.
 type GroupId = (SegmentId, u32, u32, Id, u64, u32);
+
+impl GroupPlace {
+    /// The place of the record with this ordinal, which is among the survivors of the image.
+    pub(crate) fn of(image: &SegmentFile, groups: &Groups, ordinal: u32) -> Result<Self> {
+        let footer = image.footer.as_ref().expect("an image with groups has a footer");
+        let rank = footer.survivors.rank(ordinal);
+        let (group, end) = groups.find(rank, footer.data_end).ok_or_else(|| {
+            image.corrupt(footer.data_end, "the footer has no group for a record")
+        })?;
+        let header = &image.header;
+        let (segment, part, generation) = (header.segment, header.part, header.generation);
+        let id = (segment, part, generation, header.device, group.offset, group.crc);
+        let (from, to) = (image.start + group.offset, image.start + end);
+        let read_from = from / ALIGNMENT * ALIGNMENT;
+        let read_to = to.next_multiple_of(ALIGNMENT).min(image.start + image.len);
+        let len = |from: u64, to: u64| usize::try_from(to - from).expect("it is in a file");
+        Ok(Self {
+            id,
+            offset: group.offset,
+            read_from,
+            read_bytes: len(read_from, read_to),
+            inside: len(read_from, from)..len(read_from, to),
+            records_before: rank - group.first_rank,
+        })
+    }
+
+    /// Compares the group with its checksum.
+    pub(crate) fn check(&self, read: &[u8], image: &SegmentFile) -> Result<()> {
+        let (.., crc) = self.id;
+        match crc32c(&read[self.inside.clone()]) == crc {
+            true => Ok(()),
+            false => Err(image.corrupt(self.offset, "a group of records is damaged")),
+        }
+    }
+
+    /// The body of the record, in what was read and checked.
+    pub(crate) fn body<'a>(&self, read: &'a [u8], image: &SegmentFile) -> Result<&'a [u8]> {
+        let bytes = &read[self.inside.clone()];
+        find(bytes, self.records_before).map_err(|what| image.corrupt(self.offset, what))
+    }
+}
+
+/// Memory for groups.
+#[derive(Default)]
+pub(crate) struct GroupRead {
+    buffer: Option<ReadBuffer>,
+    /// The group that is in the buffer, checked.
+    kept: Option<GroupId>,
+}
 
 impl GroupRead {
     /// The body of the record with this ordinal, which is among the survivors of the image.
@@ -64,50 +118,18 @@ impl GroupRead {
         groups: &Groups,
         ordinal: u32,
     ) -> Result<&[u8]> {
-        let footer = image.footer.as_ref().expect("an image with groups has a footer");
-        let rank = footer.survivors.rank(ordinal);
-        let (group, end) = groups.find(rank, footer.data_end).ok_or_else(|| {
-            image.corrupt(footer.data_end, "the footer has no group for a record")
-        })?;
-        let header = &image.header;
-        let (segment, part, generation) = (header.segment, header.part, header.generation);
-        let id = (segment, part, generation, header.device, group.offset, group.crc);
-        let place = match self.kept.take() {
-            Some((kept, place)) if kept == id => place,
-            _ => {
-                let place = self.read(disk, file, image, group.offset, end)?;
-                let buffer = self.buffer.as_ref().expect("it was read into");
-                if crc32c(&buffer[place.clone()]) != group.crc {
-                    return Err(image.corrupt(group.offset, "a group of records is damaged"));
-                }
-                place
+        let place = GroupPlace::of(image, groups, ordinal)?;
+        if self.kept.take() != Some(place.id) {
+            if self.buffer.as_ref().is_none_or(|buffer| buffer.len() < place.read_bytes) {
+                self.buffer = Some(disk.read_buffer(place.read_bytes.next_power_of_two()));
             }
-        };
-        self.kept = Some((id, place.clone()));
-        let bytes = &self.buffer.as_ref().expect("it was read into")[place];
-        find(bytes, rank - group.first_rank).map_err(|what| image.corrupt(group.offset, what))
-    }
-
-    /// Reads the image from `from` to `to`; where it is in the buffer.
-    fn read(
-        &mut self,
-        disk: &dyn Disk,
-        file: &dyn File,
-        image: &SegmentFile,
-        from: u64,
-        to: u64,
-    ) -> Result<Range<usize>> {
-        let (from, to) = (image.start + from, image.start + to);
-        let read_from = from / ALIGNMENT * ALIGNMENT;
-        let read_to = to.next_multiple_of(ALIGNMENT).min(image.start + image.len);
-        let len = |from: u64, to: u64| usize::try_from(to - from).expect("it is in a file");
-        let read_bytes = len(read_from, read_to);
-        if self.buffer.as_ref().is_none_or(|buffer| buffer.len() < read_bytes) {
-            self.buffer = Some(disk.read_buffer(read_bytes.next_power_of_two()));
+            let buffer = self.buffer.as_mut().expect("made above");
+            let read = &mut buffer[..place.read_bytes];
+            file.read_once_at(read, place.read_from).at(&image.path, "read")?;
+            place.check(read, image)?;
         }
-        let buffer = self.buffer.as_mut().expect("made above");
-        file.read_once_at(&mut buffer[..read_bytes], read_from).at(&image.path, "read")?;
-        Ok(len(read_from, from)..len(read_from, to))
+        self.kept = Some(place.id);
+        place.body(self.buffer.as_ref().expect("it was read into"), image)
     }
 }
 

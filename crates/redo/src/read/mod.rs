@@ -4,7 +4,7 @@
 //! by block (of several files `side_by_side`), `large_block` a block piece by piece, and `merge` brings all blocks into the order of
 //! their LSNs. Of a log that goes on, `images` says what there is at a moment; `reader` reads single
 //! records (`places` knows where: in a group, by `group_read`, or in a block, by
-//! `block_index`; `handles` keeps files open), `segment_scan` all of a segment (from its `parts`), and
+//! `block_index`; `handles` keeps files open; `together` reads several groups at a time), `segment_scan` all of a segment (from its `parts`), and
 //! `blocks` all of the log in order.
 
 pub(crate) mod block_index;
@@ -22,3 +22,4 @@ pub(crate) mod reader;
 pub(crate) mod scan;
 pub(crate) mod segment_scan;
 pub(crate) mod side_by_side;
+pub(crate) mod together;

@@ -20,6 +20,12 @@ pub struct FoundRecord {
 }
 
 impl FoundRecord {
+    /// A record with this body, if that is what it is.
+    pub(crate) fn of(body: &[u8]) -> std::result::Result<Self, &'static str> {
+        record::decode_body(body)?;
+        Ok(Self { body: body.to_vec() })
+    }
+
     /// What it says.
     ///
     /// # Panics
@@ -71,8 +77,7 @@ impl Places {
         match self {
             Self::Groups(groups) => {
                 let body = group.body(disk, file, image, groups, ordinal)?;
-                record::decode_body(body).map_err(|what| image.corrupt(0, what))?;
-                Ok(Some(FoundRecord { body: body.to_vec() }))
+                FoundRecord::of(body).map(Some).map_err(|what| image.corrupt(0, what))
             }
             Self::Blocks(index) => {
                 let found = in_its_block(file, image, index, ordinal)?;
@@ -87,7 +92,7 @@ impl Places {
     }
 
     /// Makes the place of every record known that is durable.
-    fn learn(&mut self, source: &Source<'_>) -> Result<()> {
+    pub(crate) fn learn(&mut self, source: &Source<'_>) -> Result<()> {
         let Source { file, image, durable, .. } = *source;
         let is_durable = image.footer.as_ref().is_some_and(|footer| footer.max_lsn <= durable);
         if is_durable
@@ -125,8 +130,7 @@ fn find_in(block: &Block, wanted: u32) -> std::result::Result<Option<FoundRecord
     for body in block.bodies() {
         let (ordinal, _, body) = body?;
         if ordinal == wanted {
-            record::decode_body(body)?;
-            return Ok(Some(FoundRecord { body: body.to_vec() }));
+            return FoundRecord::of(body).map(Some);
         }
         if ordinal > wanted {
             break;

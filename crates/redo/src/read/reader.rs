@@ -25,17 +25,18 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use base::{Lsn, Record, RecordAddr, SegmentId};
-use env::FileError;
+use env::{FileError, ReadTogether};
 
 use crate::error::{Error, Result};
 use crate::format::record;
 use crate::read::blocks::Blocks;
-use crate::read::group_read::GroupRead;
+use crate::read::group_read::{GroupPlace, GroupRead};
 use crate::read::handles::Handles;
 use crate::read::images::{self, ATTEMPTS_MAX};
 use crate::read::places::{FoundRecord, Places, Source};
 use crate::read::scan::{Block, SegmentFile};
 use crate::read::segment_scan::SegmentScan;
+use crate::read::together::{Planned, Together};
 use crate::shared::device::Shared;
 use crate::shared::index_bound::IndexBound;
 
@@ -67,6 +68,7 @@ pub struct Reader {
     segments: HashMap<SegmentId, Known>,
     handles: Handles,
     group: GroupRead,
+    together: Together,
     /// How many records were asked for.
     uses: u64,
 }
@@ -93,6 +95,7 @@ impl Reader {
             segments: HashMap::new(),
             handles: Handles::new(limits.open_files),
             group: GroupRead::default(),
+            together: Together::default(),
             uses: 0,
         }
     }
@@ -208,6 +211,43 @@ impl Reader {
             }
         }
         Ok(None)
+    }
+
+    /// The disk's way to read several groups at a time.
+    pub(crate) fn together(&mut self) -> Option<&mut dyn ReadTogether> {
+        self.together.get(&*self.shared.disk)
+    }
+
+    /// How many files it may keep open.
+    pub(crate) const fn open_files(&self) -> usize {
+        self.limits.open_files
+    }
+
+    /// Whether [`Reader::records`] reads several of them at a time.
+    pub fn reads_together(&mut self) -> bool {
+        self.together().is_some()
+    }
+
+    /// Where the record at `addr` is read from, if that is a group, and no other image may have it, too.
+    pub(crate) fn plan(&mut self, addr: RecordAddr) -> Result<Option<Planned>> {
+        if !self.reads_together() {
+            return Ok(None);
+        }
+        let durable = self.shared.durability.durable_lsn();
+        self.locate(addr.segment())?;
+        let known = self.segments.get_mut(&addr.segment()).expect("located above");
+        let mut having =
+            known.images.iter_mut().filter(|located| located.image.may_have(addr.ordinal()));
+        let (Some(Located { image, places }), None) = (having.next(), having.next()) else {
+            return Ok(None);
+        };
+        let disk = &*self.shared.disk;
+        let file = self.handles.get(disk, image)?;
+        let last_block = images::last_block(&self.shared, image, durable);
+        places.learn(&Source { disk, file: &*file, image, durable, last_block })?;
+        let Places::Groups(groups) = places else { return Ok(None) };
+        let place = GroupPlace::of(image, groups, addr.ordinal())?;
+        Ok(Some(Planned { file, image: image.clone(), place }))
     }
 
     /// Makes the segment known, and as it is now if it grows.

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use base::{Lsn, RecordAddr};
-use env::{Access, Disk, File, Lock};
+use env::{Access, Disk, File, Lock, ReadTogether};
 use env_sim::{Faults, SimDisk};
-use redo::{Error, Mark, MarkReader, Step};
+use redo::{Error, FoundRecord, Mark, MarkReader, Step};
 
 use crate::harness::{Database, follow, key, options};
 
@@ -96,6 +96,9 @@ impl File for BusyFile {
 }
 
 impl Disk for Busy {
+    fn read_together(&self) -> Option<Box<dyn ReadTogether>> {
+        self.disk.read_together()
+    }
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
         self.disk.create_dir_all(path)
     }
@@ -275,17 +278,27 @@ fn blocks_and_records_are_read_right_whenever_their_files_are_replaced() {
             database.log.compact_all();
         },
     );
-    for calls in 0..60 {
+    for (calls, are_together) in (0..60).flat_map(|calls| [(calls, false), (calls, true)]) {
         let disk = Busy::new(calls);
         let mut database = busy_log(&disk);
         make_garbage(&mut database);
         database.log.tick();
         let (expected, mut reader) = (found(&database), database.log.reader());
         disk.after(calls, move || run(database));
-        for (addr, (key, value)) in expected {
-            let found = reader.record(addr).unwrap().expect("it is needed");
+        let addrs: Vec<_> = expected.keys().copied().collect();
+        let mut told = 0;
+        let mut check = |which: usize, found: redo::Result<Option<FoundRecord>>| {
+            told += 1;
+            let (key, value) = &expected[&addrs[which]];
+            let found = found.unwrap().expect("it is needed");
             assert_eq!((found.record().key, found.record().value), (&key[..], &value[..]));
+        };
+        if are_together {
+            reader.records(&addrs, &mut check);
+        } else {
+            (0..addrs.len()).for_each(|which| check(which, reader.record(addrs[which])));
         }
+        assert_eq!(told, addrs.len());
         assert!(!disk.is_waiting());
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use base::{Lsn, RecordAddr, SegmentId};
 use env::Disk;
 use env_sim::{Faults, SimDisk, SimEntropy};
-use redo::{Blocks, Error, Reader, SyncPolicy};
+use redo::{Blocks, Error, FoundRecord, Reader, SyncPolicy};
 
 use crate::harness::{self, Counter, Database, index, key, options};
 
@@ -88,16 +88,28 @@ impl World {
         }
         let mut names: Vec<_> = entries.keys().cloned().collect();
         names.sort();
+        let check = |name: &[u8], found: Option<FoundRecord>| {
+            let (value, addr) = &entries[name];
+            let (lsn, ..) = self.written[addr];
+            let is_durable = lsn <= self.database.log.durable_lsn();
+            assert_eq!(found.is_some(), is_durable, "{addr:?} of block {lsn}");
+            if let Some(found) = found {
+                let record = found.record();
+                assert_eq!((record.key, record.value), (name, &value[..]));
+            }
+        };
         let name = &names[index(self.rng.below(names.len() as u64))];
-        let (value, addr) = &entries[name];
-        let (lsn, ..) = self.written[addr];
-        let is_durable = lsn <= self.database.log.durable_lsn();
-        let found = reader.record(*addr).unwrap();
-        assert_eq!(found.is_some(), is_durable, "{addr:?} of block {lsn}");
-        if let Some(found) = found {
-            let record = found.record();
-            assert_eq!((record.key, record.value), (&name[..], &value[..]));
-        }
+        check(name, reader.record(entries[name].1).unwrap());
+        // Several at a time, some of them in the same group.
+        let share = 1 + self.rng.below(6);
+        names.retain(|_| self.rng.below(share) == 0);
+        let addrs: Vec<_> = names.iter().map(|name| entries[name].1).collect();
+        let mut told = vec![false; addrs.len()];
+        reader.records(&addrs, &mut |which, found| {
+            assert!(!std::mem::replace(&mut told[which], true), "it is told of once");
+            check(&names[which], found.unwrap());
+        });
+        assert!(told.iter().all(|told| *told));
     }
 
     /// Takes a block, compares it with what was written. Whether there was one; `None` when deletions

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use base::{Lsn, RecordAddr};
 use env_sim::{Faults, SimDisk, SimEntropy};
 use redo::{
-    Error, FileError, Health, Options, Reader, ReaderLimits, SegmentScan, Step, SyncPolicy,
+    Error, FileError, FoundRecord, Health, Options, Reader, ReaderLimits, SegmentScan, Step,
+    SyncPolicy,
 };
 
 use crate::harness::{Database, index, key, options, value};
@@ -123,14 +124,34 @@ impl World {
     /// Reads a key by its address, while whatever goes on. It is right, or it is not durable; only
     /// a disk that fails may keep it back, and nothing is ever called damaged.
     fn read_by_address(&mut self, database: &Database, reader: &mut Reader) {
-        let names: BTreeSet<_> = database.keyspace.entries.keys().collect();
+        let entries = &database.keyspace.entries;
+        let names: BTreeSet<_> = entries.keys().collect();
         let Some(name) = names.iter().nth(index(self.rng.below(30))) else { return };
-        let (value, addr) = &database.keyspace.entries[*name];
+        self.check_found(database, name, reader.record(entries[*name].1));
+        // Several at a time, each of which is as right.
+        let count = index(self.rng.below(5));
+        let names: Vec<_> = names.iter().rev().take(count).collect();
+        let addrs: Vec<_> = names.iter().map(|name| entries[**name].1).collect();
+        let mut told = 0;
+        reader.records(&addrs, &mut |which, found| {
+            told += 1;
+            self.check_found(database, names[which], found);
+        });
+        assert_eq!(told, addrs.len());
+    }
+
+    fn check_found(
+        &self,
+        database: &Database,
+        name: &[u8],
+        found: redo::Result<Option<FoundRecord>>,
+    ) {
+        let (value, addr) = &database.keyspace.entries[name];
         let was_durable = self.blocks.get(addr).is_none_or(|lsn| *lsn <= self.ledger.durable);
-        match reader.record(*addr) {
+        match found {
             Ok(Some(found)) => {
                 let record = found.record();
-                assert_eq!((record.key, record.value), (&name[..], &value[..]), "{addr}");
+                assert_eq!((record.key, record.value), (name, &value[..]), "{addr}");
             }
             Ok(None) => assert!(!was_durable, "{addr} is durable, and not found"),
             Err(Error::File(FileError::Corrupt { path, offset, what, .. })) => {

@@ -1,18 +1,31 @@
 //! The threads that read what is asked for.
+//!
+//! ```text
+//!   keys and values ─► thread 0: all that wait by then, in one wait for the device ─┬─► executor
+//!                          └── large ones ──► the others, one by one ───────────────┤
+//!   names, garbage ─────────────────────────► the others, one thread each at most ──┘
+//! ```
+//!
+//! Where reads cannot be in flight together, every thread reads keys and values, one by one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use base::{DbId, Lsn};
+use keyspace::Missing;
 use redo::Waker;
 
 use super::log_restorer::LogRestorer;
+use crate::descriptors::FETCHED_FILES_MIN;
 use crate::engine::{Fetched, Fetching, Wanted};
+
+/// So many keys are read together.
+const TOGETHER_MAX: usize = 32;
 
 /// How much of what was asked for may wait for the executor.
 const FETCHED_LEN: usize = 256;
@@ -34,12 +47,16 @@ pub(crate) struct FetchThreads {
     garbage: Option<Receiver<Fetched>>,
     asked: Arc<Asked>,
     threads: Vec<JoinHandle<()>>,
+    /// Whether one of them reads keys together.
+    is_together: bool,
 }
 
 /// What was asked for and was not begun.
 #[derive(Default)]
 struct Queues {
-    missing: VecDeque<Wanted>,
+    missing: VecDeque<Missing>,
+    /// Those that take long, if one thread reads all others together.
+    large: VecDeque<Missing>,
     /// Names: one thread at a time reads them, however many there are.
     names: VecDeque<Wanted>,
     is_naming: bool,
@@ -48,26 +65,55 @@ struct Queues {
     is_listing: bool,
 }
 
+/// What a thread reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Job {
+    /// Keys and values, all that wait.
+    Together,
+    /// All else, next to a thread that does that.
+    Long,
+    /// Keys and values before all else, one by one: other threads may be kept busy by the rest.
+    KeysFirst,
+    /// Everything, one by one.
+    Any,
+}
+
+/// What a thread reads next.
+enum Task {
+    Together(Vec<Missing>),
+    One(Wanted),
+}
+
 impl Queues {
-    /// What comes next. Of several threads one at most is kept from what single keys need by each of the
-    /// others; one that is alone does single keys first.
-    fn next(&mut self, is_alone: bool) -> Option<Wanted> {
-        if is_alone && let Some(missing) = self.missing.pop_front() {
-            return Some(missing);
+    /// What comes next. One thread at most is kept busy by names, and one by garbage.
+    fn next(&mut self, job: Job) -> Option<Task> {
+        match job {
+            Job::Together if self.missing.is_empty() => return None,
+            Job::Together => {
+                let count = self.missing.len().min(TOGETHER_MAX);
+                return Some(Task::Together(self.missing.drain(..count).collect()));
+            }
+            Job::KeysFirst => {
+                if let Some(missing) = self.missing.pop_front() {
+                    return Some(Task::One(Wanted::Missing(missing)));
+                }
+            }
+            Job::Long | Job::Any => {}
         }
         if !self.is_naming
             && let Some(names) = self.names.pop_front()
         {
             self.is_naming = true;
-            return Some(names);
+            return Some(Task::One(names));
         }
         if !self.is_listing
             && let Some(garbage) = self.garbage.pop_front()
         {
             self.is_listing = true;
-            return Some(garbage);
+            return Some(Task::One(garbage));
         }
-        self.missing.pop_front()
+        let keys = if job == Job::Long { &mut self.large } else { &mut self.missing };
+        keys.pop_front().map(|missing| Task::One(Wanted::Missing(missing)))
     }
 }
 
@@ -93,6 +139,8 @@ impl Kind {
 struct Asked {
     queues: Mutex<Queues>,
     news: Condvar,
+    /// For the thread that reads keys together.
+    keys: Condvar,
     is_ending: AtomicBool,
 }
 
@@ -103,16 +151,17 @@ impl Asked {
     }
 
     /// What comes next; `None` at the end.
-    fn next(&self, is_alone: bool) -> Option<Wanted> {
+    fn next(&self, job: Job) -> Option<Task> {
+        let news = if job == Job::Together { &self.keys } else { &self.news };
         let mut queues = self.queues();
         loop {
             if self.is_ending.load(Ordering::Acquire) {
                 return None;
             }
-            if let Some(wanted) = queues.next(is_alone) {
-                return Some(wanted);
+            if let Some(task) = queues.next(job) {
+                return Some(task);
             }
-            queues = self.news.wait(queues).unwrap_or_else(PoisonError::into_inner);
+            queues = news.wait(queues).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -126,6 +175,13 @@ impl Asked {
         drop(queues);
         self.news.notify_one();
     }
+
+    fn add_large(&self, large: Vec<Missing>) {
+        for missing in large {
+            self.queues().large.push_back(missing);
+            self.news.notify_one();
+        }
+    }
 }
 
 impl FetchThreads {
@@ -134,25 +190,35 @@ impl FetchThreads {
     pub(crate) fn new(restorer: LogRestorer, count: usize, files: usize, waker: Waker) -> Self {
         let (asked, threads) = (Arc::default(), Vec::new());
         let (fetched, garbage) = (None, None);
-        Self { restorer, count, files, waker, fetched, garbage, asked, threads }
+        let is_together = false;
+        Self { restorer, count, files, waker, fetched, garbage, asked, threads, is_together }
     }
 
     /// Without any thread nothing would ever come.
     fn start(&mut self) -> std::io::Result<()> {
         let (sender, fetched) = sync_channel(FETCHED_LEN);
         let (garbage_sender, garbage) = sync_channel(GARBAGE_LEN);
-        for number in 0..self.count {
-            let restorer = self.restorer.with_files(self.files);
+        let (files, others) = (self.files, self.count.saturating_sub(1));
+        self.is_together = others > 0 && self.restorer.fetches_together();
+        let mut spawn = |number: usize, job: Job, files: usize| {
+            let restorer = self.restorer.with_files(files);
             let (asked, waker) = (Arc::clone(&self.asked), Arc::clone(&self.waker));
             let senders = [sender.clone(), garbage_sender.clone()];
             let thread = Builder::new().name(format!("fetcher-{number}"));
-            // The others may not come, or be kept busy by names and garbage.
-            let is_alone = number == 0;
-            match thread.spawn(move || fetch(restorer, &asked, is_alone, &senders, &waker)) {
-                Ok(thread) => self.threads.push(thread),
-                Err(error) if number == 0 => return Err(error),
-                Err(_) => break,
-            }
+            let thread = thread.spawn(move || fetch(restorer, &asked, job, &senders, &waker))?;
+            self.threads.push(thread);
+            std::io::Result::Ok(())
+        };
+        // The one that reads keys together has most of the files.
+        let (job, others_files) = match self.is_together {
+            true => (Job::Long, (files / others).max(FETCHED_FILES_MIN)),
+            false => (Job::Any, files),
+        };
+        let spawned = (1..=others).take_while(|number| spawn(*number, job, others_files).is_ok());
+        self.is_together &= spawned.count() > 0;
+        match self.is_together {
+            true => spawn(0, Job::Together, files * others)?,
+            false => spawn(0, Job::KeysFirst, files)?,
         }
         (self.fetched, self.garbage) = (Some(fetched), Some(garbage));
         Ok(())
@@ -165,13 +231,19 @@ impl Fetching for FetchThreads {
             return false;
         }
         let mut queues = self.asked.queues();
+        let mut news = &self.asked.news;
         match wanted {
-            Wanted::Missing(_) => queues.missing.push_back(wanted),
+            Wanted::Missing(missing) => {
+                queues.missing.push_back(missing);
+                if self.is_together {
+                    news = &self.asked.keys;
+                }
+            }
             Wanted::Names(_) => queues.names.push_back(wanted),
             Wanted::Elements(_) | Wanted::Dropped(_) => queues.garbage.push_back(wanted),
         }
         drop(queues);
-        self.asked.news.notify_one();
+        news.notify_one();
         true
     }
 
@@ -207,6 +279,7 @@ impl Drop for FetchThreads {
         // A thread that is about to wait has looked before, or looks behind this.
         drop(self.asked.queues());
         self.asked.news.notify_all();
+        self.asked.keys.notify_all();
         (self.fetched, self.garbage) = (None, None);
         self.threads.drain(..).for_each(|thread| _ = thread.join());
     }
@@ -215,13 +288,31 @@ impl Drop for FetchThreads {
 fn fetch(
     mut restorer: LogRestorer,
     asked: &Asked,
-    is_alone: bool,
+    job: Job,
     [sender, garbage_sender]: &[SyncSender<Fetched>; 2],
     waker: &Waker,
 ) {
-    while let Some(wanted) = asked.next(is_alone) {
+    let mut is_ended = false;
+    while !is_ended && let Some(task) = asked.next(job) {
+        let wanted = match task {
+            Task::One(wanted) => wanted,
+            Task::Together(all) => {
+                let large = restorer.fetch_together(all, &mut |missing, restored| {
+                    let sent = sender.try_send(Fetched::Missing(missing, restored));
+                    if let Err(TrySendError::Full(fetched)) = sent {
+                        // The executor makes room; it is told of all others at the end.
+                        waker();
+                        is_ended = is_ended || sender.send(fetched).is_err();
+                    } else {
+                        is_ended = is_ended || sent.is_err();
+                    }
+                });
+                waker();
+                asked.add_large(large);
+                continue;
+            }
+        };
         let kind = Kind::of(&wanted);
-        let mut is_ended = false;
         restorer.answer(wanted, &mut |fetched| {
             if matches!(fetched, Fetched::Elements(_, None) | Fetched::Dropped(_, false)) {
                 // It will be asked for again.
@@ -232,8 +323,5 @@ fn fetch(
             waker();
         });
         asked.is_done(kind);
-        if is_ended {
-            return;
-        }
     }
 }

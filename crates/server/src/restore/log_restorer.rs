@@ -10,7 +10,7 @@ use keyspace::{
     BadRecord, ColdName, HASH_GRAIN, Identity, KeyHasher, KeysIn, Look, LostKey, Missing,
     NamesFound, NamesWanted, Need, RestoreError, Restored, Restorer, Type,
 };
-use logindex::{Cached, EXPIRY_MS_MAX, Hash96, Index, Name, Place, Scope};
+use logindex::{Cached, EXPIRY_MS_MAX, Entry, Hash96, Index, Name, Place, Scope};
 use redo::{FoundRecord, Reader, ReaderLimits};
 
 use super::newest_index::NewestIndex;
@@ -18,6 +18,8 @@ use crate::engine::{Fetched, Wanted};
 
 /// So many names are read in the order of the log.
 const NAMES_CHUNK: usize = 1 << 20;
+/// So many records are asked for together: as many groups as are read at a time, or more.
+const RECORDS_TOGETHER: usize = 1024;
 /// So many keys of a database that was emptied are told of together, with their elements.
 const GARBAGE_KEYS: usize = 1024;
 const GARBAGE_ADDRS: usize = 1 << 16;
@@ -64,19 +66,79 @@ impl LogRestorer {
 
     /// What is missing, if it is there and can be read.
     pub fn fetch(&mut self, missing: &Missing) -> Option<Restored> {
-        let (db, key) = (missing.db, &missing.key);
+        let index = self.newest().ok();
+        match self.place_of(missing, index.as_ref()) {
+            Whereabouts::At(addr) => self.read(missing.db, &missing.key, addr).ok(),
+            Whereabouts::Known(restored) => Some(*restored),
+            Whereabouts::Nowhere => None,
+        }
+    }
+
+    /// Whether [`LogRestorer::fetch_together`] reads several keys at a time.
+    pub fn fetches_together(&mut self) -> bool {
+        self.reader.reads_together()
+    }
+
+    /// What is missing, as [`LogRestorer::fetch`] has it, of several keys or values with one wait for the device.
+    /// Tells of each but those that are returned: they are large, and take long.
+    pub fn fetch_together(
+        &mut self,
+        wanted: Vec<Missing>,
+        tell: &mut dyn FnMut(Missing, Option<Restored>),
+    ) -> Vec<Missing> {
+        let index = self.newest().ok();
+        let names = wanted.iter().filter(|missing| missing.addr.is_none());
+        if let Some(index) = &index {
+            let names = names.map(|missing| self.name(missing.db, &missing.key));
+            let are_unknown = |name: &Name| index.probe_cached(*name) == Cached::Unknown;
+            names.filter(are_unknown).for_each(|name| index.fetch_ahead(name));
+        }
+        let mut found = Vec::with_capacity(wanted.len());
+        for missing in wanted {
+            match self.place_of(&missing, index.as_ref()) {
+                Whereabouts::At(addr) => found.push((addr, missing)),
+                Whereabouts::Known(restored) => tell(missing, Some(*restored)),
+                Whereabouts::Nowhere => tell(missing, None),
+            }
+        }
+        found.sort_unstable_by_key(|(addr, _)| *addr);
+        let (addrs, missing): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        let mut missing: Vec<_> = missing.into_iter().map(Some).collect();
+        let (hasher, mut large) = (self.hasher, Vec::new());
+        self.reader.records(&addrs, &mut |which, found| {
+            let missing = missing[which].take().expect("each is told of once");
+            let at = key_at(hasher, missing.db, &missing.key, addrs[which]);
+            let found = found.ok().flatten();
+            let root = found.and_then(|found| root_of(hasher, &at, &found).ok());
+            match root {
+                Some(root) if root.object() != ObjectId::NONE => large.push(missing),
+                root => {
+                    let restored = root.and_then(|root| root.arrange().ok());
+                    let restored = restored.map(|restored| restored.named(&missing.key));
+                    tell(missing, restored);
+                }
+            }
+        });
+        large
+    }
+
+    /// Where the log has what is missing, or what the index knows, if that will do.
+    fn place_of(&self, missing: &Missing, index: Option<&Index>) -> Whereabouts {
         if let Some(addr) = missing.addr {
-            return self.read(db, key, addr).ok();
+            return Whereabouts::At(addr);
         }
-        let index = self.newest().ok()?;
-        let entry = index.probe(self.name(db, key)).ok()??;
-        let place = entry.place()?;
+        let (db, key) = (missing.db, &missing.key);
+        let Some(index) = index else { return Whereabouts::Nowhere };
+        let entry = index.probe(self.name(db, key)).ok().flatten();
+        let Some(place) = entry.as_ref().and_then(Entry::place) else {
+            return Whereabouts::Nowhere;
+        };
         if missing.need == Need::Name
-            && let Some(known) = self.by_index(db, key, place, &index)
+            && let Some(known) = self.by_index(db, key, place, index)
         {
-            return Some(known);
+            return Whereabouts::Known(Box::new(known));
         }
-        self.read(db, key, place.addr()).ok()
+        Whereabouts::At(place.addr())
     }
 
     fn name(&self, db: DbId, key: &[u8]) -> Name {
@@ -134,6 +196,18 @@ impl LogRestorer {
     /// Reads a record.
     pub(super) fn record(&mut self, addr: RecordAddr) -> Result<Option<FoundRecord>, RestoreError> {
         self.reader.record(addr).map_err(|error| of_log(&error))
+    }
+
+    /// Reads several records, in this order.
+    fn records(
+        &mut self,
+        addrs: &[RecordAddr],
+    ) -> impl Iterator<Item = Result<Option<FoundRecord>, RestoreError>> + use<> {
+        let mut all: Vec<_> = addrs.iter().map(|_| Ok(None)).collect();
+        self.reader.records(addrs, &mut |which, found| {
+            all[which] = found.map_err(|error| of_log(&error));
+        });
+        all.into_iter()
     }
 
     pub(super) const fn reader(&self) -> &Reader {
@@ -245,22 +319,27 @@ impl LogRestorer {
         names: &mut Vec<ColdName>,
     ) -> Result<(), RestoreError> {
         addrs.sort_unstable();
-        for addr in addrs.drain(..) {
+        for addrs in addrs.chunks(RECORDS_TOGETHER) {
             self.check_ending()?;
             if !wanted.is_wanted.load(Ordering::Relaxed) {
                 return Err(RestoreError::Io("the names are not wanted any more".to_owned()));
             }
-            let found = match self.record(addr) {
-                Ok(Some(found)) => found,
-                // It was changed meanwhile, and is in memory; or only its damage is left.
-                Ok(None) | Err(RestoreError::Corrupt(_) | RestoreError::Unlisted(_)) => continue,
-                Err(error) => return Err(error),
-            };
-            let record = found.record();
-            if record.db == wanted.db && wanted.wants(record.key) {
-                names.extend(ColdName::of(&record, addr, self.hasher));
+            for (addr, found) in addrs.iter().zip(self.records(addrs)) {
+                let found = match found {
+                    Ok(Some(found)) => found,
+                    // It was changed meanwhile, and is in memory; or only its damage is left.
+                    Ok(None) | Err(RestoreError::Corrupt(_) | RestoreError::Unlisted(_)) => {
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                };
+                let record = found.record();
+                if record.db == wanted.db && wanted.wants(record.key) {
+                    names.extend(ColdName::of(&record, *addr, self.hasher));
+                }
             }
         }
+        addrs.clear();
         Ok(())
     }
 
@@ -290,10 +369,12 @@ impl LogRestorer {
         if object != ObjectId::NONE {
             let (addrs, known) = self.elements(object)?;
             restored.gather_as_of(known);
-            for addr in addrs {
+            for addrs in addrs.chunks(RECORDS_TOGETHER) {
                 self.check_ending()?;
-                let Some(found) = self.record(addr)? else { return Ok(None) };
-                restored.gather(&found.record(), addr).map_err(unlisted)?;
+                for (addr, found) in addrs.iter().zip(self.records(addrs)) {
+                    let Some(found) = found? else { return Ok(None) };
+                    restored.gather(&found.record(), *addr).map_err(unlisted)?;
+                }
             }
         }
         restored.arrange().map(Some).map_err(unlisted)
@@ -368,27 +449,48 @@ impl Restorer for LogRestorer {
 
     fn read_unnamed(&mut self, key: &LostKey) -> Result<Option<Restored>, RestoreError> {
         let Some(found) = self.record(key.addr)? else { return Ok(None) };
-        let record = found.record();
-        let is_of_key = match record.kind {
-            RecordKind::KeyLost => record.key == key.identity,
-            _ => self.hasher.identity(record.key) == key.identity,
-        };
-        if record.db != key.db || !is_of_key {
-            let addr = key.addr;
-            let what = format!("the index says that the record at {addr} is that of another key");
-            return Err(RestoreError::Unlisted(what));
-        }
-        let restored = Restored::of(&record, key.addr, self.hasher).map_err(bad_record)?;
-        self.gather(restored)
+        let root = root_of(self.hasher, key, &found)?;
+        self.gather(root)
     }
 
     fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Result<Restored, RestoreError> {
         let gone = || RestoreError::Unlisted(format!("not all of the key at {addr} is in the log"));
-        let identity = self.hasher.identity(key);
-        let (value_type, expires_at_ms, object) = (Type::String, None, None);
-        let at = LostKey { db, identity, addr, value_type, expires_at_ms, object };
+        let at = key_at(self.hasher, db, key, addr);
         Ok(self.read_unnamed(&at)?.ok_or_else(gone)?.named(key))
     }
+}
+
+/// Where something is that is missing.
+enum Whereabouts {
+    At(RecordAddr),
+    /// Nothing else of it is needed.
+    Known(Box<Restored>),
+    Nowhere,
+}
+
+/// A key whose record is at `addr`; what else is known of it does not matter.
+fn key_at(hasher: KeyHasher, db: DbId, key: &[u8], addr: RecordAddr) -> LostKey {
+    let identity = hasher.identity(key);
+    LostKey { db, identity, addr, value_type: Type::String, expires_at_ms: None, object: None }
+}
+
+/// The root that a record is, which must be that of `key`.
+fn root_of(
+    hasher: KeyHasher,
+    key: &LostKey,
+    found: &FoundRecord,
+) -> Result<Restored, RestoreError> {
+    let record = found.record();
+    let is_of_key = match record.kind {
+        RecordKind::KeyLost => record.key == key.identity,
+        _ => hasher.identity(record.key) == key.identity,
+    };
+    if record.db != key.db || !is_of_key {
+        let addr = key.addr;
+        let what = format!("the index says that the record at {addr} is that of another key");
+        return Err(RestoreError::Unlisted(what));
+    }
+    Restored::of(&record, key.addr, hasher).map_err(bad_record)
 }
 
 pub(super) fn of_index(error: logindex::Error) -> RestoreError {

@@ -238,6 +238,7 @@ pub(super) const UNSAFE_FILES: &[&str] = &[
     "crates/cli/tests/it/shutdown_ioctl.rs",
     "crates/env-os/src/large_pages.rs",
     "crates/env-os/src/residency.rs",
+    "crates/env-os/src/ring.rs",
     "crates/keyspace/src/element.rs",
     "crates/keyspace/src/entry.rs",
     "crates/keyspace/src/zset/large.rs",
