@@ -291,7 +291,7 @@ impl Indexer {
         match self.write_to(&mut writing) {
             Ok(Ended::Yes(run)) => {
                 self.pending.push_back(Pending { run, cut: writing.batch.cut });
-                self.order.clear();
+                self.order.truncate(ORDER_KEPT);
                 self.order.shrink_to(ORDER_KEPT);
             }
             Ok(Ended::NotYet) => self.writing = Some(writing),
