@@ -123,7 +123,6 @@ impl Spread {
 
     /// The part of a name whose scope was noted; it never descends while names ascend.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "the shift leaves ten bits")]
     fn part_of(&self, name: Name) -> usize {
         let kind = usize::from(name.scope.is_object());
         let (min, max) = self.0[kind];
