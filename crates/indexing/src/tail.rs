@@ -11,7 +11,7 @@
 
 use base::{Lsn, Record, RecordAddr};
 use keyspace::BadRecord;
-use logindex::{Batch, Delta, Entry};
+use logindex::{Batch, Delta};
 use redo::{LogBlock, Replay};
 
 use crate::error::Result;
@@ -23,8 +23,6 @@ pub struct Tail {
     namer: Namer,
     known: Known,
     delta: Delta,
-    /// Of the block that is being read.
-    entries: Vec<Entry>,
     /// The last block that was read, or behind which nothing is missing.
     last: Lsn,
     last_cut: Lsn,
@@ -35,12 +33,11 @@ pub struct Tail {
 
 impl Tail {
     /// Begins behind `cut`, as of which `known` is.
-    pub(crate) const fn behind(cut: Lsn, known: Known, namer: Namer) -> Self {
+    pub(crate) fn behind(cut: Lsn, known: Known, namer: Namer) -> Self {
         Self {
             namer,
             known,
             delta: Delta::new(),
-            entries: Vec::new(),
             last: cut,
             last_cut: cut,
             bytes: 0,
@@ -52,17 +49,27 @@ impl Tail {
     pub(crate) fn note_block(&mut self, block: &LogBlock) -> Result<()> {
         // A cut has whole blocks, and is judged by what they say: nothing of one that turns out to be
         // bad is taken over.
-        let mut known = self.known.clone();
-        self.entries.clear();
+        let (known, len) = (self.known.clone(), self.delta.len());
+        let noted = self.note_records(block);
+        match noted {
+            Ok(()) => self.last = block.lsn(),
+            Err(_) => {
+                self.known = known;
+                self.delta.truncate(len);
+            }
+        }
+        noted
+    }
+
+    fn note_records(&mut self, block: &LogBlock) -> Result<()> {
         for record in block.records() {
             let (addr, record) = record?;
-            known.note(&record, addr)?;
-            self.entries.extend(self.namer.entry(&record, addr));
+            self.known.note(&record, addr)?;
+            if let Some(entry) = self.namer.entry(&record, addr) {
+                self.delta.push(entry);
+            }
             self.bytes += bytes_of(&record);
         }
-        self.known = known;
-        self.entries.drain(..).for_each(|entry| self.delta.push(entry));
-        self.last = block.lsn();
         Ok(())
     }
 

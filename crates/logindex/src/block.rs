@@ -134,7 +134,12 @@ impl Range {
 #[derive(Debug, Clone, Copy)]
 struct Shape {
     counts: Counts,
-    widths: Widths,
+    /// The bits that any number in a column has.
+    scope: u64,
+    hash: u128,
+    segment: u32,
+    ordinal: u32,
+    tag: u8,
     expiries: Range,
     objects: Range,
 }
@@ -142,36 +147,48 @@ struct Shape {
 impl Shape {
     const EMPTY: Self = Self {
         counts: Counts { entries: 0, gone: 0, expiries: 0, objects: 0 },
-        widths: Widths { scope: 0, hash: 0, segment: 0, ordinal: 0, tag: 0, expiry: 0, object: 0 },
+        scope: 0,
+        hash: 0,
+        segment: 0,
+        ordinal: 0,
+        tag: 0,
         expiries: Range::EMPTY,
         objects: Range::EMPTY,
     };
 
+    fn widths(&self) -> Widths {
+        Widths {
+            scope: width_of(self.scope),
+            hash: wide_width_of(self.hash),
+            segment: width_of(self.segment.into()),
+            ordinal: width_of(self.ordinal.into()),
+            tag: width_of(self.tag.into()),
+            expiry: self.expiries.width(),
+            object: self.objects.width(),
+        }
+    }
+
     #[inline]
     fn with(mut self, previous: Option<Name>, entry: &Entry, segment: u32) -> Self {
-        let Self { counts, widths, expiries, objects } = &mut self;
         if let Some(previous) = previous {
             let (scope, hash) = differences(previous, entry.name);
-            widths.scope = widths.scope.max(width_of(scope));
-            widths.hash = widths.hash.max(wide_width_of(hash));
+            self.scope |= scope;
+            self.hash |= hash;
         }
-        counts.entries += 1;
+        self.counts.entries += 1;
         match &entry.what {
-            What::Gone => counts.gone += 1,
+            What::Gone => self.counts.gone += 1,
             What::At(place) => {
-                widths.segment = widths.segment.max(width_of(segment.into()));
-                let ordinal = place.addr().ordinal();
-                widths.ordinal = widths.ordinal.max(width_of(ordinal.into()));
-                widths.tag = widths.tag.max(width_of(place.tag().into()));
+                self.segment |= segment;
+                self.ordinal |= place.addr().ordinal();
+                self.tag |= place.tag();
                 if let Some(expiry) = place.expiry_ms() {
-                    counts.expiries += 1;
-                    *expiries = expiries.with(expiry);
-                    widths.expiry = expiries.width();
+                    self.counts.expiries += 1;
+                    self.expiries = self.expiries.with(expiry);
                 }
                 if let Some(object) = place.object() {
-                    counts.objects += 1;
-                    *objects = objects.with(object.0);
-                    widths.object = objects.width();
+                    self.counts.objects += 1;
+                    self.objects = self.objects.with(object.0);
                 }
             }
         }
@@ -208,7 +225,7 @@ impl BlockBuilder {
         let shape = self.shape.with(previous, entry, segment);
         let is_other_kind =
             previous.is_some_and(|name| name.scope.is_object() != entry.name.scope.is_object());
-        let is_full = bits_of(shape.counts, shape.widths) > self.block_bytes * 8
+        let is_full = bits_of(shape.counts, shape.widths()) > self.block_bytes * 8
             || self.entries.len() == entries_max(self.block_bytes);
         if is_full || is_other_kind {
             assert!(!self.entries.is_empty(), "a block has room for an entry");
@@ -243,13 +260,13 @@ impl BlockBuilder {
     }
 
     fn encode_header(&self, block: &mut [u8]) {
-        let Shape { counts, widths, expiries, objects } = self.shape;
+        let Shape { counts, expiries, objects, .. } = self.shape;
         let counts = [counts.entries, counts.gone, counts.expiries, counts.objects];
         for (at, count) in (4..).step_by(2).zip(counts) {
             let count = u16::try_from(count).expect("a quarter of the block's bytes");
             block[at..at + 2].copy_from_slice(&count.to_le_bytes());
         }
-        let Widths { scope, hash, segment, ordinal, tag, expiry, object } = widths;
+        let Widths { scope, hash, segment, ordinal, tag, expiry, object } = self.shape.widths();
         let widths = [scope, hash, segment, ordinal, tag, expiry, object];
         for (at, width) in (12..).zip(widths) {
             block[at] = u8::try_from(width).expect("at most 96");
@@ -263,7 +280,8 @@ impl BlockBuilder {
     }
 
     fn encode_columns(&self, block: &mut [u8]) {
-        let Shape { counts, widths, expiries, objects } = self.shape;
+        let Shape { counts, expiries, objects, .. } = self.shape;
+        let widths = self.shape.widths();
         let columns = Columns::new(counts, widths);
         let (mut placed, mut expiry_count, mut object_count) = (0, 0, 0);
         let mut previous = None;

@@ -4,7 +4,7 @@
 //!   add ─► batches ─► sort ─► run of level 0 ─► pending ──────► manifest ─► Published
 //!                                                  │ durable ≥ cut      ▲
 //!                                                  └─ rule I            │
-//!                        8 × level 0 ─► level 1 ┐                       │
+//!                       16 × level 0 ─► level 1 ┐                       │
 //!                        everything ─► bottom   ┴─► merged ─────────────┘
 //! ```
 //!
@@ -291,7 +291,7 @@ impl Indexer {
         match self.write_to(&mut writing) {
             Ok(Ended::Yes(run)) => {
                 self.pending.push_back(Pending { run, cut: writing.batch.cut });
-                self.order.clear();
+                self.order.truncate(ORDER_KEPT);
                 self.order.shrink_to(ORDER_KEPT);
             }
             Ok(Ended::NotYet) => self.writing = Some(writing),

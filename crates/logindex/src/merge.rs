@@ -135,23 +135,52 @@ impl RunStream {
     }
 }
 
-/// What is compared: the name, then the age of the run.
+/// What is compared: the name, then the age of the run, which is the number of the stream.
 fn key_of(stream: &Stream, age: usize) -> SortKey {
     let age = u32::try_from(age).expect("few runs");
     stream.head().map_or(SortKey::END, |entry| SortKey::new(entry.name, age))
 }
 
-/// No stream: a place in the tree that is not taken yet.
-const NONE: usize = usize::MAX;
+/// The heads of streams that have met in pairs: stream `i` of `n` begins at node `(n + i) / 2`.
+struct Tournament {
+    /// At each inner node, from 1, what lost there.
+    losers: Vec<SortKey>,
+    winner: SortKey,
+}
+
+impl Tournament {
+    fn new(heads: &[SortKey]) -> Self {
+        let count = heads.len();
+        let mut winners = [&vec![SortKey::END; count], heads].concat();
+        let mut losers = vec![SortKey::END; count];
+        for node in (1..count).rev() {
+            let (one, other) = (winners[2 * node], winners[2 * node + 1]);
+            (winners[node], losers[node]) = (one.min(other), one.max(other));
+        }
+        let winner = winners.get(1).copied().unwrap_or(SortKey::END);
+        Self { losers, winner }
+    }
+
+    /// Replaces the winner by the next head of its stream.
+    #[inline]
+    fn replace(&mut self, stream: usize, head: SortKey) {
+        let mut winner = head;
+        let mut node = usize::midpoint(stream, self.losers.len());
+        while node > 0 {
+            let loser = self.losers[node];
+            let is_beaten = loser.is_before(winner);
+            (self.losers[node], winner) = if is_beaten { (winner, loser) } else { (loser, winner) };
+            node /= 2;
+        }
+        self.winner = winner;
+    }
+}
 
 /// The entries of several runs, of each name the newest.
 pub(crate) struct Merge {
     /// From the newest run to the oldest.
     streams: Vec<Stream>,
-    heads: Vec<SortKey>,
-    /// At each inner node of the tree the stream that lost there.
-    losers: Vec<usize>,
-    winner: usize,
+    tournament: Tournament,
     /// A block could not be read: what follows would lack its entries, and show older ones.
     has_failed: bool,
 }
@@ -178,38 +207,14 @@ impl Merge {
         let streams: Vec<Stream> = streams
             .chain(written.map(|stream| stream.map(Stream::Written)))
             .collect::<Result<_>>()?;
-        let heads = streams.iter().enumerate().map(|(age, stream)| key_of(stream, age)).collect();
-        let losers = vec![NONE; streams.len()];
-        let mut merge = Self { streams, heads, losers, winner: NONE, has_failed: false };
-        for stream in 0..merge.streams.len() {
-            merge.play(stream);
-        }
-        Ok(merge)
+        let heads = streams.iter().enumerate().map(|(age, stream)| key_of(stream, age));
+        let tournament = Tournament::new(&heads.collect::<Vec<_>>());
+        Ok(Self { streams, tournament, has_failed: false })
     }
 
-    /// Plays from a stream's leaf up to the root, or to the first place that is not taken.
-    #[inline]
-    fn play(&mut self, stream: usize) {
-        let mut winner = stream;
-        let mut node = usize::midpoint(stream, self.streams.len());
-        while node > 0 {
-            let loser = self.losers[node];
-            if loser == NONE {
-                self.losers[node] = winner;
-                return;
-            }
-            let is_beaten = self.heads[loser].is_before(self.heads[winner]);
-            (self.losers[node], winner) = if is_beaten { (winner, loser) } else { (loser, winner) };
-            node /= 2;
-        }
-        self.winner = winner;
-    }
-
-    fn advance(&mut self) -> Result<()> {
-        let stream = self.winner;
+    fn advance(&mut self, stream: usize) -> Result<()> {
         self.streams[stream].advance()?;
-        self.heads[stream] = key_of(&self.streams[stream], stream);
-        self.play(stream);
+        self.tournament.replace(stream, key_of(&self.streams[stream], stream));
         Ok(())
     }
 
@@ -222,17 +227,16 @@ impl Merge {
     }
 
     fn take(&mut self) -> Result<Option<Entry>> {
-        let Some(entry) = self.streams.get(self.winner).and_then(Stream::head).copied() else {
+        let head = self.tournament.winner;
+        if head == SortKey::END {
             return Ok(None);
-        };
-        let head = self.heads[self.winner];
-        loop {
-            self.advance()?;
-            let is_older = self.heads[self.winner].has_name_of(head)
-                && self.streams[self.winner].head().is_some();
-            if !is_older {
-                return Ok(Some(entry));
-            }
         }
+        let entry = self.streams[head.number() as usize].head().copied();
+        let mut next = head;
+        while next.has_name_of(head) && next != SortKey::END {
+            self.advance(next.number() as usize)?;
+            next = self.tournament.winner;
+        }
+        Ok(entry)
     }
 }

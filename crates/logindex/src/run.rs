@@ -235,7 +235,6 @@ impl Run {
     /// Reads blocks that follow one another, not through the cache, and not verified.
     pub(crate) fn read_blocks(&self, first: usize, count: usize, into: &mut Vec<u8>) -> Result<()> {
         let len = count * self.block_bytes();
-        into.clear();
         into.resize(len + PAD_BYTES, 0);
         read(&*self.file, &self.path, &mut into[..len], self.block_at(first))
     }

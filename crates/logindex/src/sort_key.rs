@@ -10,32 +10,39 @@ use crate::name::Name;
 /// A name, and a number that tells equal names apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SortKey {
-    /// The scope and the upper part of the hash.
-    front: u128,
+    scope: u64,
+    /// The upper part of the hash.
+    high: u64,
     /// The lower part of the hash, and the number.
     back: u64,
 }
 
 impl SortKey {
     /// Behind, or equal to, every other key.
-    pub(crate) const END: Self = Self { front: u128::MAX, back: u64::MAX };
+    pub(crate) const END: Self = Self { scope: u64::MAX, high: u64::MAX, back: u64::MAX };
 
     #[inline]
     pub(crate) fn new(name: Name, number: u32) -> Self {
         Self {
-            front: (u128::from(name.scope.raw()) << 64) | u128::from(name.hash.high()),
+            scope: name.scope.raw(),
+            high: name.hash.high(),
             back: (u64::from(name.hash.low()) << 32) | u64::from(number),
         }
     }
 
+    const fn front(self) -> u128 {
+        ((self.scope as u128) << 64) | self.high as u128
+    }
+
     #[inline]
-    pub(crate) fn is_before(self, other: Self) -> bool {
-        (self.front < other.front) | ((self.front == other.front) & (self.back < other.back))
+    pub(crate) const fn is_before(self, other: Self) -> bool {
+        let (front, other_front) = (self.front(), other.front());
+        (front < other_front) | ((front == other_front) & (self.back < other.back))
     }
 
     #[inline]
     pub(crate) const fn has_name_of(self, other: Self) -> bool {
-        self.front == other.front && self.back >> 32 == other.back >> 32
+        self.front() == other.front() && self.back >> 32 == other.back >> 32
     }
 
     /// The number.
