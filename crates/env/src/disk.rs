@@ -203,6 +203,9 @@ pub trait ReadTogether: Send {
 /// The alignment of a [`ReadBuffer`], which is the size of large memory pages.
 const BUFFER_ALIGNMENT: usize = 2 << 20;
 
+/// A page of any machine, or a part of one.
+const PAGE_BYTES: usize = 4096;
+
 /// Memory aligned for reads that bypass all caches. Zero until something is read into it.
 #[derive(Debug)]
 pub struct ReadBuffer {
@@ -215,15 +218,22 @@ impl ReadBuffer {
     /// Allocates `bytes` bytes, followed by enough to fill the last large page.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
-        let memory = vec![0; bytes.next_multiple_of(BUFFER_ALIGNMENT) + BUFFER_ALIGNMENT];
-        Self { start: memory.as_ptr().align_offset(BUFFER_ALIGNMENT), memory, bytes }
+        let alignment = alignment_of(bytes);
+        let memory = vec![0; bytes.next_multiple_of(alignment) + alignment];
+        Self { start: memory.as_ptr().align_offset(alignment), memory, bytes }
     }
 
-    /// Returns all large pages that contain the buffer.
+    /// Returns all large pages that contain the buffer; none for a small one.
     pub fn large_pages(&mut self) -> &mut [u8] {
-        let bytes = self.bytes.next_multiple_of(BUFFER_ALIGNMENT);
+        let is_large = alignment_of(self.bytes) == BUFFER_ALIGNMENT;
+        let bytes = if is_large { self.bytes.next_multiple_of(BUFFER_ALIGNMENT) } else { 0 };
         &mut self.memory[self.start..self.start + bytes]
     }
+}
+
+/// A buffer that is no large page begins at a page: otherwise each would take two large ones.
+const fn alignment_of(bytes: usize) -> usize {
+    if bytes < BUFFER_ALIGNMENT { PAGE_BYTES } else { BUFFER_ALIGNMENT }
 }
 
 impl Deref for ReadBuffer {

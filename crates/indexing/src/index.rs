@@ -328,6 +328,13 @@ impl LogIndex {
         }
     }
 
+    /// Changes what it may have in memory: blocks of the index, and entries that are not written yet.
+    pub fn set_memory(&mut self, cache_bytes: u64, cut_entries: usize) {
+        self.options.cut_entries = cut_entries;
+        self.options.runs.cache_bytes = cache_bytes;
+        self.indexer.set_cache_bytes(cache_bytes);
+    }
+
     /// Makes this the hint of what is hot, for the next start.
     ///
     /// # Errors

@@ -8,8 +8,8 @@
 //!
 //! A value that is cold lies in the log already, so nothing is written and nothing is searched for: the
 //! hand passes over a page of some hundred keys that lie side by side, and whatever is not hotter than
-//! the threshold goes. The threshold is such that a round drops about an eighth of what may go, or all of
-//! it after a round in which nothing went; the
+//! the threshold goes. The threshold is such that a round drops about an eighth of what may go, twice as much
+//! after each in which memory has not shrunk, and all of it after a round in which nothing went; the
 //! counts that say so are those of the round so far and of the rounds before, of which each counts half
 //! of the next. What has come back is passed over once: a request that waited for it finds it.
 //!
@@ -34,7 +34,7 @@ use crate::keyspace::Keyspace;
 use crate::settings::Settings;
 use crate::table::Keyed;
 
-/// One in so many values goes in a round.
+/// One in so many values goes in a round, unless memory stays full: then twice as many in each, up to all.
 const ROUND_SHARE: u64 = 8;
 /// Values that are looked at before the first one goes.
 const FIRST_SAMPLES: usize = 256;
@@ -63,6 +63,22 @@ pub(crate) struct Hand {
     small_before: u64,
     /// There was nothing that could go in the round before: whatever may go goes in this one.
     is_desperate: bool,
+    /// One in so many values goes, if it is not 0: otherwise one in [`ROUND_SHARE`].
+    hurried_share: u64,
+}
+
+impl Hand {
+    fn threshold(&self) -> u8 {
+        match self.hurried_share {
+            0 => self.heats.threshold(ROUND_SHARE),
+            share => self.heats.threshold(share),
+        }
+    }
+
+    /// Whether all goes that may, however hot.
+    const fn takes_all(&self) -> bool {
+        self.is_desperate || self.hurried_share == 1
+    }
 }
 
 /// How many values have which heat.
@@ -89,8 +105,8 @@ impl Heats {
     }
 
     /// The least heat up to which the share lies that is to go.
-    fn threshold(&self) -> u8 {
-        self.coldest(self.count() / ROUND_SHARE)
+    fn threshold(&self, share: u64) -> u8 {
+        self.coldest(self.count() / share)
     }
 
     /// The least heat up to which more than so many values lie.
@@ -153,7 +169,7 @@ impl Keyspace {
         }
         let keys = self.bare_values() + hand.small_before.max(hand.small);
         let takes_keys = key_bytes_max
-            .is_some_and(|bytes_max| hand.is_desperate || keys * BARE_KEY_BYTES > bytes_max);
+            .is_some_and(|bytes_max| hand.takes_all() || keys * BARE_KEY_BYTES > bytes_max);
         if takes_keys {
             self.forget_lookups();
         }
@@ -178,7 +194,21 @@ impl Keyspace {
                 }
             }
         }
-        hand.threshold = hand.heats.threshold();
+        hand.threshold = hand.threshold();
+    }
+
+    /// Memory stays full: from now on twice as many values go in a round.
+    pub fn hurry(&mut self) {
+        let share = match self.hand.hurried_share {
+            0 => ROUND_SHARE,
+            share => share,
+        };
+        self.hand.hurried_share = (share / 2).max(1);
+    }
+
+    /// There is room: rounds take as much as ever.
+    pub const fn calm_down(&mut self) {
+        self.hand.hurried_share = 0;
     }
 
     /// Takes bare keys out of the page under the hand.
@@ -188,7 +218,7 @@ impl Keyspace {
         let Self { dbs, recorder, settings, watched, now_ms, .. } = self;
         let (db, page) = (hand.db, hand.page);
         let Some(Db { keys, .. }) = dbs.get_mut(db) else { return departed };
-        let threshold = if hand.is_desperate { u8::MAX } else { hand.threshold };
+        let threshold = if hand.takes_all() { u8::MAX } else { hand.threshold };
         let goes = |entry: &mut Entry| {
             if entry.is_lost() || !(entry.is_bare() || is_small(entry)) {
                 return false;
@@ -223,7 +253,7 @@ impl Keyspace {
                 (hand.db, hand.page) = (hand.db.next(), 0);
                 continue;
             };
-            let threshold = if hand.is_desperate { u8::MAX } else { hand.threshold };
+            let threshold = if hand.takes_all() { u8::MAX } else { hand.threshold };
             for entry in entries.filter(|entry| !entry.is_bare()) {
                 hand.small += u64::from(is_small(entry));
                 if !may_go(entry, &recorder.journal, indexed) {
@@ -245,17 +275,18 @@ impl Keyspace {
             hand.pages_since_look += 1;
             if hand.pages_since_look >= PAGES_PER_LOOK {
                 hand.pages_since_look = 0;
-                hand.threshold = hand.heats.threshold();
+                hand.threshold = hand.threshold();
             }
             return cooled;
         }
-        hand.threshold = hand.heats.threshold();
+        hand.threshold = hand.threshold();
         hand.heats.age();
         let gone = std::mem::take(&mut hand.dropped);
         let passed_over = std::mem::take(&mut hand.passed_over);
         hand.small_before = std::mem::take(&mut hand.small);
         let is_desperate = gone == 0 && passed_over == 0;
-        let was_desperate = std::mem::replace(&mut hand.is_desperate, is_desperate);
+        let was_desperate = hand.takes_all();
+        hand.is_desperate = is_desperate;
         (hand.db, hand.page) = (DbIndex::FIRST, 0);
         cooled.round = Some(Round { gone, was_desperate });
         cooled
@@ -394,10 +425,11 @@ mod tests {
         let mut heats = Heats::default();
         assert!(heats.is_empty());
         (0..=99).for_each(|heat| heats.note(heat));
-        assert_eq!(heats.threshold(), 12);
+        assert_eq!(heats.threshold(ROUND_SHARE), 12);
+        assert_eq!(heats.threshold(1), u8::MAX, "all go");
         let mut heats = Heats::default();
         (0..5).for_each(|_| heats.note(5));
-        assert_eq!(heats.threshold(), 5, "all are the same");
+        assert_eq!(heats.threshold(ROUND_SHARE), 5, "all are the same");
     }
 
     #[test]

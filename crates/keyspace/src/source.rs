@@ -292,6 +292,12 @@ impl Keyspace {
         self.recorder.journal.indexed_lsn().map(|known| known.min(found))
     }
 
+    /// Whether an index is known to have anything, so that keys and large values may go.
+    #[must_use]
+    pub fn knows_index(&self) -> bool {
+        self.indexed_lsn().is_some()
+    }
+
     /// Whether what memory drops can be read again.
     #[must_use]
     pub const fn has_restorer(&self) -> bool {

@@ -50,6 +50,11 @@ impl BlockCache {
         self.0.insert((run, block), bytes);
     }
 
+    /// Changes the budget; blocks that do not fit go.
+    pub(crate) fn set_budget(&self, budget_bytes: u64) {
+        self.0.set_capacity(budget_bytes);
+    }
+
     pub(crate) fn used_bytes(&self) -> u64 {
         self.0.weight()
     }

@@ -161,6 +161,14 @@ impl Indexer {
         })
     }
 
+    /// Changes how many bytes of blocks are kept in memory.
+    pub fn set_cache_bytes(&mut self, bytes: u64) {
+        if self.options.cache_bytes != bytes {
+            self.options.cache_bytes = bytes;
+            self.cache.set_budget(bytes);
+        }
+    }
+
     /// The handle by which other threads get the newest index.
     #[must_use]
     pub fn published(&self) -> Published {

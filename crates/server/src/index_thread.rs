@@ -75,9 +75,21 @@ pub(crate) struct IndexPlan {
     pub(crate) is_distrusted: bool,
     /// `log-index-cut-bytes`.
     pub(crate) cut_bytes: u64,
-    /// What the server may use in all: `maxmemory`, as it was at the start.
+    /// What the server may use in all: `maxmemory`, as it is at the start.
     pub(crate) memory_bytes: Option<u64>,
     pub(crate) logger: Logger,
+}
+
+/// How many bytes of blocks an index may have in memory, and how many entries that are not written, where
+/// the server may use so many bytes in all.
+fn shares(memory_bytes: Option<u64>) -> (u64, usize) {
+    let options = indexing::Options::default();
+    let (cache_bytes, entries) = (options.runs.cache_bytes, options.cut_entries);
+    let Some(share) = memory_bytes.map(|bytes| bytes / MEMORY_SHARE) else {
+        return (cache_bytes, entries);
+    };
+    let entries_max = usize::try_from(share / ENTRY_BYTES).unwrap_or(usize::MAX);
+    (cache_bytes.min(share), entries.min(entries_max.max(CUT_ENTRIES_MIN)))
 }
 
 impl IndexPlan {
@@ -88,11 +100,7 @@ impl IndexPlan {
     /// How it is kept.
     pub(crate) fn options(&self) -> indexing::Options {
         let mut options = indexing::Options { cut_bytes: self.cut_bytes, ..Default::default() };
-        if let Some(share) = self.memory_bytes.map(|bytes| bytes / MEMORY_SHARE) {
-            options.runs.cache_bytes = options.runs.cache_bytes.min(share);
-            let entries = usize::try_from(share / ENTRY_BYTES).unwrap_or(usize::MAX);
-            options.cut_entries = options.cut_entries.min(entries.max(CUT_ENTRIES_MIN));
-        }
+        (options.runs.cache_bytes, options.cut_entries) = shares(self.memory_bytes);
         options
     }
 
@@ -295,6 +303,8 @@ pub(crate) struct IndexStatus {
     is_given_up: AtomicBool,
     last_error: Mutex<Option<String>>,
     hot: HotDesk,
+    /// `maxmemory` has changed: what the server may use in all.
+    memory: Mutex<Option<Option<u64>>>,
 }
 
 impl IndexStatus {
@@ -355,6 +365,12 @@ impl IndexThread {
         is_off.iter().all(|flag| !flag.load(Ordering::Relaxed))
     }
 
+    /// Tells it what the server may use in all from now on.
+    pub(crate) fn set_memory(&self, bytes: Option<u64>) {
+        *self.status.memory.lock() = Some(bytes);
+        self.thread.thread().unpark();
+    }
+
     /// Has this written as the hint.
     pub(crate) fn save_hot(&self, found: HotFound) {
         *self.status.hot.found.lock() = Some(found);
@@ -383,6 +399,10 @@ fn run(open: OpenIndex, status: &IndexStatus, is_ending: &AtomicBool) {
             looked_at = Some(Instant::now());
         }
         status.hot.save(&index, &logger);
+        if let Some(bytes) = status.memory.lock().take() {
+            let (cache_bytes, cut_entries) = shares(bytes);
+            index.set_memory(cache_bytes, cut_entries);
+        }
         match index.step(is_due) {
             // What fails is often preceded by what works: only a cut says that it goes on.
             Ok(Step::Worked) if index.cut() > cut => {

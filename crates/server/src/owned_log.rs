@@ -30,6 +30,9 @@ use crate::process::in_background;
 /// How long a thread of the log waits for work before it looks again.
 const IDLE_WAIT: Duration = Duration::from_millis(100);
 
+/// One in so many bytes that the server may use is for buffers of blocks that no block has.
+const SPARE_SHARE: u64 = 64;
+
 /// Steps the log's flushers and its compactor.
 pub trait LogWorkers: Send {
     /// Steps also the flushers that `add` returns, of devices that it adds: at most `count_max`.
@@ -54,6 +57,9 @@ pub trait LogWorkers: Send {
     fn index_figures(&self) -> Option<IndexFigures> {
         None
     }
+
+    /// Tells the index of the log what the server may use in all; `None` for any amount.
+    fn set_memory(&mut self, _bytes: Option<u64>) {}
 
     /// Whether something keeps what is hot.
     fn keeps_hot(&self) -> bool {
@@ -156,6 +162,12 @@ impl LogWorkers for Threads {
 
     fn index_figures(&self) -> Option<IndexFigures> {
         self.index.as_ref().and_then(IndexThread::figures)
+    }
+
+    fn set_memory(&mut self, bytes: Option<u64>) {
+        if let Some(index) = &self.index {
+            index.set_memory(bytes);
+        }
     }
 
     fn keeps_hot(&self) -> bool {
@@ -331,6 +343,12 @@ impl ShardLog for OwnedLog {
 
     fn set_policy(&mut self, policy: FsyncPolicy) {
         self.log.set_policy(sync_policy(policy));
+    }
+
+    fn set_memory(&mut self, bytes: Option<u64>) {
+        let share = bytes.map_or(u64::MAX, |bytes| bytes / SPARE_SHARE);
+        self.log.limit_spare_bytes(usize::try_from(share).unwrap_or(usize::MAX));
+        self.workers.set_memory(bytes);
     }
 
     fn set_compaction(&mut self, options: &LogOptions) {

@@ -309,6 +309,10 @@ impl ShardLog for Wiretap {
         self.log.set_policy(policy);
     }
 
+    fn set_memory(&mut self, bytes: Option<u64>) {
+        self.log.set_memory(bytes);
+    }
+
     fn set_compaction(&mut self, options: &LogOptions) {
         self.log.set_compaction(options);
     }

@@ -398,6 +398,55 @@ fn what_needs_no_value_of_a_cold_key_reads_no_record() {
     assert_eq!(says("EXISTS key:20000 set"), "1");
 }
 
+#[test]
+fn writers_wait_for_memory_and_are_not_refused() {
+    const CLIENTS: usize = 32;
+    let more = ["--log-index", "yes", "--appendfsync", "everysec"];
+    let server = Program::indelible().start(&[&OPTIONS[..], &more].concat());
+    fill(&mut server.connect());
+    let clients = std::array::from_fn::<_, CLIENTS, _>(|client| (client, server.connect()));
+    let told = std::thread::scope(|scope| {
+        let threads = clients.map(|(client, mut connection)| {
+            scope.spawn(move || {
+                for step in 0..500 {
+                    // All keys are as likely, so most of them are not in memory.
+                    let number = (client * 500 + step) * 7919 % KEYS;
+                    let key = format!("key:{number}");
+                    let read = connection.call(&["GET", &key]).unwrap().text();
+                    assert_eq!(read, value(number));
+                    let wrote = connection.call(&["SET", &key, &value(number)]).unwrap().text();
+                    if wrote != "OK" {
+                        return Some(wrote);
+                    }
+                }
+                None
+            })
+        });
+        threads.map(|thread| thread.join().unwrap())
+    });
+    assert_eq!(told.into_iter().flatten().next(), None);
+    check(&server);
+}
+
+#[test]
+fn writers_are_refused_when_keys_alone_fill_memory() {
+    let more = ["--log-index", "no", "--appendfsync", "everysec"];
+    let server = Program::indelible().start(&[&OPTIONS[..], &more].concat());
+    let mut connection = server.connect();
+    let mut set = |numbers: std::ops::Range<usize>| {
+        let set = |number| encode(&["SET", &format!("key:{number}"), "a value of some bytes"]);
+        connection.send_bytes(&numbers.clone().flat_map(set).collect::<Vec<u8>>()).unwrap();
+        let told: Vec<String> = numbers.map(|_| connection.receive().unwrap().text()).collect();
+        told.into_iter().find(|told| told != "OK")
+    };
+    // 72 bytes each.
+    let refused = (0..1000).find_map(|batch| set(batch * 1000..(batch + 1) * 1000));
+    assert!(refused.is_some_and(|why| why.starts_with("OOM ")), "a million keys do not fit");
+    let mut connection = server.connect();
+    assert_eq!(connection.words("GET key:1").text(), "a value of some bytes");
+    assert_eq!(connection.words("DEL key:1").text(), "1");
+}
+
 /// The file of the log that has these bytes, and where.
 pub(crate) fn find(server: &Server, needle: &[u8]) -> (PathBuf, usize) {
     let mut directories = vec![server.directory()];

@@ -49,6 +49,7 @@ mod every_command;
 mod extremes;
 mod fail_closed;
 mod fault_injection;
+mod format_1;
 mod full_disk;
 mod grammar;
 mod hard_links;

@@ -284,6 +284,11 @@ impl Log {
         self.shared.durability.want_written(lsn);
     }
 
+    /// Keeps at most so many bytes of written blocks' buffers for the next ones.
+    pub fn limit_spare_bytes(&mut self, bytes_max: usize) {
+        self.spare.limit(bytes_max);
+    }
+
     /// Asks for everything up to `lsn` to be synced, whatever the policy. The block may be open.
     pub fn request_sync(&mut self, lsn: Lsn) {
         if lsn > self.durable && !self.shared.durability.is_wanted(lsn) {

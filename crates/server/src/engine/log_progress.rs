@@ -57,7 +57,8 @@ impl Engine {
     pub(super) fn make_room(&mut self) -> bool {
         let limit_bytes = self.options.maxmemory_bytes;
         let key_bytes_max = (!self.in_transaction).then(|| self.options.bare_key_bytes_max());
-        if !self.shard.is_full(self.deps.host.as_ref(), limit_bytes) {
+        if limit_bytes == 0 || !self.shard.is_full(self.deps.host.as_ref(), limit_bytes) {
+            self.shard.note_room();
             return true;
         }
         let clock = std::sync::Arc::clone(&self.deps.clock);

@@ -117,6 +117,9 @@ impl Outgoing<'_> {
     }
 }
 
+/// While clients wait for memory, the hand goes on at least so often.
+const COOLING_PAUSE_US: u64 = 1000;
+
 /// How many elements of what was deleted are freed in one iteration: well below a millisecond.
 const FREED_ITEMS_MAX: usize = 2000;
 
@@ -300,6 +303,9 @@ impl Engine {
             if self.options.log.enabled && self.options.debug.drop_values > 0 {
                 self.shard.drop_some(self.options.debug.drop_values);
             }
+            if self.shard.waits_to_cool() {
+                self.make_room();
+            }
         }
         // Takes note of blocks that are written or durable, and so of devices that are free again.
         self.log_advanced();
@@ -387,7 +393,8 @@ impl Engine {
             return 0;
         }
         let next_us = self.next_event_us().min(self.shard.sealing.due_us(true));
-        next_us.saturating_sub(self.deps.clock.monotonic_us())
+        let until_us = next_us.saturating_sub(self.deps.clock.monotonic_us());
+        if self.shard.waits_to_cool() { until_us.min(COOLING_PAUSE_US) } else { until_us }
     }
 
     /// The next time at which [`Engine::tick`] has something to do, on the monotonic clock.

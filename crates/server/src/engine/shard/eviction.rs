@@ -1,7 +1,6 @@
 //! Keeps the memory below `maxmemory`: evicts keys or drops values before a command, and says when
 //! nothing helps.
 
-use base::Lsn;
 use env::Clock;
 use keyspace::Round;
 
@@ -11,6 +10,13 @@ use crate::host::Host;
 /// How long a command may be held up by evictions, in microseconds; the rest is done before the
 /// next ones.
 const EVICTION_US_MAX: u64 = 500;
+
+/// For so long writers wait for memory that does not become less; what needs memory is refused then. The
+/// index is behind by less than that, unless it cannot be written.
+const WAIT_US_MAX: u64 = 2_000_000;
+
+/// It becomes less if it does so by one in so many bytes.
+const PROGRESS_SHARE: u64 = 128;
 
 impl Shard {
     /// Whether evicting may have to be done before a command.
@@ -38,7 +44,7 @@ impl Shard {
         }
         let mut has_room = self.keyspace.freeing() > 0 || host.used_bytes() <= limit_bytes;
         if self.keyspace.settings().eviction.is_cold() {
-            return has_room || self.cool(host, &is_late, limit_bytes, key_bytes_max);
+            return has_room || self.cool(host, clock, limit_bytes, key_bytes_max);
         }
         while !has_room && self.keyspace.evict_one() {
             // A large value is not freed in one piece.
@@ -52,9 +58,10 @@ impl Shard {
         has_room
     }
 
-    /// Whether what takes memory waits until values can leave it: what was written is not durable yet.
+    /// Whether what takes memory waits until values have left it.
     pub(in crate::engine) fn waits_to_cool(&self) -> bool {
-        self.cooling.after > self.reach.durable && self.health == LogHealth::Good
+        let is_cold = self.keyspace.settings().eviction.is_cold();
+        self.cooling.wait.is_some() && is_cold && self.health == LogHealth::Good
     }
 
     /// Whether values may leave memory: a log that is not on yet has not everything.
@@ -82,28 +89,33 @@ impl Shard {
     fn cool(
         &mut self,
         host: &dyn Host,
-        is_late: &dyn Fn() -> bool,
+        clock: &dyn Clock,
         limit_bytes: u64,
         key_bytes_max: Option<u64>,
     ) -> bool {
         if !self.can_cool() {
+            self.note_room();
             return false;
         }
         self.note_indexed();
+        let start_us = clock.monotonic_us();
+        let is_late = || clock.monotonic_us() - start_us > EVICTION_US_MAX;
         loop {
             let cooled = self.keyspace.cool_step(key_bytes_max);
             while self.keyspace.free_step(1000) && !is_late() {}
             let used_bytes = host.used_bytes();
             if used_bytes <= limit_bytes {
-                self.cooling = Cooling::default();
+                self.note_room();
                 return true;
             }
             self.cooling.lacks_index |= cooled.lacks_index;
             if let Some(round) = cooled.round {
-                self.end_round(round, used_bytes);
+                self.end_round(round, used_bytes, clock.monotonic_us());
             }
-            if self.waits_to_cool() {
-                return true;
+            if let Some(wait) = &mut self.cooling.wait
+                && wait.is_in_vain(used_bytes, clock.monotonic_us())
+            {
+                (self.cooling.wait, self.cooling.is_hopeless) = (None, true);
             }
             if self.cooling.is_hopeless {
                 return false;
@@ -116,34 +128,82 @@ impl Shard {
     }
 
     /// The hand has come round, and this much is used.
-    fn end_round(&mut self, round: Round, used_bytes: u64) {
+    fn end_round(&mut self, round: Round, used_bytes: u64, now_us: u64) {
         let before = self.cooling.round_bytes.replace(used_bytes);
-        let is_no_less = before.is_some_and(|before| used_bytes >= before);
-        self.cooling.is_hopeless = is_no_less && (round.gone > 0 || round.was_desperate);
         let lacks_index = std::mem::take(&mut self.cooling.lacks_index);
+        let may_be_indexed = self.keyspace.knows_index();
         let Some(log) = self.keyspace.journal_mut().log_mut() else { return };
         if lacks_index {
             log.want_indexed();
         }
+        let is_no_less = before.is_some_and(|before| used_bytes >= before);
+        if !is_no_less {
+            return;
+        }
+        // What is not durable cannot go, and will soon; without an index nothing else is waited for.
+        let is_durable = log.request_sync() <= self.reach.durable;
         if self.cooling.is_hopeless {
-            // What is not durable cannot go, and will soon.
-            self.cooling.after = log.request_sync();
-            if self.waits_to_cool() {
-                (self.cooling.is_hopeless, self.cooling.round_bytes) = (false, None);
-            }
+            return;
+        }
+        let has_seen_all = round.was_desperate && self.cooling.round_was_durable;
+        self.cooling.round_was_durable = is_durable;
+        if has_seen_all && round.gone == 0 && !may_be_indexed {
+            (self.cooling.wait, self.cooling.is_hopeless) = (None, true);
+            return;
+        }
+        self.cooling.wait.get_or_insert(Wait { least_bytes: used_bytes, since_us: now_us });
+        self.keyspace.hurry();
+    }
+
+    /// There is room: no client waits for it, and none is refused.
+    pub(in crate::engine) fn note_room(&mut self) {
+        if self.cooling != Cooling::default() {
+            self.cooling = Cooling::default();
+            self.keyspace.calm_down();
         }
     }
 }
 
 /// How far it has come to keep the memory below the limit by dropping values.
-#[derive(Debug, Default)]
+///
+/// ```text
+///   below the limit ─► above ──a round frees nothing──► waiting ──no less for WAIT_US_MAX──► hopeless
+///          ▲             │                                │                                    │
+///          └─────────────┴────────── memory falls below the limit ─────────────────────────────┘
+/// ```
+///
+/// While it waits, writers are held back, and each round of the hand takes more than the one before: what
+/// fills memory besides values becomes less by itself, as blocks are written and the index is merged, and
+/// what could not go is durable and indexed by then.
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::engine) struct Cooling {
-    /// Up to here the log must be durable for more values to leave memory.
-    after: Lsn,
     /// How much was used when the hand came round last.
     round_bytes: Option<u64>,
+    /// All that was written was durable when the round began.
+    round_was_durable: bool,
     /// A large value or a key could go if the index knew it.
     lacks_index: bool,
-    /// A whole round has freed nothing: what is left cannot go.
+    /// Writers are held back.
+    wait: Option<Wait>,
+    /// What is left cannot go: what needs memory is refused.
     is_hopeless: bool,
+}
+
+/// Writers wait for memory to become less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Wait {
+    /// The least that was used since.
+    least_bytes: u64,
+    /// When it began, or there was clearly less.
+    since_us: u64,
+}
+
+impl Wait {
+    /// Notes how much is used; whether it is not worth waiting any more.
+    fn is_in_vain(&mut self, used_bytes: u64, now_us: u64) -> bool {
+        if used_bytes + self.least_bytes / PROGRESS_SHARE < self.least_bytes {
+            *self = Self { least_bytes: used_bytes, since_us: now_us };
+        }
+        now_us - self.since_us > WAIT_US_MAX
+    }
 }

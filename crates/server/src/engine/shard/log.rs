@@ -116,6 +116,9 @@ pub trait ShardLog: Journal {
     /// Changes when the log is synced.
     fn set_policy(&mut self, policy: FsyncPolicy);
 
+    /// Learns what the server may use of memory in all; `None` for any amount.
+    fn set_memory(&mut self, _bytes: Option<u64>) {}
+
     /// Changes when segments are compacted, and how fast they are scrubbed.
     fn set_compaction(&mut self, options: &LogOptions);
 

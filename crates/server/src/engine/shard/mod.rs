@@ -165,6 +165,7 @@ impl Shard {
         if let Some(log) = self.log_mut() {
             log.set_policy(options.fsync);
             log.set_compaction(&options.log);
+            log.set_memory(Some(options.maxmemory_bytes).filter(|bytes| *bytes > 0));
         }
     }
 }
