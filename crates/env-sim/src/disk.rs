@@ -93,7 +93,7 @@ pub(crate) fn eio() -> io::Error {
     io::Error::from_raw_os_error(5)
 }
 
-/// Returns ENOSPC as the kernel does.
+/// And ENOSPC.
 pub(crate) fn enospc() -> io::Error {
     io::Error::from_raw_os_error(28)
 }
