@@ -4,7 +4,7 @@
 //!   add ─► batches ─► sort ─► run of level 0 ─► pending ──────► manifest ─► Published
 //!                                                  │ durable ≥ cut      ▲
 //!                                                  └─ rule I            │
-//!                       16 × level 0 ─► level 1 ┐                       │
+//!                        8 × level 0 ─► level 1 ┐                       │
 //!                        everything ─► bottom   ┴─► merged ─────────────┘
 //! ```
 //!

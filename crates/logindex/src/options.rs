@@ -29,11 +29,11 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             block_bytes: 4096,
-            fan_in: 16,
+            fan_in: 8,
             merge_max: 64,
             level_1_max: 8,
-            newer_per_cent: 50,
-            newer_min_bytes: 64 << 20,
+            newer_per_cent: 25,
+            newer_min_bytes: 32 << 20,
             cache_bytes: 64 << 20,
             step_entries: 8192,
             chunk_bytes: 256 << 10,
