@@ -235,7 +235,7 @@ impl Reactor {
     /// How long nothing has to be done unless something happens.
     fn timeout(&self, engine: &mut Engine) -> Duration {
         let is_let_go = |key: &ClientKey| !engine.is_held_back(*key);
-        let is_more = !engine.is_congested() && self.held_back.iter().any(is_let_go);
+        let is_more = self.held_back.iter().any(is_let_go);
         if is_more || !self.readable.is_empty() {
             return Duration::ZERO;
         }
@@ -259,9 +259,14 @@ impl Reactor {
 
     /// Gives every connection that may have something to read one turn.
     fn read_all(&mut self, engine: &mut Engine) {
-        if !engine.is_congested() {
-            self.readable.extend(self.held_back.drain(..));
-        }
+        let readable = &mut self.readable;
+        self.held_back.retain(|key| {
+            let is_held = engine.is_held_back(*key);
+            if !is_held {
+                readable.push_back(*key);
+            }
+            is_held
+        });
         for _ in 0..self.readable.len() {
             let Some(key) = self.readable.pop_front() else { return };
             if engine.is_held_back(key) {

@@ -91,8 +91,8 @@ impl Places {
         }
     }
 
-    /// Makes the place of every record known that is durable.
-    pub(crate) fn learn(&mut self, source: &Source<'_>) -> Result<()> {
+    /// The groups of the image, if it has any and all of it is durable.
+    pub(crate) fn groups(&mut self, source: &Source<'_>) -> Result<Option<&Groups>> {
         let Source { file, image, durable, .. } = *source;
         let is_durable = image.footer.as_ref().is_some_and(|footer| footer.max_lsn <= durable);
         if is_durable
@@ -101,6 +101,16 @@ impl Places {
         {
             *self = Self::Groups(groups);
         }
+        match self {
+            Self::Groups(groups) => Ok(Some(groups)),
+            Self::Unknown | Self::Blocks(_) => Ok(None),
+        }
+    }
+
+    /// Makes the place of every record known that is durable.
+    fn learn(&mut self, source: &Source<'_>) -> Result<()> {
+        let Source { file, image, durable, .. } = *source;
+        self.groups(source)?;
         match self {
             Self::Groups(_) => Ok(()),
             Self::Blocks(index) => index.extend(file, image, durable),

@@ -244,8 +244,8 @@ impl Reader {
         let disk = &*self.shared.disk;
         let file = self.handles.get(disk, image)?;
         let last_block = images::last_block(&self.shared, image, durable);
-        places.learn(&Source { disk, file: &*file, image, durable, last_block })?;
-        let Places::Groups(groups) = places else { return Ok(None) };
+        let source = Source { disk, file: &*file, image, durable, last_block };
+        let Some(groups) = places.groups(&source)? else { return Ok(None) };
         let place = GroupPlace::of(image, groups, addr.ordinal())?;
         Ok(Some(Planned { file, image: image.clone(), place }))
     }

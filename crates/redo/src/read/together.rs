@@ -69,13 +69,25 @@ impl Reader {
         addrs: &[RecordAddr],
         each: &mut dyn FnMut(usize, Result<Option<FoundRecord>>),
     ) {
+        let others = self.records_of_groups(addrs, &mut |at, found| each(at, Ok(Some(found))));
+        for at in others {
+            each(at, self.record(addrs[at]));
+        }
+    }
+
+    /// As [`Reader::records`], of those that are where they were expected; returns the places of all others.
+    pub fn records_of_groups(
+        &mut self,
+        addrs: &[RecordAddr],
+        each: &mut dyn FnMut(usize, FoundRecord),
+    ) -> Vec<usize> {
+        let mut others = Vec::new();
         // Each may be in a file of its own, which stays open until all are read.
         let groups_max = self.open_files().clamp(1, GROUPS_MAX);
         let mut next = 0;
         while next < addrs.len() {
-            // The records of each group, by place; all others.
+            // The records of each group, by place.
             let mut groups: Vec<Vec<(usize, Planned)>> = Vec::new();
-            let mut others = Vec::new();
             while let Some(addr) = addrs.get(next) {
                 let Some(planned) = self.plan(*addr).ok().flatten() else {
                     others.push(next);
@@ -107,15 +119,13 @@ impl Reader {
                     let read = read.ok().filter(is_right);
                     for (at, planned) in group {
                         match read.and_then(|read| planned.found(read).ok()) {
-                            Some(found) => each(*at, Ok(Some(found))),
+                            Some(found) => each(*at, found),
                             None => others.push(*at),
                         }
                     }
                 });
             }
-            for at in others {
-                each(at, self.record(addrs[at]));
-            }
         }
+        others
     }
 }

@@ -1,7 +1,7 @@
 //! Reading a log while it is written, compacted and moved: right or an error, and nothing that a
 //! crash could take back.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -303,6 +303,37 @@ fn a_reader_follows_segments_to_other_devices() {
         world.check_record(&mut reader);
     }
     assert_eq!(world.database.log.stats().devices.len(), 1, "the drain has come to its end");
+}
+
+#[test]
+fn records_of_a_group_are_read_at_once() {
+    let disk = SimDisk::new(5, Faults::default());
+    let mut options = options(Path::new("/data"));
+    options.segment_bytes = 20_000;
+    let mut database = Database::open_on(Arc::new(disk.clone()), options).unwrap();
+    for number in 0..600 {
+        database.set(&key(number), &[7; 100]);
+        if number % 50 == 49 {
+            database.flush();
+        }
+    }
+    database.settle();
+    let entries = &database.keyspace.entries;
+    let mut addrs: Vec<_> = entries.values().map(|(_, addr)| *addr).collect();
+    addrs.sort_unstable();
+    let mut reader = database.log.reader();
+    // Those of the segment that is still written are in no group. The others' groups are known from then on.
+    let others: BTreeSet<_> =
+        reader.records_of_groups(&addrs, &mut |_, _| {}).into_iter().map(|at| addrs[at]).collect();
+    addrs.retain(|addr| !others.contains(addr));
+    assert!(addrs.len() >= 300, "{} of sealed segments", addrs.len());
+    let (mut found, before) = (0, disk.read_count());
+    assert!(reader.records_of_groups(&addrs, &mut |_, _| found += 1).is_empty());
+    let reads = disk.read_count() - before;
+    assert!(
+        found == addrs.len() && reads * 3 < 2 * found as u64,
+        "{found} records in {reads} reads"
+    );
 }
 
 #[test]

@@ -69,6 +69,8 @@ impl Engine {
 
     /// Lets a client wait until the log keeps up.
     pub(super) fn hold_back(&mut self, key: ClientKey) {
+        // It is asked for again when the client goes on; others need the room meanwhile.
+        self.release_fetched(key);
         self.sessions.start_wait(key, Wait::Room);
         self.sessions.congestion.held_back.push(key);
     }

@@ -54,7 +54,15 @@ impl Engine {
     }
 
     /// Evicts until the memory is below the limit. `false` when it is above and nothing helps.
+    ///
+    /// While writers wait for memory, [`Engine::end_iteration`] does that, and commands do not: what was read for
+    /// them would leave again before they are executed.
     pub(super) fn make_room(&mut self) -> bool {
+        self.shard.waits_to_cool() || self.make_room_now()
+    }
+
+    /// As [`Engine::make_room`], also while writers wait.
+    pub(super) fn make_room_now(&mut self) -> bool {
         let limit_bytes = self.options.maxmemory_bytes;
         let key_bytes_max = (!self.in_transaction).then(|| self.options.bare_key_bytes_max());
         if limit_bytes == 0 || !self.shard.is_full(self.deps.host.as_ref(), limit_bytes) {

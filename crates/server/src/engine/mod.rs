@@ -304,7 +304,7 @@ impl Engine {
                 self.shard.drop_some(self.options.debug.drop_values);
             }
             if self.shard.waits_to_cool() {
-                self.make_room();
+                self.make_room_now();
             }
         }
         // Takes note of blocks that are written or durable, and so of devices that are free again.

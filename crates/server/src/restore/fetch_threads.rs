@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   keys and values ─► thread 0: all that wait by then, in one wait for the device ─┬─► executor
-//!                          └── large ones ──► the others, one by one ───────────────┤
+//!                          └── large ones, ──► the others, one by one ──────────────┤
+//!                              and those that are in no group
 //!   names, garbage ─────────────────────────► the others, one thread each at most ──┘
 //! ```
 //!
@@ -55,7 +56,7 @@ pub(crate) struct FetchThreads {
 #[derive(Default)]
 struct Queues {
     missing: VecDeque<Missing>,
-    /// Those that take long, if one thread reads all others together.
+    /// Those that take long, or are not to be had so, if one thread reads all others together.
     large: VecDeque<Missing>,
     /// Names: one thread at a time reads them, however many there are.
     names: VecDeque<Wanted>,
@@ -194,12 +195,23 @@ impl FetchThreads {
         Self { restorer, count, files, waker, fetched, garbage, asked, threads, is_together }
     }
 
+    /// Ends the threads.
+    fn stop(&mut self) {
+        self.asked.is_ending.store(true, Ordering::Release);
+        // A thread that is about to wait has looked before, or looks behind this.
+        drop(self.asked.queues());
+        self.asked.news.notify_all();
+        self.asked.keys.notify_all();
+        (self.fetched, self.garbage) = (None, None);
+        self.threads.drain(..).for_each(|thread| _ = thread.join());
+    }
+
     /// Without any thread nothing would ever come.
     fn start(&mut self) -> std::io::Result<()> {
         let (sender, fetched) = sync_channel(FETCHED_LEN);
         let (garbage_sender, garbage) = sync_channel(GARBAGE_LEN);
         let (files, others) = (self.files, self.count.saturating_sub(1));
-        self.is_together = others > 0 && self.restorer.fetches_together();
+        self.is_together = others > 0 && self.restorer.another().fetches_together();
         let mut spawn = |number: usize, job: Job, files: usize| {
             let restorer = self.restorer.with_files(files);
             let (asked, waker) = (Arc::clone(&self.asked), Arc::clone(&self.waker));
@@ -216,9 +228,15 @@ impl FetchThreads {
         };
         let spawned = (1..=others).take_while(|number| spawn(*number, job, others_files).is_ok());
         self.is_together &= spawned.count() > 0;
-        match self.is_together {
-            true => spawn(0, Job::Together, files * others)?,
-            false => spawn(0, Job::KeysFirst, files)?,
+        let spawned = match self.is_together {
+            true => spawn(0, Job::Together, files * others),
+            false => spawn(0, Job::KeysFirst, files),
+        };
+        if let Err(error) = spawned {
+            // What the others took would be lost.
+            self.stop();
+            self.asked = Arc::default();
+            return Err(error);
         }
         (self.fetched, self.garbage) = (Some(fetched), Some(garbage));
         Ok(())
@@ -274,14 +292,8 @@ impl Fetching for FetchThreads {
 
 impl Drop for FetchThreads {
     fn drop(&mut self) {
-        self.asked.is_ending.store(true, Ordering::Release);
         self.restorer.end();
-        // A thread that is about to wait has looked before, or looks behind this.
-        drop(self.asked.queues());
-        self.asked.news.notify_all();
-        self.asked.keys.notify_all();
-        (self.fetched, self.garbage) = (None, None);
-        self.threads.drain(..).for_each(|thread| _ = thread.join());
+        self.stop();
     }
 }
 

@@ -19,7 +19,7 @@ use crate::engine::{Fetched, Wanted};
 /// So many names are read in the order of the log.
 const NAMES_CHUNK: usize = 1 << 20;
 /// So many records are asked for together: as many groups as are read at a time, or more.
-const RECORDS_TOGETHER: usize = 1024;
+const RECORDS_TOGETHER: usize = 128;
 /// So many keys of a database that was emptied are told of together, with their elements.
 const GARBAGE_KEYS: usize = 1024;
 const GARBAGE_ADDRS: usize = 1 << 16;
@@ -80,7 +80,7 @@ impl LogRestorer {
     }
 
     /// What is missing, as [`LogRestorer::fetch`] has it, of several keys or values with one wait for the device.
-    /// Tells of each but those that are returned: they are large, and take long.
+    /// Tells of each but those that are returned: they are large, or in no group by itself, and take long.
     pub fn fetch_together(
         &mut self,
         wanted: Vec<Missing>,
@@ -105,11 +105,10 @@ impl LogRestorer {
         let (addrs, missing): (Vec<_>, Vec<_>) = found.into_iter().unzip();
         let mut missing: Vec<_> = missing.into_iter().map(Some).collect();
         let (hasher, mut large) = (self.hasher, Vec::new());
-        self.reader.records(&addrs, &mut |which, found| {
+        let others = self.reader.records_of_groups(&addrs, &mut |which, found| {
             let missing = missing[which].take().expect("each is told of once");
             let at = key_at(hasher, missing.db, &missing.key, addrs[which]);
-            let found = found.ok().flatten();
-            let root = found.and_then(|found| root_of(hasher, &at, &found).ok());
+            let root = root_of(hasher, &at, &found).ok();
             match root {
                 Some(root) if root.object() != ObjectId::NONE => large.push(missing),
                 root => {
@@ -119,6 +118,7 @@ impl LogRestorer {
                 }
             }
         });
+        large.extend(others.into_iter().filter_map(|which| missing[which].take()));
         large
     }
 

@@ -114,7 +114,7 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     }
     engine.set_config(config);
     if names.contains(&"maxmemory") {
-        engine.make_room();
+        engine.make_room_now();
     }
     if turns_log && engine.shard.turn_log(engine.options.log.enabled) {
         engine.request_host(HostRequest::OpenLog, key);

@@ -1,6 +1,7 @@
 //! Keeps the memory below `maxmemory`: evicts keys or drops values before a command, and says when
 //! nothing helps.
 
+use base::Lsn;
 use env::Clock;
 use keyspace::Round;
 
@@ -46,6 +47,8 @@ impl Shard {
         if self.keyspace.settings().eviction.is_cold() {
             return has_room || self.cool(host, clock, limit_bytes, key_bytes_max);
         }
+        // The policy may have been another one.
+        self.note_room();
         while !has_room && self.keyspace.evict_one() {
             // A large value is not freed in one piece.
             while self.keyspace.free_step(1000) && !is_late() {}
@@ -97,6 +100,9 @@ impl Shard {
             self.note_room();
             return false;
         }
+        if self.health != LogHealth::Good {
+            self.cooling.wait = None;
+        }
         self.note_indexed();
         let start_us = clock.monotonic_us();
         let is_late = || clock.monotonic_us() - start_us > EVICTION_US_MAX;
@@ -112,8 +118,9 @@ impl Shard {
             if let Some(round) = cooled.round {
                 self.end_round(round, used_bytes, clock.monotonic_us());
             }
+            let (durable, now_us) = (self.reach.durable, clock.monotonic_us());
             if let Some(wait) = &mut self.cooling.wait
-                && wait.is_in_vain(used_bytes, clock.monotonic_us())
+                && wait.is_in_vain(used_bytes, limit_bytes, durable, now_us)
             {
                 (self.cooling.wait, self.cooling.is_hopeless) = (None, true);
             }
@@ -138,10 +145,14 @@ impl Shard {
         }
         let is_no_less = before.is_some_and(|before| used_bytes >= before);
         if !is_no_less {
+            let is_clearly_less = before.is_some_and(|it| used_bytes + it / PROGRESS_SHARE < it);
+            self.cooling.is_hopeless &= !is_clearly_less;
+            self.cooling.round_was_durable = false;
             return;
         }
         // What is not durable cannot go, and will soon; without an index nothing else is waited for.
-        let is_durable = log.request_sync() <= self.reach.durable;
+        let until = log.request_sync();
+        let is_durable = until <= self.reach.durable;
         if self.cooling.is_hopeless {
             return;
         }
@@ -151,7 +162,10 @@ impl Shard {
             (self.cooling.wait, self.cooling.is_hopeless) = (None, true);
             return;
         }
-        self.cooling.wait.get_or_insert(Wait { least_bytes: used_bytes, since_us: now_us });
+        let (least_bytes, since_us) = (used_bytes, now_us);
+        let begun = Wait { least_bytes, since_us, until, has_seen_all: false };
+        let wait = self.cooling.wait.get_or_insert(begun);
+        wait.has_seen_all |= round.was_desperate;
         self.keyspace.hurry();
     }
 
@@ -171,6 +185,9 @@ impl Shard {
 ///          ▲             │                                │                                    │
 ///          └─────────────┴────────── memory falls below the limit ─────────────────────────────┘
 /// ```
+///
+/// The time counts from when what was written before is durable, and is not over before the hand has passed
+/// over all and taken whatever may go.
 ///
 /// While it waits, writers are held back, and each round of the hand takes more than the one before: what
 /// fills memory besides values becomes less by itself, as blocks are written and the index is merged, and
@@ -196,14 +213,23 @@ struct Wait {
     least_bytes: u64,
     /// When it began, or there was clearly less.
     since_us: u64,
+    /// What was written when it began.
+    until: Lsn,
+    /// A round has taken all that may go.
+    has_seen_all: bool,
 }
 
 impl Wait {
     /// Notes how much is used; whether it is not worth waiting any more.
-    fn is_in_vain(&mut self, used_bytes: u64, now_us: u64) -> bool {
-        if used_bytes + self.least_bytes / PROGRESS_SHARE < self.least_bytes {
-            *self = Self { least_bytes: used_bytes, since_us: now_us };
+    fn is_in_vain(&mut self, used_bytes: u64, limit_bytes: u64, durable: Lsn, now_us: u64) -> bool {
+        let excess_bytes = self.least_bytes.saturating_sub(limit_bytes);
+        let clearly = (self.least_bytes / PROGRESS_SHARE).min(excess_bytes / 8);
+        if used_bytes + clearly < self.least_bytes {
+            (self.least_bytes, self.since_us) = (used_bytes, now_us);
         }
-        now_us - self.since_us > WAIT_US_MAX
+        if self.until > durable {
+            self.since_us = now_us;
+        }
+        self.has_seen_all && now_us - self.since_us > WAIT_US_MAX
     }
 }
