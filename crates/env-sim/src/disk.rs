@@ -29,9 +29,7 @@
 //! **Slow devices** are not modelled here: a call takes no time. The owner of the flushers gives
 //! the one of a slow device few steps, which has the same visible effect (crate `sim`). **Clocks
 //! that jump** are in [`crate::SimClock`].
-//!
-//! **Lack of descriptors**: EMFILE, ENFILE or ENOMEM from any call that opens a file, which then
-//! has had no effect. **Hard links** ([`SimDisk::link`]): other programs give files another name,
+//! **Lack of descriptors**: EMFILE, ENFILE or ENOMEM from any call that opens a file, and has no effect. **Hard links** ([`SimDisk::link`]): other programs give files another name,
 //! and it is an error, of the program and not of the disk, to change what they read (`links.rs`).
 //! The same holds for a link that the program itself makes ([`env::Disk::link`]), which can also
 //! fail with any error.
@@ -125,8 +123,7 @@ impl State {
         if self.broken.iter().any(|dir| path.starts_with(dir)) { Err(eio()) } else { Ok(()) }
     }
 
-    /// Counts a call that changes the disk and decides its fate. `is_sync` marks the sync of a
-    /// file.
+    /// Counts a call that changes the disk and decides its fate. `is_sync` marks a file's sync.
     pub(crate) fn effect(&mut self, generation: u64, name: &str, path: &Path) -> Verdict {
         if let Err(error) = self.alive(generation) {
             return Verdict::Fail(error);

@@ -56,7 +56,7 @@ pub(crate) struct FetchThreads {
 #[derive(Default)]
 struct Queues {
     missing: VecDeque<Missing>,
-    /// Those that take long, or are not to be had so, if one thread reads all others together.
+    /// Those that take long, or are in no group, if one thread reads all others together.
     large: VecDeque<Missing>,
     /// Names: one thread at a time reads them, however many there are.
     names: VecDeque<Wanted>,
