@@ -1,6 +1,6 @@
 //! Numbers of any width up to 96 bits, packed without gaps.
 
-/// What must follow the last byte that holds a number, so that reads need no special case.
+/// What must follow the last byte that holds a number, so that writes need no special case.
 pub(crate) const PAD_BYTES: usize = 16;
 
 /// The bits that a number needs.
@@ -13,20 +13,24 @@ pub(crate) const fn wide_width_of(number: u128) -> u32 {
     u128::BITS - number.leading_zeros()
 }
 
-/// Reads `width` bits, up to 57, from bit `at` on.
+/// Reads `width` bits, up to 57, from bit `at` on; of eight bytes at least.
 #[inline]
 pub(crate) fn get(bytes: &[u8], at: usize, width: u32) -> u64 {
-    debug_assert!(width <= 57);
-    let word: [u8; 8] = bytes[at / 8..at / 8 + 8].try_into().expect("eight bytes");
-    (u64::from_le_bytes(word) >> (at % 8)) & ((1 << width) - 1)
+    debug_assert!(width <= 57 && at + width as usize <= bytes.len() * 8);
+    // The last eight bytes have whatever would need some from behind the end.
+    let from = (at / 8).min(bytes.len() - 8);
+    let word: [u8; 8] = bytes[from..from + 8].try_into().expect("eight bytes");
+    // No bits may begin at the end.
+    u64::from_le_bytes(word).wrapping_shr((at - from * 8) as u32) & ((1 << width) - 1)
 }
 
-/// Reads `width` bits, up to 96, from bit `at` on.
+/// Reads `width` bits, up to 96, from bit `at` on; of sixteen bytes at least.
 #[inline]
 pub(crate) fn get_wide(bytes: &[u8], at: usize, width: u32) -> u128 {
-    debug_assert!(width <= 96);
-    let word: [u8; 16] = bytes[at / 8..at / 8 + 16].try_into().expect("sixteen bytes");
-    (u128::from_le_bytes(word) >> (at % 8)) & ((1 << width) - 1)
+    debug_assert!(width <= 96 && at + width as usize <= bytes.len() * 8);
+    let from = (at / 8).min(bytes.len() - 16);
+    let word: [u8; 16] = bytes[from..from + 16].try_into().expect("sixteen bytes");
+    u128::from_le_bytes(word).wrapping_shr((at - from * 8) as u32) & ((1 << width) - 1)
 }
 
 /// Writes `width` bits, up to 96, from bit `at` on, where all bits are zero.
@@ -58,13 +62,16 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(1);
         let mut at = 0;
         let mut put_so_far = Vec::new();
-        while at + 96 < 4096 * 8 {
-            let width = random.u32(0..=96);
+        while at < 4096 * 8 {
+            let left = u32::try_from(4096 * 8 - at).unwrap();
+            let width = random.u32(0..=96).min(left);
             let number = random.u128(..) & ((1 << width) - 1);
             put(&mut bytes, at, width, number);
             put_so_far.push((at, width, number));
             at += width as usize;
         }
+        bytes.truncate(4096);
+        assert_eq!((get(&bytes, 4096 * 8, 0), get_wide(&bytes, 4096 * 8, 0)), (0, 0));
         let mut ones = 0;
         for (at, width, number) in put_so_far {
             assert_eq!(get_wide(&bytes, at, width), number);

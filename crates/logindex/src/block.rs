@@ -321,7 +321,7 @@ impl BlockBuilder {
     }
 }
 
-/// A block that can be read; `bytes` has [`PAD_BYTES`] more than the block.
+/// A block that can be read.
 #[derive(Clone, Copy)]
 pub(crate) struct Block<'a> {
     bytes: &'a [u8],
@@ -394,7 +394,7 @@ impl<'a> Block<'a> {
             object: width(18, 63)?,
         };
         let columns = Columns::new(counts, widths);
-        if columns.end > block_bytes * 8 || bytes.len() < block_bytes + PAD_BYTES {
+        if columns.end > block_bytes * 8 || bytes.len() < block_bytes {
             return Err("columns longer than the block");
         }
         let scope = Scope::from_raw(u64_at(bytes, 20));

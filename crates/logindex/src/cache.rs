@@ -9,22 +9,23 @@ use std::sync::Arc;
 use quick_cache::Weighter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 
-/// What a block costs besides its bytes, with what an allocator rounds up: a block of 4096 bytes has a count
-/// before it, and takes 5120.
-const OVERHEAD_BYTES: u64 = 96;
-const ROUNDED_SHARE: u64 = 4;
+/// What a block costs besides its bytes, which are an allocation of their own: an allocator gives 4096 bytes for
+/// 4096, and 5120 for these and a count.
+const OVERHEAD_BYTES: u64 = 128;
+
+type CachedBlock = Arc<Box<[u8]>>;
 
 #[derive(Debug, Clone, Copy)]
 struct Weight;
 
-impl Weighter<(u64, u32), Arc<[u8]>> for Weight {
-    fn weight(&self, _key: &(u64, u32), block: &Arc<[u8]>) -> u64 {
+impl Weighter<(u64, u32), CachedBlock> for Weight {
+    fn weight(&self, _key: &(u64, u32), block: &CachedBlock) -> u64 {
         cost(block.len() as u64)
     }
 }
 
 const fn cost(block_bytes: u64) -> u64 {
-    block_bytes + block_bytes / ROUNDED_SHARE + OVERHEAD_BYTES
+    block_bytes + OVERHEAD_BYTES
 }
 
 /// The same for the same key at all times: what is dropped must not depend on chance, or a simulation is
@@ -32,7 +33,7 @@ const fn cost(block_bytes: u64) -> u64 {
 type Hasher = BuildHasherDefault<DefaultHasher>;
 
 /// The cache, by run and number of the block.
-pub(crate) struct BlockCache(Cache<(u64, u32), Arc<[u8]>, Weight, Hasher>);
+pub(crate) struct BlockCache(Cache<(u64, u32), CachedBlock, Weight, Hasher>);
 
 impl BlockCache {
     pub(crate) fn new(budget_bytes: u64, block_bytes: u32) -> Self {
@@ -42,12 +43,12 @@ impl BlockCache {
         Self(Cache::with(blocks, budget_bytes, Weight, hasher, lifecycle))
     }
 
-    pub(crate) fn get(&self, run: u64, block: u32) -> Option<Arc<[u8]>> {
+    pub(crate) fn get(&self, run: u64, block: u32) -> Option<CachedBlock> {
         self.0.get(&(run, block))
     }
 
-    pub(crate) fn insert(&self, run: u64, block: u32, bytes: Arc<[u8]>) {
-        self.0.insert((run, block), bytes);
+    pub(crate) fn insert(&self, run: u64, block: u32, bytes: Box<[u8]>) {
+        self.0.insert((run, block), Arc::new(bytes));
     }
 
     /// Changes the budget; blocks that do not fit go.

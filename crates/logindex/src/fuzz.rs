@@ -8,7 +8,6 @@ use base::checksum::{crc32c, crc32c_append};
 use base::{Lsn, RecordAddr, SegmentId};
 use env::Disk;
 
-use crate::bits::PAD_BYTES;
 use crate::block::{Block, BlockBuilder};
 use crate::hot::HotHint;
 use crate::index::Index;
@@ -25,7 +24,7 @@ const BLOCK_BYTES: usize = 256;
 /// # Panics
 /// If an accepted block cannot be used, or does not mean the same when it is written again.
 pub fn block(input: &[u8]) {
-    let mut bytes = vec![0; BLOCK_BYTES + PAD_BYTES];
+    let mut bytes = [0; BLOCK_BYTES];
     let len = input.len().min(BLOCK_BYTES);
     bytes[..len].copy_from_slice(&input[..len]);
     let crc = crc32c(&bytes[4..BLOCK_BYTES]);
@@ -46,7 +45,6 @@ pub fn block(input: &[u8]) {
     if entries.iter().all(|entry| builder.push(entry, index(entry))) {
         let mut again = Vec::new();
         builder.encode(0, &mut again);
-        again.resize(BLOCK_BYTES + PAD_BYTES, 0);
         let block = Block::verify(&again, BLOCK_BYTES, 0).expect("what was written is right");
         let mut decoded = Vec::new();
         assert_eq!(block.decode(&dictionary, &mut decoded), Ok(()));

@@ -7,7 +7,6 @@ use base::checksum::crc32c_append;
 use base::{Lsn, SegmentId};
 use env::{Access, Disk, File};
 
-use crate::bits::PAD_BYTES;
 use crate::block::{Block, Damage};
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
@@ -206,11 +205,9 @@ impl Run {
         if let Some(found) = self.find_cached(cache, block, name) {
             return found;
         }
-        let mut bytes = vec![0; self.block_bytes() + PAD_BYTES];
-        let len = self.block_bytes();
-        read(&*self.file, &self.path, &mut bytes[..len], self.block_at(block))?;
+        let mut bytes = vec![0; self.block_bytes()].into_boxed_slice();
+        read(&*self.file, &self.path, &mut bytes, self.block_at(block))?;
         self.verified(&bytes, block)?;
-        let bytes: Arc<[u8]> = bytes.into();
         let found = self.find_in(&bytes, block, name);
         cache.insert(self.info.id, number(block), bytes);
         found
@@ -235,8 +232,8 @@ impl Run {
     /// Reads blocks that follow one another, not through the cache, and not verified.
     pub(crate) fn read_blocks(&self, first: usize, count: usize, into: &mut Vec<u8>) -> Result<()> {
         let len = count * self.block_bytes();
-        into.resize(len + PAD_BYTES, 0);
-        read(&*self.file, &self.path, &mut into[..len], self.block_at(first))
+        into.resize(len, 0);
+        read(&*self.file, &self.path, into, self.block_at(first))
     }
 
     /// Reads bytes of the file, which ends behind them or later.

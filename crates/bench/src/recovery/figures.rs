@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Sets: `load` (Figures 4 to 6), `size` (7 to 9), and two that are killed under load, which the
-//! paper's were not: `crash` and `rate`, the latter with as many requests as a network brings.
+//! paper's were not: `crash` and `rate`, the latter with as many requests as a network brings. `compact-load`
+//! and `compact-size` are the first two with compaction, which the paper's schemes do not have.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -228,12 +229,18 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             draw(&results.join(format!("figure-{number:02}.svg")), 3, &courses(&runs)?)?;
         }
     }
+    for (workload, name, number) in loads {
+        let runs = of("compact-load-", &|run| run.text("workload") == workload);
+        tables += &table(&format!("Figure {number} with compaction: {name}"), &runs);
+    }
     let sized = of("size-", &|_| true);
     let mut sizes: Vec<u64> = sized.iter().map(|run| run.keys()).collect();
     sizes.dedup();
-    for size in sizes {
-        let runs = of("size-", &|run| run.keys() == size);
-        tables += &table(&format!("Figures 7 to 9: {size} keys, 5:5"), &runs);
+    for (set, with) in [("size-", ""), ("compact-size-", " with compaction")] {
+        for size in &sizes {
+            let runs = of(set, &|run| run.keys() == *size);
+            tables += &table(&format!("Figures 7 to 9{with}: {size} keys, 5:5"), &runs);
+        }
     }
     let figures = [
         (7, "time until all keys are in memory", "seconds", IN_MEMORY_MS),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
 /// Runs the server with these arguments; it must end by itself.
-fn refused(arguments: &[&str]) -> (Option<i32>, String) {
+pub(crate) fn refused(arguments: &[&str]) -> (Option<i32>, String) {
     let mut child = Program::indelible()
         .command(arguments)
         .stdout(Stdio::piped())

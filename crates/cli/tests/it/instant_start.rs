@@ -274,3 +274,35 @@ fn a_pause_after_errors_does_not_hold_up_the_end() {
     assert_eq!(server.wait_for_exit(), Some(0));
     assert!(started.elapsed() < std::time::Duration::from_secs(3));
 }
+
+/// A database that is emptied gets an id of its own, and not that of one which this life does not have.
+#[test]
+fn databases_that_a_life_does_not_have_are_kept_for_one_that_does() {
+    let with = |count| [&OPTIONS[..], &["--databases", count]].concat();
+    let mut server = Program::indelible().start(&with("32"));
+    let mut connection = server.connect();
+    assert_eq!(connection.words("SET a 0").text(), "OK");
+    assert_eq!(connection.words("SELECT 20").text(), "OK");
+    assert_eq!(connection.words("SET k twenty").text(), "OK");
+    wait_for_a_cut(&server);
+    server.kill();
+    server.restart_with(&with("16"));
+    assert!(is_by_index(&server), "{}", server.log());
+    let mut connection = server.connect();
+    assert!(connection.words("SELECT 20").is_error());
+    assert_eq!(connection.words("FLUSHDB").text(), "OK");
+    assert_eq!(connection.words("SET x new").text(), "OK");
+    server.kill();
+    server.restart_with(&with("32"));
+    for index in 0..32 {
+        let mut connection = server.connect();
+        connection.words(&format!("SELECT {index}"));
+        let told = ["a", "x", "k"].map(|key| connection.words(&format!("GET {key}")).text());
+        let is = match index {
+            0 => ["", "new", ""],
+            20 => ["", "", "twenty"],
+            _ => ["", "", ""],
+        };
+        assert_eq!(told, is, "database {index}");
+    }
+}

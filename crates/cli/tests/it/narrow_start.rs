@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 
+use crate::command_line::refused;
 use crate::instant_start::info;
 use crate::log_index::make_a_cut_due;
 use crate::process::{Program, Server, free_port, wait_until};
@@ -183,4 +184,13 @@ fn an_index_that_knows_more_than_the_log_is_not_replaced() {
     let (code, text) = index("rebuild", &server);
     assert!(code == Some(1) && text.contains("durable"), "{text}");
     assert_eq!(std::fs::read(&manifest).unwrap(), known, "it is the only witness");
+    // Nor does any start do without what was durable.
+    for more in [&[][..], &["--recovery", "full"], &["--log-index", "no"]] {
+        let port = free_port().to_string();
+        let directory = server.directory();
+        let place = ["--port", &port, "--dir", directory.to_str().unwrap()];
+        let (code, text) = refused(&[&place[..], &OPTIONS[..], more].concat());
+        assert!(code == Some(1) && text.contains("durable"), "{more:?}: {text}");
+        assert_eq!(std::fs::read(&manifest).unwrap(), known, "{more:?}");
+    }
 }

@@ -82,6 +82,14 @@ impl Blocks {
         });
     }
 
+    /// All that was logged is durable.
+    pub(crate) fn make_durable(&self) {
+        self.with(|reach| {
+            reach.durable = reach.open;
+            reach.open = reach.open.next();
+        });
+    }
+
     /// A record can be read no more.
     pub(crate) fn damage(&self, addr: RecordAddr) {
         self.with(|reach| reach.damaged.insert(addr));
@@ -587,4 +595,38 @@ fn the_hand_takes_what_is_used_least_and_says_when_nothing_can_go() {
         keyspace.cool_step(None);
         assert_eq!(keyspace.take_restore_failure(), None);
     }
+}
+
+#[test]
+fn a_scan_sees_all_although_pages_split_before_its_names_are_there() {
+    let blocks = Blocks::default();
+    let mut keyspace = blocks.keyspace();
+    keyspace.begin_command(0);
+    let name = |number: u32| format!("key:{number}").into_bytes();
+    for number in 0..400 {
+        keyspace.set_string(DB0, &name(number), &[b'v'; 100], Expiry::Clear);
+    }
+    (0..2).for_each(|_| blocks.all_indexed());
+    keyspace.note_indexed(blocks.indexed_lsn());
+    for number in (0..400).step_by(5) {
+        assert!(keyspace.cool_key(DB0, &name(number)) && keyspace.depart_key(DB0, &name(number)));
+    }
+    let (mut found, mut cursor, mut added) = (BTreeSet::new(), 0, 400);
+    loop {
+        let wanted = keyspace.names_wanted(DB0, NamesFor::Scan(cursor * HASH_GRAIN), 1000);
+        for number in added..added + 300 {
+            keyspace.set_string(DB0, &name(number), b"new", Expiry::Clear);
+        }
+        added += 300;
+        if let Some(wanted) = wanted {
+            keyspace.install_names(wanted.number, blocks.clone().names(&wanted));
+        }
+        cursor = keyspace.scan(DB0, cursor, 1000, |key, _| _ = found.insert(key.to_vec()));
+        if cursor == 0 {
+            break;
+        }
+    }
+    let missed: Vec<u32> = (0..400).filter(|number| !found.contains(&name(*number))).collect();
+    assert!(missed.is_empty(), "{missed:?} were there all the time");
+    assert_eq!(keyspace.take_restore_failure(), None);
 }

@@ -342,4 +342,12 @@ fn what_is_watched_or_waited_for_may_be_cold() {
     assert_eq!(keyspace.take_effects().touched, [(DB0, Box::from(&b"k"[..]))]);
     assert_eq!(keyspace.size(DB0).0, 0);
     assert!(!keyspace.exists(DB0, b"k", false));
+
+    // Watched where it is not, and where it is.
+    for watched in [other, DB0] {
+        let mut keyspace = cold(&log.snapshot(), &index);
+        keyspace.watch(watched, b"k");
+        keyspace.swap(DB0, other);
+        assert_eq!(keyspace.take_effects().touched, [(watched, Box::from(&b"k"[..]))]);
+    }
 }

@@ -231,3 +231,31 @@ fn keys_that_have_left_memory_are_looked_for_by_the_index() {
     check_lost(&mut blocks.log.replay(|_| true));
     check_lost(&mut keyspace);
 }
+
+/// What was logged again is in a place that no index knows: gone from memory, it could not be found.
+#[test]
+fn what_was_logged_again_stays_in_memory_until_it_is_indexed() {
+    for is_thorough in [false, true] {
+        let blocks = Blocks::default();
+        let mut keyspace = blocks.keyspace();
+        keyspace.begin_command(0);
+        for number in 0..100_u8 {
+            let _ = keyspace.update::<Hash, _>(DB0, b"k", true, |it| _ = it.set(&[number; 9], b"v"));
+        }
+        (0..2).for_each(|_| blocks.all_indexed());
+        keyspace.note_indexed(blocks.indexed_lsn());
+        if is_thorough {
+            assert!(keyspace.cool_key(DB0, b"k") && keyspace.depart_key(DB0, b"k"));
+        }
+        let logged = blocks.log.records().len();
+        walk(&mut keyspace, 1, is_thorough);
+        assert!(blocks.log.records().len() > logged + 100, "it is logged again");
+        blocks.make_durable();
+        assert!(!keyspace.cool_key(DB0, b"k"), "no index knows its fields");
+        blocks.all_indexed();
+        keyspace.note_indexed(blocks.indexed_lsn());
+        assert!(keyspace.cool_key(DB0, b"k"));
+        let count = keyspace.read::<Hash>(DB0, b"k").expect("a hash").map(|hash| hash.len());
+        assert_eq!((count, keyspace.take_restore_failure()), (Some(100), None));
+    }
+}

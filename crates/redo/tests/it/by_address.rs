@@ -5,6 +5,7 @@
 //! was replaced is taken for damage at once (by the latter three). That records say wrongly, or not
 //! at all, that their entries are new, is seen by the model of the keyspace.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -74,7 +75,8 @@ impl Sealed {
         files
     }
 
-    /// Reads everything: how many records were an error. None is another one, or missing.
+    /// Reads everything, one by one and then together: which records were an error. None is another one, or
+    /// missing.
     fn read_all(&self, reader: &mut Reader) -> Vec<(RecordAddr, Error)> {
         let mut errors = Vec::new();
         for (addr, key, value) in &self.records {
@@ -87,6 +89,19 @@ impl Sealed {
                 Err(error) => errors.push((*addr, error)),
             }
         }
+        let addrs: Vec<RecordAddr> = self.records.iter().map(|(addr, ..)| *addr).collect();
+        let (mut told, mut damaged) = (0, BTreeSet::new());
+        reader.records(&addrs, &mut |at, found| {
+            told += 1;
+            let (addr, key, value) = &self.records[at];
+            if let Ok(found) = found {
+                let found = found.expect("it is durable, and needed");
+                assert_eq!((found.record().key, found.record().value), (&key[..], &value[..]), "{addr}");
+            } else {
+                damaged.insert(*addr);
+            }
+        });
+        assert_eq!((told, damaged), (addrs.len(), errors.iter().map(|(addr, _)| *addr).collect()));
         errors
     }
 }

@@ -2,6 +2,7 @@
 
 mod client_library;
 mod connections;
+mod cooling;
 mod durability;
 mod loading;
 mod locks;

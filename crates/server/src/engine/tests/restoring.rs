@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex};
 use base::{DbId, Record, RecordAddr, RecordKind, SegmentId};
 use keyspace::{ColdStart, KeyHasher, Keyspace, Look, NoJournal, RestoreError, Restored, Restorer};
 
-use super::server::{SharedLog, TestServer};
-use crate::engine::{Comeback, Restoration};
-use crate::host::{CpuTimes, Host, MemoryUsage};
+use super::server::{SharedLog, TestServer, Used};
+use crate::engine::{Comeback, HostRequest, Restoration};
 
 const SEED: [u8; 16] = [7; 16];
 
@@ -30,12 +29,29 @@ impl Restorer for Broken {
     }
 }
 
+/// A log of which the first database can be read, and has nothing.
+struct FirstDatabase;
+
+impl Restorer for FirstDatabase {
+    fn find(&mut self, db: DbId, key: &[u8]) -> Result<Option<RecordAddr>, RestoreError> {
+        if db == DbId(0) { Ok(None) } else { Broken.find(db, key) }
+    }
+
+    fn look(&mut self, _: DbId, _: &[u8]) -> Look {
+        Look::Unknown
+    }
+
+    fn read(&mut self, db: DbId, key: &[u8], at: RecordAddr) -> Result<Restored, RestoreError> {
+        Broken.read(db, key, at)
+    }
+}
+
 /// Says what a test says.
 #[derive(Clone, Default)]
-struct Said(Arc<Mutex<VecDeque<Comeback>>>);
+pub(super) struct Said(Arc<Mutex<VecDeque<Comeback>>>);
 
 impl Said {
-    fn say(&self, comeback: Comeback) {
+    pub(super) fn say(&self, comeback: Comeback) {
         self.0.lock().unwrap().push_back(comeback);
     }
 }
@@ -46,37 +62,13 @@ impl Restoration for Said {
     }
 }
 
-/// A machine that uses so many bytes of memory as a test says.
-#[derive(Clone, Default)]
-struct Used(Arc<AtomicU64>);
-
-impl Host for Used {
-    fn used_bytes(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    fn another(&self) -> Box<dyn Host> {
-        Box::new(self.clone())
-    }
-
-    fn memory(&self) -> MemoryUsage {
-        MemoryUsage::default()
-    }
-
-    fn purge(&self) {}
-
-    fn cpu(&self) -> CpuTimes {
-        CpuTimes::default()
-    }
-}
-
 /// A server with one cold key.
 fn server() -> (TestServer, Said) {
     cold_server(TestServer::with_log(&[]), 1)
 }
 
 /// A server with so many cold keys, as the index has counted them.
-fn cold_server((mut server, log): (TestServer, SharedLog), keys: u64) -> (TestServer, Said) {
+pub(super) fn cold_server((mut server, log): (TestServer, SharedLog), keys: u64) -> (TestServer, Said) {
     let mut keyspace = Keyspace::new(NoJournal, SEED, 16);
     let cold = ColdStart { keys: vec![(DbId(0), keys)], databases_seen: 1, ..ColdStart::default() };
     keyspace.begin_cold(&cold, Box::new(Broken));
@@ -94,7 +86,7 @@ fn cold_key_of(key: &[u8], ordinal: u32) -> Comeback {
     cold_string(key, b"v", ordinal)
 }
 
-fn cold_string(key: &[u8], value: &[u8], ordinal: u32) -> Comeback {
+pub(super) fn cold_string(key: &[u8], value: &[u8], ordinal: u32) -> Comeback {
     let record = Record::whole(RecordKind::String, DbId(0), key, value, None);
     let addr = RecordAddr::new(SegmentId(1), ordinal);
     Comeback::Keys(vec![Restored::of(&record, addr, KeyHasher::new(SEED)).unwrap()])
@@ -181,4 +173,42 @@ fn values_leave_memory_while_nothing_may_be_written() {
     assert_eq!(server.send(client, "PING\r\n"), "+PONG\r\n");
     let info = server.send(client, "INFO stats\r\n");
     assert!(info.contains("evicted_values:1\r\n"), "{info}");
+}
+
+#[test]
+fn no_command_of_a_transaction_runs_before_all_of_its_keys_are_known_in_whatever_database() {
+    for (first, queued) in [
+        ("SET a 1", "SELECT 1\r\nGET k"),
+        ("SET a 1", "SWAPDB 0 1\r\nGET k"),
+        ("SET a 1", "SELECT 1\r\nSWAPDB 1 2\r\nSELECT 2\r\nGET k"),
+        ("SET a 1", "MOVE a 1"),
+        ("SET a 1", "COPY a k DB 1"),
+    ] {
+        let (mut server, log) = TestServer::with_log(&[]);
+        let mut keyspace = Keyspace::new(NoJournal, SEED, 16);
+        let keys = vec![(DbId(1), 1)];
+        let cold = ColdStart { keys, databases_seen: 2, ..ColdStart::default() };
+        keyspace.begin_cold(&cold, Box::new(FirstDatabase));
+        server.engine.loaded(keyspace, Some(Box::new(log)));
+        server.engine.restore_from(Box::new(Said::default()));
+        let client = server.connect();
+        let told = server.send(client, &format!("MULTI\r\n{first}\r\n{queued}\r\nEXEC\r\n"));
+        let last = told.lines().last().unwrap();
+        assert!(last.starts_with("-IOERR"), "{queued}: {told}");
+        assert_eq!(server.send(client, "EXISTS a\r\n"), ":0\r\n", "{queued}");
+        // Without that key, nothing stands in its way.
+        let told = server.send(client, &format!("MULTI\r\n{first}\r\nGET a\r\nEXEC\r\n"));
+        assert!(told.ends_with("*2\r\n+OK\r\n$1\r\n1\r\n"), "{told}");
+    }
+}
+
+#[test]
+fn the_log_is_read_again_as_a_whole_when_its_index_cannot_be_right() {
+    let (mut server, said) = server();
+    said.say(Comeback::Distrusted("two and two are five".to_owned()));
+    server.pass_ms(1);
+    server.pass_ms(1);
+    assert_eq!(server.engine.take_request(), Some(HostRequest::ReloadAll));
+    server.pass_ms(1);
+    assert_eq!(server.engine.take_request(), None, "it is asked for once");
 }

@@ -13,20 +13,52 @@ use crate::config::{FsyncPolicy, LogOptions};
 use crate::engine::{
     ClientKey, CloseError, Deps, DevicesError, Engine, LogHealth, Peer, Reach, ShardLog,
 };
-use crate::host::{Host, NoHost};
+use crate::host::{CpuTimes, Host, MemoryUsage, NoHost};
 use crate::logger::Logger;
 
-/// A clock that stands still until a test moves it.
+/// A clock that stands still until a test moves it, or someone looks at it.
 #[derive(Default)]
-pub(super) struct TestClock(pub(super) AtomicI64);
+pub(super) struct TestClock {
+    ms: AtomicI64,
+    /// How far it went because it was looked at.
+    looks_us: AtomicU64,
+    /// How far it goes with each look: where something takes its time.
+    pub(super) us_per_look: AtomicU64,
+}
 
 impl Clock for TestClock {
     fn now_ms(&self) -> i64 {
-        1_700_000_000_000 + self.0.load(Ordering::Relaxed)
+        1_700_000_000_000 + self.ms.load(Ordering::Relaxed)
     }
 
     fn monotonic_us(&self) -> u64 {
-        u64::try_from(self.0.load(Ordering::Relaxed)).unwrap() * 1000
+        let us_per_look = self.us_per_look.load(Ordering::Relaxed);
+        let looks_us = self.looks_us.fetch_add(us_per_look, Ordering::Relaxed);
+        u64::try_from(self.ms.load(Ordering::Relaxed)).unwrap() * 1000 + looks_us
+    }
+}
+
+/// A machine that uses so many bytes of memory as a test says.
+#[derive(Clone, Default)]
+pub(super) struct Used(pub(super) Arc<AtomicU64>);
+
+impl Host for Used {
+    fn used_bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn another(&self) -> Box<dyn Host> {
+        Box::new(self.clone())
+    }
+
+    fn memory(&self) -> MemoryUsage {
+        MemoryUsage::default()
+    }
+
+    fn purge(&self) {}
+
+    fn cpu(&self) -> CpuTimes {
+        CpuTimes::default()
     }
 }
 
@@ -175,7 +207,7 @@ impl TestServer {
     /// A server on a machine.
     fn on(host: Box<dyn Host>, settings: &[&str]) -> Self {
         let clock = Arc::new(TestClock::default());
-        clock.0.store(1000, Ordering::Relaxed);
+        clock.ms.store(1000, Ordering::Relaxed);
         let arguments: Vec<String> = settings.iter().map(|word| (*word).to_owned()).collect();
         let config = crate::config::load(None, &arguments).unwrap();
         let deps = Deps {
@@ -235,7 +267,7 @@ impl TestServer {
     }
 
     pub(super) fn pass_ms(&mut self, ms: i64) {
-        self.clock.0.fetch_add(ms, Ordering::Relaxed);
+        self.clock.ms.fetch_add(ms, Ordering::Relaxed);
         self.engine.tick();
         self.engine.end_iteration(true);
         self.engine.log_advanced();
