@@ -5,7 +5,7 @@ PORT ?= 6379
 DATA ?= ./data
 CARGO ?= cargo
 
-.PHONY: help run release test test-rust test-clients tcl lint doc soak bench-first bench-peers figures-pages figures-snapshot figures-recovery figures-transfer figures-tap loom-snapshot miri-snapshot mutants-snapshot ycsb
+.PHONY: help run release test test-rust test-clients tcl lint doc tcl-cold soak bench-first bench-peers figures-pages figures-snapshot figures-recovery figures-transfer figures-tap loom-snapshot miri-snapshot mutants-snapshot ycsb
 
 help:
 	@echo 'make run          build and start the server on port $(PORT) with its data in $(DATA)'
@@ -14,6 +14,7 @@ help:
 	@echo 'make lint         formatting, clippy, the house rules'
 	@echo 'make doc          the documentation of all crates, without a warning'
 	@echo 'make tcl          the Redis Tcl suite against the server (UNITS="unit/type/string ...")'
+	@echo 'make tcl-cold     the same with hardly a value in memory'
 	@echo 'make soak         the simulator for MINUTES (10) from SEED, and the long tests with SOAK_FLAGS=--tests'
 	@echo 'make bench-first  first numbers beside redis-server (writes results/first-numbers)'
 	@echo 'make bench-peers  build with Berkeley DB, LMDB, redb and SQLite beside pages in indelible-bench'
@@ -54,6 +55,13 @@ tcl:
 	@tests/install-tools build redis tcl
 	$(CARGO) build --bin indelible
 	tests/tcl/run $(UNITS)
+
+# Of a hundred values and keys that may leave memory ninety-nine do, after every few commands; the index is cut every megabyte.
+TCL_COLD = --maxmemory-policy cold-lfu --cold-keys-maxmemory 0 --debug-drop-values 99 --log-index yes --log-segment-bytes 1mb --log-index-cut-bytes 1mb
+tcl-cold:
+	@tests/install-tools build redis tcl
+	$(CARGO) build --bin indelible
+	SERVER="$(CURDIR)/target/debug/indelible server $(TCL_COLD)" tests/tcl/run $(UNITS)
 
 lint:
 	@tests/install-tools build

@@ -128,7 +128,7 @@ impl Ring {
             }
             for completion in ring.completion() {
                 #[cfg(test)]
-                tests::CARRIED_OUT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                tests::CARRIED_OUT.set(tests::CARRIED_OUT.get() + u64::from(completion.result() > 0));
                 let number = usize::try_from(completion.user_data()).expect("it is a place");
                 round[number].read_bytes = usize::try_from(completion.result()).ok();
                 waiting -= 1;
@@ -182,9 +182,9 @@ impl ReadTogether for Ring {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::num::NonZeroU64;
     use std::path::Path;
-    use std::sync::atomic::{AtomicU64, Ordering};
 
     use env::File;
     use rustix::fs::{Advice, fadvise};
@@ -193,8 +193,10 @@ mod tests {
 
     use super::*;
 
-    /// Reads that a ring has carried out, in any test.
-    pub(super) static CARRIED_OUT: AtomicU64 = AtomicU64::new(0);
+    thread_local! {
+        /// Reads that rings of this thread have carried out.
+        pub(super) static CARRIED_OUT: Cell<u64> = const { Cell::new(0) };
+    }
 
     const FILE_BYTES: usize = (2 << 20) + 700;
 
@@ -253,7 +255,8 @@ mod tests {
             }
         });
         assert!(told.iter().all(|times| *times == 1), "each was told of once");
-        CARRIED_OUT.load(Ordering::Relaxed)
+        assert!(ring.parts.is_some(), "the ring has not failed");
+        CARRIED_OUT.get()
     }
 
     #[test]
@@ -265,6 +268,26 @@ mod tests {
         if in_memory.is_dir() {
             read_pieces(in_memory);
         }
+    }
+
+    #[test]
+    fn a_thread_that_is_interrupted_all_the_time_reads_everything() {
+        extern "C" fn nothing(_: libc::c_int) {}
+        let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: zeros are an action, with no flags: what is interrupted is not begun again. The handler does
+        // nothing, and the action is read before this ends.
+        unsafe {
+            (*action.as_mut_ptr()).sa_sigaction = nothing as *const () as usize;
+            assert_eq!(libc::sigaction(libc::SIGUSR1, action.as_ptr(), std::ptr::null_mut()), 0);
+        }
+        let reader = thread::spawn(|| (0..3).for_each(|_| _ = read_pieces(&std::env::temp_dir())));
+        let thread = std::os::unix::thread::JoinHandleExt::as_pthread_t(&reader);
+        while !reader.is_finished() {
+            // SAFETY: the thread was not joined.
+            unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
+            thread::yield_now();
+        }
+        reader.join().unwrap();
     }
 
     /// A file whose descriptor for reads past the cache cannot be read.

@@ -452,7 +452,10 @@ impl<'a> Block<'a> {
     fn what(&self, i: usize, ranks: &mut Ranks, dictionary: &[SegmentId]) -> Result<What, Damage> {
         let Self { bytes, counts, widths, columns, .. } = self;
         if self.has(counts.gone, columns.gone, i) {
-            return Ok(What::Gone);
+            // Those before one are counted by their bits, gone or not.
+            let has_more = self.has(counts.expiries, columns.expires, i)
+                || self.has(counts.objects, columns.is_root, i);
+            return if has_more { Err("an expiry or object of what is gone") } else { Ok(What::Gone) };
         }
         if ranks.placed >= counts.entries - counts.gone {
             return Err("more places than the header says");

@@ -299,6 +299,8 @@ pub(crate) struct IndexStatus {
     cut_lsn: AtomicU64,
     runs: AtomicU64,
     bytes: AtomicU64,
+    entries: AtomicU64,
+    cached_bytes: AtomicU64,
     rests: AtomicBool,
     is_given_up: AtomicBool,
     last_error: Mutex<Option<String>>,
@@ -312,6 +314,8 @@ impl IndexStatus {
         self.read_lsn.store(index.read().0, Ordering::Relaxed);
         self.cut_lsn.store(index.cut().0, Ordering::Relaxed);
         let published = index.published().get();
+        self.entries.store(published.entry_count(), Ordering::Relaxed);
+        self.cached_bytes.store(published.cached_bytes(), Ordering::Relaxed);
         let runs = published.runs();
         self.runs.store(runs.len() as u64, Ordering::Relaxed);
         self.bytes.store(runs.map(|run| run.bytes).sum(), Ordering::Relaxed);
@@ -324,6 +328,8 @@ impl IndexStatus {
             cut_lsn: self.cut_lsn.load(Ordering::Relaxed),
             runs: self.runs.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
+            entries: self.entries.load(Ordering::Relaxed),
+            cached_bytes: self.cached_bytes.load(Ordering::Relaxed),
             of_log: redo::IndexStats::default(),
             is_given_up: self.is_given_up.load(Ordering::Relaxed),
             hot_records: self.hot.records.load(Ordering::Relaxed),

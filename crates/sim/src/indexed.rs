@@ -61,11 +61,13 @@ impl Life<'_> {
         self.machine.engine.keyspace().is_cold() && self.run.index.one_in(4)
     }
 
-    /// What came of the hint of what was hot.
-    fn note_hints(&mut self) {
+    /// What came of the hint of what was hot, and of what was asked for.
+    fn note_comebacks(&mut self) {
         let works = lock(&self.machine.works);
         let Some(comebacks) = &works.comebacks else { return };
-        let (tally, figures) = (&mut self.run.tally, lock(comebacks).hints);
+        let comebacks = lock(comebacks);
+        let (tally, figures) = (&mut self.run.tally, comebacks.hints);
+        tally.read_together += comebacks.read_together;
         tally.hints_used += figures.used;
         tally.hints_of_no_use += figures.of_no_use;
         tally.hot_keys += figures.keys;
@@ -90,7 +92,7 @@ impl Life<'_> {
             tally.indexes_given_up += index.figures.given_up;
             tally.hints_saved += index.figures.hints;
         }
-        self.note_hints();
+        self.note_comebacks();
         let run = &mut *self.run;
         let is_disturbed = self.is_dead
             || self.is_impaired

@@ -37,6 +37,8 @@ pub(crate) struct Comebacks {
     pub(crate) hints: Hints,
     is_hot: bool,
     reads_together: bool,
+    /// How many were read together with others.
+    pub(crate) read_together: u64,
 }
 
 /// What came of the hint of what was hot.
@@ -51,6 +53,7 @@ impl Comebacks {
     pub(crate) fn new(fetcher: LogRestorer, warmup: Option<Warmup>, reads_together: bool) -> Self {
         Self {
             reads_together,
+            read_together: 0,
             fetcher: Some(fetcher),
             warmup,
             queue: VecDeque::new(),
@@ -97,11 +100,13 @@ impl Comebacks {
                         }
                         _ => true,
                     });
-                    let to = &mut self.fetched;
+                    let (asked, to) = (together.len() as u64, &mut self.fetched);
                     let large = fetcher.fetch_together(together, &mut |missing, restored| {
                         to.push_back(Fetched::Missing(missing, restored));
                     });
                     together = large;
+                    let read = asked - together.len() as u64;
+                    self.read_together += if read > 1 { read } else { 0 };
                 }
                 for missing in together {
                     let restored = fetcher.fetch(&missing);

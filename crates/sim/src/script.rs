@@ -8,6 +8,7 @@
 //! - `@together` to `@apart`: what is in between is one iteration, and so one block;
 //! - `@rest`: the flushers and the compactor step until there is nothing to do;
 //! - `@off` to `@on`: the log is turned off, and on again;
+//! - `@full N`: memory is full until it was looked at so often; values and keys leave it, if the seed says so;
 //! - `@pass MS`: time passes; `@wall MS`: the wall clock is moved by so much.
 
 use env::Clock;
@@ -49,6 +50,8 @@ pub struct Coverage {
     pub recovery_ios: u64,
     /// Compactions in the trace.
     pub compactions: u64,
+    /// Values and keys that have left memory in it.
+    pub departed: u64,
 }
 
 /// What happens after a crash was judged: the database must be good for more.
@@ -68,9 +71,10 @@ pub fn crash_everywhere(
     let mut coverage = Coverage::default();
     for seed in seeds {
         let attempt = Attempt { trace, seed, is_traced: false };
-        let (ios, compactions) = attempt.uninterrupted()?;
+        let (ios, compactions, departed) = attempt.uninterrupted()?;
         coverage.ios = coverage.ios.max(ios);
         coverage.compactions = coverage.compactions.max(compactions);
+        coverage.departed = coverage.departed.max(departed);
         for at in 1..=ios {
             for is_after in [false, true] {
                 attempt.crash(at, is_after, in_recovery, &mut coverage)?;
@@ -118,17 +122,17 @@ impl Attempt<'_> {
         run
     }
 
-    /// The trace without a crash: how many I/Os and compactions it has.
-    fn uninterrupted(&self) -> Result<(u64, u64), Violation> {
+    /// The trace without a crash: how many I/Os, compactions and departures it has.
+    fn uninterrupted(&self) -> Result<(u64, u64, u64), Violation> {
         let mut run = self.run();
         let played = start(&mut run).and_then(|(machine, _)| {
             let mut life = Life::new(&mut run, machine);
             life.play(self.trace.lines)?;
-            Ok(life.compactions())
+            Ok((life.compactions(), life.departed()))
         });
-        let compactions =
+        let (compactions, departed) =
             self.explain(&mut run, played, |attempt| attempt.uninterrupted().err())?;
-        Ok((run.disk.io_count(), compactions))
+        Ok((run.disk.io_count(), compactions, departed))
     }
 
     /// The trace with a crash at an I/O, and in the recovery from it at each of its I/Os.
@@ -248,6 +252,10 @@ impl Life<'_> {
                     self.turn()?;
                 }
                 ("@rest", _) => self.rest()?,
+                ("@full", looks) => {
+                    self.machine.fill_memory(looks.parse().expect("a number of times"));
+                    self.turn()?;
+                }
                 ("@off", _) => is_off = self.turn_log_off()?,
                 ("@on", _) => {
                     is_off = false;
@@ -289,6 +297,11 @@ impl Life<'_> {
         self.machine.compactions().0
     }
 
+    fn departed(&self) -> u64 {
+        let stats = self.machine.engine.keyspace().stats();
+        stats.cooled + stats.departed
+    }
+
     /// A client sends a command.
     fn command(&mut self, number: usize, line: &str) -> Result<(), String> {
         while self.clients.len() <= number {
@@ -305,6 +318,10 @@ impl Life<'_> {
         self.tick()?;
         self.call(|engine| engine.end_iteration(true))?;
         lock(&self.machine.works).step_all();
+        if self.run.drops_values {
+            let mut works = lock(&self.machine.works);
+            (0..4).for_each(|_| works.step_comebacks(&mut self.run.rng));
+        }
         self.call(|engine| engine.end_iteration(true))?;
         self.deliver()
     }

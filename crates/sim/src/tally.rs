@@ -54,6 +54,8 @@ tally! {
     keys_departed,
     /// See `values_dropped`.
     values_fetched,
+    /// Keys and values that were asked for and read together with others.
+    read_together,
     /// Commands sent.
     commands,
     /// Times that something was sent while the server slept, or writers had to wait.

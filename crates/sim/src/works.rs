@@ -81,10 +81,8 @@ impl Works {
     pub(crate) fn step_any(&mut self, rng: &mut SimEntropy) {
         let count = self.flushers.len();
         let others = if self.index.is_some() { 3 } else { 2 };
-        if let Some(comebacks) = &self.comebacks
-            && rng.below(4) == 0
-        {
-            lock(comebacks).step(rng);
+        if self.comebacks.is_some() && rng.below(4) == 0 {
+            self.step_comebacks(rng);
             return;
         }
         let index = usize::try_from(rng.below(count as u64 + others)).expect("few");
@@ -153,6 +151,11 @@ impl Works {
         has_worked |= self.step_scrubber() == Step::Worked;
         has_worked |= self.step_index(true) == Step::Worked;
         has_worked | (self.step_compactor() == Step::Worked)
+    }
+
+    /// What brings keys and values back does something, if anything does.
+    pub(crate) fn step_comebacks(&mut self, rng: &mut SimEntropy) {
+        self.comebacks.iter().for_each(|comebacks| _ = lock(comebacks).step(rng));
     }
 
     fn step_scrubber(&mut self) -> Step {

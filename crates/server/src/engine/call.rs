@@ -353,10 +353,14 @@ pub(super) const TOO_MUCH: &str =
 
 /// What a client is told whose key cannot be brought back.
 pub(super) fn restore_error(error: &RestoreError) -> CommandError {
-    let code = match error {
-        RestoreError::Io(_) => "IOERR",
-        RestoreError::Corrupt(_) | RestoreError::Unlisted(_) => "CORRUPT",
+    let (code, remedy) = match error {
+        RestoreError::Io(_) => ("IOERR", ""),
+        RestoreError::Corrupt(_) => ("CORRUPT", ""),
+        RestoreError::Unlisted(_) => {
+            ("CORRUPT", "; if the log has it, it is found after `indelible index rebuild`")
+        }
         RestoreError::TooMuch => return CommandError::Other(TOO_MUCH.into()),
     };
-    CommandError::Other(format!("{code} a key cannot be brought back into memory: {error}").into())
+    let what = format!("{code} a key cannot be brought back into memory: {error}{remedy}");
+    CommandError::Other(what.into())
 }

@@ -23,7 +23,6 @@ use redo::Waker;
 use super::log_restorer::LogRestorer;
 use super::warmup::{WarmStep, Warmup};
 use crate::engine::{Comeback, Restoration};
-use crate::process::in_background;
 
 /// How much may wait for the executor.
 const QUEUE_LEN: usize = 16;
@@ -61,7 +60,8 @@ impl WarmupThread {
                 warm_up(warmup, &sender, &receiver, &waker, &is_over);
             }
         };
-        let thread = Builder::new().name("warmup".to_owned()).spawn(in_background(run))?;
+        // Not in the background: a key that it brings back costs a fiftieth of one that is asked for.
+        let thread = Builder::new().name("warmup".to_owned()).spawn(run)?;
         let (comebacks, end, thread) = (Some(comebacks), Some(end), Some(thread));
         Ok(Self { comebacks, end, is_ending, thread, restorer })
     }

@@ -19,9 +19,13 @@ fn everywhere(lines: &[&str]) -> Coverage {
 }
 
 fn everywhere_with(trace: &Trace<'_>) -> Coverage {
+    everywhere_from(0, trace)
+}
+
+fn everywhere_from(first_seed: u64, trace: &Trace<'_>) -> Coverage {
     let times: Option<u64> =
         std::env::var("INDELIBLE_SEEDS").ok().and_then(|value| value.parse().ok());
-    let seeds = 0..SEEDS * times.unwrap_or(1);
+    let seeds = first_seed..first_seed + SEEDS * times.unwrap_or(1);
     // What an index does in a recovery is little, unless it is built there, and in a trace much.
     let in_recovery = !trace.has_index || trace.is_narrow;
     let coverage =
@@ -397,4 +401,44 @@ fn what_an_index_says_of_a_log_that_is_turned_off_and_on() {
         ],
     };
     everywhere_with(&trace);
+}
+
+#[test]
+fn what_survives_of_values_and_keys_that_have_left_memory() {
+    // In seeds from here on they leave it when it is full.
+    const LEAVING: u64 = (1 << 32) + 8;
+    for has_index in [false, true] {
+        let trace = Trace {
+            devices: 1,
+            segment_bytes: 900,
+            policy: 0,
+            has_index,
+            is_narrow: false,
+            lines: &[
+                "SETRANGE a 200 x",
+                "HSET h {30 f value}",
+                "SETRANGE s 5000 x",
+                "SET b 1",
+                "@rest",
+                "@full 400",
+                "GET a",
+                "@rest",
+                "HSET h f1 other",
+                "RENAME s t",
+                "@rest",
+                "@full 400",
+                "SET a new",
+                "BGREWRITEAOF",
+                "@rest",
+                "DEL h b",
+                "@full 400",
+                "GET t",
+                "@rest",
+            ],
+        };
+        let coverage = everywhere_from(LEAVING, &trace);
+        // Without an index only a string leaves it.
+        let departed_min = if has_index { 5 } else { 2 };
+        assert!(coverage.departed >= departed_min && coverage.compactions > 0, "{coverage:?}");
+    }
 }

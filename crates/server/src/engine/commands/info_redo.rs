@@ -60,6 +60,8 @@ fn figures_of_index(index: &IndexFigures, out: &mut String) {
     line(out, "redo_index_cut_lsn", index.cut_lsn);
     line(out, "redo_index_runs", index.runs);
     line(out, "redo_index_bytes", index.bytes);
+    line(out, "redo_index_entries", index.entries);
+    line(out, "redo_index_cached_bytes", index.cached_bytes);
     line(out, "redo_index_usable", u8::from(index.of_log.is_believed));
     line(out, "redo_index_lag_bytes", index.of_log.lag_bytes);
     line(out, "redo_index_unfinished_starts", index.of_log.unfinished_starts);

@@ -74,6 +74,10 @@ pub struct IndexFigures {
     pub runs: u64,
     /// See `runs`.
     pub bytes: u64,
+    /// How many entries are in them, and what is not written yet.
+    pub entries: u64,
+    /// What its blocks in memory take.
+    pub cached_bytes: u64,
     /// How the log stands with it.
     pub of_log: redo::IndexStats,
     /// Whether it was removed until the next start.

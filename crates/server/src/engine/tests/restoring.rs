@@ -184,7 +184,7 @@ fn no_command_of_a_transaction_runs_before_all_of_its_keys_are_known_in_whatever
         ("SET a 1", "MOVE a 1"),
         ("SET a 1", "COPY a k DB 1"),
     ] {
-        let (mut server, log) = TestServer::with_log(&[]);
+        let (mut server, log) = TestServer::with_log(&["--appendfsync", "no"]);
         let mut keyspace = Keyspace::new(NoJournal, SEED, 16);
         let keys = vec![(DbId(1), 1)];
         let cold = ColdStart { keys, databases_seen: 2, ..ColdStart::default() };

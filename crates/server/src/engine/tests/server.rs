@@ -85,6 +85,8 @@ pub(super) struct TestLog {
     pub(super) is_closed: bool,
     /// Its flusher writes nothing, until it syncs.
     pub(super) holds_writes: bool,
+    /// The block up to which an index knows it.
+    pub(super) indexed: Option<Lsn>,
 }
 
 #[derive(Clone)]
@@ -110,6 +112,10 @@ impl Journal for SharedLog {
 
     fn durable_lsn(&self) -> Lsn {
         Lsn(self.0.lock().unwrap().durable.load(Ordering::Relaxed))
+    }
+
+    fn indexed_lsn(&self) -> Option<Lsn> {
+        self.0.lock().unwrap().indexed
     }
 
     fn undurable_lsn_of(&self, _addr: RecordAddr) -> Option<Lsn> {
