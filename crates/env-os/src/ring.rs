@@ -128,7 +128,8 @@ impl Ring {
             }
             for completion in ring.completion() {
                 #[cfg(test)]
-                tests::CARRIED_OUT.set(tests::CARRIED_OUT.get() + u64::from(completion.result() > 0));
+                tests::CARRIED_OUT
+                    .set(tests::CARRIED_OUT.get() + u64::from(completion.result() > 0));
                 let number = usize::try_from(completion.user_data()).expect("it is a place");
                 round[number].read_bytes = usize::try_from(completion.result()).ok();
                 waiting -= 1;

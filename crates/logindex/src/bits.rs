@@ -13,6 +13,13 @@ pub(crate) const fn wide_width_of(number: u128) -> u32 {
     u128::BITS - number.leading_zeros()
 }
 
+/// Which bit of the word that begins with byte `from` is bit `at` of all: one behind the word where a number of no
+/// bits is at the end.
+#[expect(clippy::cast_possible_truncation, reason = "at most 128")]
+const fn bit_of(at: usize, from: usize) -> u32 {
+    (at - from * 8) as u32
+}
+
 /// Reads `width` bits, up to 57, from bit `at` on; of eight bytes at least.
 #[inline]
 pub(crate) fn get(bytes: &[u8], at: usize, width: u32) -> u64 {
@@ -20,8 +27,7 @@ pub(crate) fn get(bytes: &[u8], at: usize, width: u32) -> u64 {
     // The last eight bytes have whatever would need some from behind the end.
     let from = (at / 8).min(bytes.len() - 8);
     let word: [u8; 8] = bytes[from..from + 8].try_into().expect("eight bytes");
-    // No bits may begin at the end.
-    u64::from_le_bytes(word).wrapping_shr((at - from * 8) as u32) & ((1 << width) - 1)
+    u64::from_le_bytes(word).wrapping_shr(bit_of(at, from)) & ((1 << width) - 1)
 }
 
 /// Reads `width` bits, up to 96, from bit `at` on; of sixteen bytes at least.
@@ -30,7 +36,7 @@ pub(crate) fn get_wide(bytes: &[u8], at: usize, width: u32) -> u128 {
     debug_assert!(width <= 96 && at + width as usize <= bytes.len() * 8);
     let from = (at / 8).min(bytes.len() - 16);
     let word: [u8; 16] = bytes[from..from + 16].try_into().expect("sixteen bytes");
-    u128::from_le_bytes(word).wrapping_shr((at - from * 8) as u32) & ((1 << width) - 1)
+    u128::from_le_bytes(word).wrapping_shr(bit_of(at, from)) & ((1 << width) - 1)
 }
 
 /// Writes `width` bits, up to 96, from bit `at` on, where all bits are zero.

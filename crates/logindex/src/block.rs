@@ -455,7 +455,11 @@ impl<'a> Block<'a> {
             // Those before one are counted by their bits, gone or not.
             let has_more = self.has(counts.expiries, columns.expires, i)
                 || self.has(counts.objects, columns.is_root, i);
-            return if has_more { Err("an expiry or object of what is gone") } else { Ok(What::Gone) };
+            return if has_more {
+                Err("an expiry or object of what is gone")
+            } else {
+                Ok(What::Gone)
+            };
         }
         if ranks.placed >= counts.entries - counts.gone {
             return Err("more places than the header says");

@@ -447,7 +447,7 @@ fn writers_are_refused_when_keys_alone_fill_memory() {
     assert_eq!(connection.words("DEL key:1").text(), "1");
 }
 
-/// Whoever waits for a key is served before anyone else can look at it: what it moves it to must be there by then.
+/// A client that waits for a key is served before another one can look at it: what it moves it to must be there by then.
 #[test]
 fn what_is_pushed_to_who_waits_for_it_reads_nothing_while_the_server_waits() {
     let server = Program::indelible().start(&["--maxmemory-policy", "cold-lfu"]);

@@ -240,7 +240,8 @@ fn what_was_logged_again_stays_in_memory_until_it_is_indexed() {
         let mut keyspace = blocks.keyspace();
         keyspace.begin_command(0);
         for number in 0..100_u8 {
-            let _ = keyspace.update::<Hash, _>(DB0, b"k", true, |it| _ = it.set(&[number; 9], b"v"));
+            let _ =
+                keyspace.update::<Hash, _>(DB0, b"k", true, |it| _ = it.set(&[number; 9], b"v"));
         }
         (0..2).for_each(|_| blocks.all_indexed());
         keyspace.note_indexed(blocks.indexed_lsn());

@@ -96,7 +96,11 @@ impl Sealed {
             let (addr, key, value) = &self.records[at];
             if let Ok(found) = found {
                 let found = found.expect("it is durable, and needed");
-                assert_eq!((found.record().key, found.record().value), (&key[..], &value[..]), "{addr}");
+                assert_eq!(
+                    (found.record().key, found.record().value),
+                    (&key[..], &value[..]),
+                    "{addr}"
+                );
             } else {
                 damaged.insert(*addr);
             }

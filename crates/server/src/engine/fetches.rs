@@ -241,11 +241,7 @@ impl Engine {
 
     /// The other keys of clients that wait for one of `named`, to which what is written there is moved at once
     /// (BLMOVE): then it is too late to ask for them. So many clients of each may be served.
-    fn moved_to(
-        &self,
-        named: &[Named<'_>],
-        served_max: usize,
-    ) -> Vec<(DbIndex, Box<[u8]>, Need)> {
+    fn moved_to(&self, named: &[Named<'_>], served_max: usize) -> Vec<(DbIndex, Box<[u8]>, Need)> {
         let mut others = Vec::new();
         for it in named {
             for wait in self.sessions.waiting_for(it.db, it.key).take(served_max) {

@@ -111,7 +111,7 @@ fn a_writer_waits_for_memory_and_goes_on_when_there_is_some() {
         let mut full = Full::new(has_index);
         full.pass_s(1);
         assert!(full.is_waiting());
-        // Only those do who take memory.
+        // Only clients wait that take memory.
         let (other, client) = (full.other, full.server.connect());
         let told = full.server.send(other, "GET a\r\nSTRLEN k\r\nDEL c\r\n");
         assert_eq!(told, "$1\r\n1\r\n:300\r\n:0\r\n");

@@ -68,7 +68,10 @@ fn server() -> (TestServer, Said) {
 }
 
 /// A server with so many cold keys, as the index has counted them.
-pub(super) fn cold_server((mut server, log): (TestServer, SharedLog), keys: u64) -> (TestServer, Said) {
+pub(super) fn cold_server(
+    (mut server, log): (TestServer, SharedLog),
+    keys: u64,
+) -> (TestServer, Said) {
     let mut keyspace = Keyspace::new(NoJournal, SEED, 16);
     let cold = ColdStart { keys: vec![(DbId(0), keys)], databases_seen: 1, ..ColdStart::default() };
     keyspace.begin_cold(&cold, Box::new(Broken));
