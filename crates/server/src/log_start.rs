@@ -176,8 +176,9 @@ impl LogStart<'_> {
         let log = owned_log::start(opened, index).map_err(OpenLogError::NoThread)?;
         let fetching =
             FetchThreads::new(restorer, FETCHERS, self.fetched_files, Arc::clone(&self.waker));
-        let restoration =
-            WarmupThread::start(warmup, self.delay, &self.waker).map_err(OpenLogError::NoThread)?;
+        let fits = self.shape.room_bytes().is_none();
+        let restoration = WarmupThread::start(warmup, self.delay, fits, &self.waker)
+            .map_err(OpenLogError::NoThread)?;
         Ok(Loaded { keyspace, log, summary, fetching, restoration: Some(restoration) })
     }
 }

@@ -447,41 +447,6 @@ fn writers_are_refused_when_keys_alone_fill_memory() {
     assert_eq!(connection.words("DEL key:1").text(), "1");
 }
 
-/// A client that waits for a key is served before another one can look at it: what it moves it to must be there by then.
-#[test]
-fn what_is_pushed_to_who_waits_for_it_reads_nothing_while_the_server_waits() {
-    let server = Program::indelible().start(&["--maxmemory-policy", "cold-lfu"]);
-    let mut connection = server.connect();
-    let lists = ["one", "two", "three"];
-    for list in lists {
-        assert_eq!(connection.call(&["RPUSH", list, &"v".repeat(200)]).unwrap().text(), "1");
-    }
-    let mut waiting = lists.map(|_| server.connect());
-    for (at, (client, list)) in waiting.iter_mut().zip(lists).enumerate() {
-        client.send_bytes(&encode(&["BLMOVE", "from", list, "LEFT", "RIGHT", "0"])).unwrap();
-        wait_until(|| number_of(&server, "blocked_clients") == at as u64 + 1);
-    }
-    // They leave memory while their clients wait.
-    assert_eq!(connection.words("CONFIG SET maxmemory 1").text(), "OK");
-    wait_until(|| {
-        connection.words("GET none");
-        number_of(&server, "cold_values") + number_of(&server, "cold_keys") == 3
-    });
-    assert_eq!(connection.words("CONFIG SET maxmemory 0").text(), "OK");
-    assert_eq!(connection.words("RPUSH from x y").text(), "2");
-    for command in ["MULTI", "RPUSH from z", "EXEC"] {
-        assert!(!connection.words(command).is_error());
-    }
-    for (client, moved) in waiting.iter_mut().zip(["x", "y", "z"]) {
-        assert_eq!(client.receive().unwrap().text(), moved);
-    }
-    for (list, last) in lists.into_iter().zip(["x", "y", "z"]) {
-        assert_eq!(connection.words(&format!("LLEN {list}")).text(), "2");
-        assert_eq!(connection.words(&format!("LINDEX {list} -1")).text(), last);
-    }
-    assert_eq!(number_of(&server, "cold_blocking_fetches"), 0);
-}
-
 /// The file of the log that has these bytes, and where.
 pub(crate) fn find(server: &Server, needle: &[u8]) -> (PathBuf, usize) {
     let mut directories = vec![server.directory()];

@@ -46,10 +46,10 @@ pub(crate) enum Wait {
 /// A command that waits for keys.
 #[derive(Debug)]
 pub(crate) struct KeyWait {
-    pub(super) command: Command,
-    pub(super) args: Vec<Vec<u8>>,
-    pub(super) db: DbIndex,
-    pub(super) keys: Vec<Box<[u8]>>,
+    command: Command,
+    args: Vec<Vec<u8>>,
+    db: DbIndex,
+    keys: Vec<Box<[u8]>>,
     deadline_ms: Option<i64>,
     on_timeout: TimeoutReply,
     /// The memory that the arguments and the keys take.
@@ -95,18 +95,6 @@ pub(crate) struct Waiters {
 }
 
 impl Sessions {
-    /// What the clients execute again that wait for a key, the first of them first.
-    pub(super) fn waiting_for(&self, db: DbIndex, key: &[u8]) -> impl Iterator<Item = &KeyWait> {
-        let by_key = &self.waiters.by_key;
-        let queue = if by_key.is_empty() { None } else { by_key.get(&(db, Box::from(key))) };
-        queue.into_iter().flatten().filter_map(|client| {
-            match self.clients.get(*client)?.session.wait.as_deref() {
-                Some(Wait::Keys(wait)) => Some(wait),
-                _ => None,
-            }
-        })
-    }
-
     /// How many clients wait for something that CLIENT UNBLOCK can end.
     pub(super) fn blocked_count(&self) -> usize {
         let blocks = |wait: &Wait| !matches!(wait, Wait::Room | Wait::Fetch(_));

@@ -9,7 +9,7 @@
 //! KEYS, SCAN and RANDOMKEY wait for the names of keys that are not in memory in the same way.
 //!
 //! Only the client that asks waits. What a request behind it in the same read will need is asked for, too, and
-//! so are what is queued for EXEC and the keys to which what is pushed is moved at once (BLMOVE). A request waits once: what is still missing then (it could not be read,
+//! so is what is queued for EXEC. A request waits once: what is still missing then (it could not be read,
 //! or only the command itself could tell its name) is read by the keyspace, while the executor waits.
 
 use base::DbIndex;
@@ -233,25 +233,8 @@ impl Engine {
 
     /// What a command needs and memory lacks, each once.
     fn missing(&mut self, db: DbIndex, command: Command, args: &[&[u8]]) -> Vec<Missing> {
-        let mut named = self.named_keys(db, command, args);
-        let moved_to = self.moved_to(&named, args.len());
-        named.extend(moved_to.iter().map(|(db, key, need)| Named { db: *db, key, need: *need }));
+        let named = self.named_keys(db, command, args);
         self.missing_of(named)
-    }
-
-    /// The other keys of clients that wait for one of `named`, to which what is written there is moved at once
-    /// (BLMOVE): then it is too late to ask for them. So many clients of each may be served.
-    fn moved_to(&self, named: &[Named<'_>], served_max: usize) -> Vec<(DbIndex, Box<[u8]>, Need)> {
-        let mut others = Vec::new();
-        for it in named {
-            for wait in self.sessions.waiting_for(it.db, it.key).take(served_max) {
-                let args: Vec<&[u8]> = wait.args.iter().map(Vec::as_slice).collect();
-                let mut named = self.named_keys(wait.db, wait.command, &args);
-                named.retain(|it| !wait.keys.iter().any(|key| **key == *it.key));
-                others.extend(named.iter().map(|it| (it.db, Box::from(it.key), it.need)));
-            }
-        }
-        others
     }
 
     fn missing_of<'a>(&mut self, named: impl IntoIterator<Item = Named<'a>>) -> Vec<Missing> {
@@ -272,9 +255,7 @@ impl Engine {
         };
         let watched = watched.iter().map(|(db, key)| Named { db: *db, key, need: Need::Name });
         let queued = self.queued_keys(db, &transaction);
-        let moved_to = self.moved_to(&queued, queued.len());
-        let moved_to = moved_to.iter().map(|(db, key, need)| Named { db: *db, key, need: *need });
-        let missing = self.missing_of(queued.into_iter().chain(watched).chain(moved_to));
+        let missing = self.missing_of(queued.into_iter().chain(watched));
         self.sessions[key].session.transaction = Some(transaction);
         missing
     }

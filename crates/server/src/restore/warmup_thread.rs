@@ -23,6 +23,7 @@ use redo::Waker;
 use super::log_restorer::LogRestorer;
 use super::warmup::{WarmStep, Warmup};
 use crate::engine::{Comeback, Restoration};
+use crate::process::in_background;
 
 /// How much may wait for the executor.
 const QUEUE_LEN: usize = 16;
@@ -48,8 +49,14 @@ pub(crate) struct WarmupThread {
 impl WarmupThread {
     /// Starts it; `waker` wakes the thread that takes what it says.
     ///
-    /// It begins after `delay`.
-    pub(crate) fn start(warmup: Warmup, delay: Duration, waker: &Waker) -> std::io::Result<Self> {
+    /// It begins after `delay`, and where all `fits` into memory at the priority of what clients wait for: each key that
+    /// it brings back costs a fiftieth of one that they ask for.
+    pub(crate) fn start(
+        warmup: Warmup,
+        delay: Duration,
+        fits: bool,
+        waker: &Waker,
+    ) -> std::io::Result<Self> {
         let (sender, comebacks) = sync_channel(QUEUE_LEN);
         let (end, receiver) = channel();
         let is_ending = Arc::new(AtomicBool::new(false));
@@ -60,8 +67,8 @@ impl WarmupThread {
                 warm_up(warmup, &sender, &receiver, &waker, &is_over);
             }
         };
-        // Not in the background: a key that it brings back costs a fiftieth of one that is asked for.
-        let thread = Builder::new().name("warmup".to_owned()).spawn(run)?;
+        let thread = Builder::new().name("warmup".to_owned());
+        let thread = if fits { thread.spawn(run)? } else { thread.spawn(in_background(run))? };
         let (comebacks, end, thread) = (Some(comebacks), Some(end), Some(thread));
         Ok(Self { comebacks, end, is_ending, thread, restorer })
     }
