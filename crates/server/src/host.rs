@@ -73,3 +73,36 @@ impl Host for NoHost {
         CpuTimes::default()
     }
 }
+
+/// A host that uses as much memory as a test says, each time that it is asked.
+#[cfg(test)]
+#[derive(Clone)]
+pub(crate) struct TestHost(std::sync::Arc<dyn Fn() -> u64 + Send + Sync>);
+
+#[cfg(test)]
+impl TestHost {
+    pub(crate) fn new(used_bytes: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
+        Self(std::sync::Arc::new(used_bytes))
+    }
+}
+
+#[cfg(test)]
+impl Host for TestHost {
+    fn used_bytes(&self) -> u64 {
+        (self.0)()
+    }
+
+    fn another(&self) -> Box<dyn Host> {
+        Box::new(self.clone())
+    }
+
+    fn memory(&self) -> MemoryUsage {
+        MemoryUsage::default()
+    }
+
+    fn purge(&self) {}
+
+    fn cpu(&self) -> CpuTimes {
+        CpuTimes::default()
+    }
+}

@@ -37,7 +37,7 @@ pub(crate) struct Comebacks {
     pub(crate) hints: Hints,
     is_hot: bool,
     reads_together: bool,
-    /// How many were read together with others.
+    /// How many were fetched together with others.
     pub(crate) read_together: u64,
 }
 

@@ -54,7 +54,7 @@ tally! {
     keys_departed,
     /// See `values_dropped`.
     values_fetched,
-    /// Keys and values that were asked for and read together with others.
+    /// Keys and values that were asked for and fetched together with others.
     read_together,
     /// Commands sent.
     commands,

@@ -234,11 +234,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         tables += &table(&format!("Figure {number} with compaction: {name}"), &runs);
     }
     let sized = of("size-", &|_| true);
-    let mut sizes: Vec<u64> = sized.iter().map(|run| run.keys()).collect();
-    sizes.dedup();
     for (set, with) in [("size-", ""), ("compact-size-", " with compaction")] {
-        for size in &sizes {
-            let runs = of(set, &|run| run.keys() == *size);
+        let mut sizes: Vec<u64> = of(set, &|_| true).iter().map(|run| run.keys()).collect();
+        sizes.dedup();
+        for size in sizes {
+            let runs = of(set, &|run| run.keys() == size);
             tables += &table(&format!("Figures 7 to 9{with}: {size} keys, 5:5"), &runs);
         }
     }

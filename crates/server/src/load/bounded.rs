@@ -164,7 +164,7 @@ impl redo::Replay for Scan {
 mod tests {
     use super::*;
     use crate::config;
-    use crate::host::{CpuTimes, MemoryUsage};
+    use crate::host::TestHost;
     use crate::load::{Shape, log_options};
     use base::{DbId, DbIndex, ObjectId, RecordKind, SegmentId};
     use env_sim::{Faults, SimClock, SimDisk, SimEntropy};
@@ -173,29 +173,13 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     /// A host whose memory is full for so many looks.
-    #[derive(Clone)]
-    struct FullHost(Arc<AtomicU64>);
-
-    impl Host for FullHost {
-        fn used_bytes(&self) -> u64 {
-            self.0
+    fn full_host(looks: u64) -> TestHost {
+        let looks = AtomicU64::new(looks);
+        TestHost::new(move || {
+            looks
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |looks| looks.checked_sub(1))
                 .unwrap_or(0)
-        }
-
-        fn another(&self) -> Box<dyn Host> {
-            Box::new(self.clone())
-        }
-
-        fn memory(&self) -> MemoryUsage {
-            MemoryUsage::default()
-        }
-
-        fn purge(&self) {}
-
-        fn cpu(&self) -> CpuTimes {
-            CpuTimes::default()
-        }
+        })
     }
 
     const RECORDS: u32 = 3 * 1024;
@@ -227,7 +211,7 @@ mod tests {
             said += 1;
             gives_up
         };
-        let host = Box::new(FullHost(Arc::new(AtomicU64::new(looks))));
+        let host = Box::new(full_host(looks));
         let room = Room { host, bytes_max: 0, when_full: &mut when_full };
         let mut bounded = Bounded::new(filling(), room);
         let mut retired = Vec::new();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use base::{DbId, Lsn};
 
 use super::restoring::{Said, cold_server, cold_string};
-use super::server::{SharedLog, TestServer, Used};
+use super::server::{SharedLog, TestServer, host_of};
 use crate::engine::{ClientKey, Comeback, Fetched, Fetching, Wanted};
 
 const LIMIT_BYTES: u64 = 1 << 20;
@@ -41,7 +41,7 @@ impl Fetching for Behind {
 struct Full {
     server: TestServer,
     log: SharedLog,
-    used: Used,
+    used: Arc<AtomicU64>,
     writer: ClientKey,
     other: ClientKey,
 }
@@ -49,9 +49,9 @@ struct Full {
 impl Full {
     /// With an index, so that keys may leave memory as well, or without.
     fn new(has_index: bool) -> Self {
-        let used = Used(Arc::new(AtomicU64::new(0)));
+        let used = Arc::new(AtomicU64::new(0));
         let words = ["--maxmemory", "1mb", "--maxmemory-policy", "cold-lfu", "--appendfsync", "no"];
-        let (server, log) = TestServer::with_log_on(Box::new(used.clone()), &words);
+        let (server, log) = TestServer::with_log_on(host_of(&used), &words);
         let (mut server, said): (_, Said) = cold_server((server, log.clone()), 1);
         said.say(cold_string(b"k", &[b'v'; 300], 0));
         said.say(Comeback::Done);
@@ -62,7 +62,7 @@ impl Full {
         }
         let (writer, other) = (server.connect(), server.connect());
         assert_eq!(server.send(writer, "SET a 1\r\n"), "+OK\r\n");
-        used.0.store(2 * LIMIT_BYTES, Ordering::Relaxed);
+        used.store(2 * LIMIT_BYTES, Ordering::Relaxed);
         server.clock.us_per_look.store(10, Ordering::Relaxed);
         let mut full = Self { server, log, used, writer, other };
         full.write_until_held_back();
@@ -117,7 +117,7 @@ fn a_writer_waits_for_memory_and_goes_on_when_there_is_some() {
         assert_eq!(told, "$1\r\n1\r\n:300\r\n:0\r\n");
         assert_eq!(full.server.send(client, "MULTI\r\nINCR a\r\n"), "+OK\r\n+QUEUED\r\n");
         assert_eq!(full.server.send(client, "EXEC\r\nPING\r\n"), "");
-        full.used.0.store(LIMIT_BYTES, Ordering::Relaxed);
+        full.used.store(LIMIT_BYTES, Ordering::Relaxed);
         assert!(full.told().starts_with(':'));
         assert_eq!(full.server.read(client), "*1\r\n:2\r\n+PONG\r\n");
     }
@@ -148,11 +148,11 @@ fn memory_that_becomes_less_and_less_is_waited_for() {
     let mut full = Full::new(true);
     full.make_durable();
     for step in 1..20 {
-        full.used.0.store(2 * LIMIT_BYTES - step * LIMIT_BYTES / 25, Ordering::Relaxed);
+        full.used.store(2 * LIMIT_BYTES - step * LIMIT_BYTES / 25, Ordering::Relaxed);
         full.pass_s(1);
         assert!(full.is_waiting(), "for {step} s");
     }
-    full.used.0.store(0, Ordering::Relaxed);
+    full.used.store(0, Ordering::Relaxed);
     assert!(full.told().starts_with(':'));
 }
 
@@ -163,11 +163,11 @@ fn who_was_refused_writes_again_when_memory_becomes_less() {
         full.make_durable();
         full.pass_s(10);
         assert!(full.told().starts_with("-OOM"));
-        full.used.0.store(becomes_bytes, Ordering::Relaxed);
+        full.used.store(becomes_bytes, Ordering::Relaxed);
         if becomes_bytes > LIMIT_BYTES {
             // A round of the hand has to see that it became less.
             full.write_until_held_back();
-            full.used.0.store(0, Ordering::Relaxed);
+            full.used.store(0, Ordering::Relaxed);
         } else {
             let writer = full.writer;
             assert!(full.server.send(writer, "APPEND b 1\r\n").starts_with(':'));

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use base::{DbId, Record, RecordAddr, RecordKind, SegmentId};
 use keyspace::{ColdStart, KeyHasher, Keyspace, Look, NoJournal, RestoreError, Restored, Restorer};
 
-use super::server::{SharedLog, TestServer, Used};
+use super::server::{SharedLog, TestServer, host_of};
 use crate::engine::{Comeback, HostRequest, Restoration};
 
 const SEED: [u8; 16] = [7; 16];
@@ -138,7 +138,7 @@ fn a_failing_device_that_has_given_every_key_is_still_tried() {
 fn keys_that_were_counted_and_not_found_are_told_although_there_was_no_room_for_others() {
     let words =
         ["--maxmemory", "1mb", "--maxmemory-policy", "cold-lfu", "--cold-keys-maxmemory", "0"];
-    let full = Used(Arc::new(AtomicU64::new(1 << 40)));
+    let full = Arc::new(AtomicU64::new(1 << 40));
     for (counted, state, error) in [
         (2, "recovery_state:done\r\n", "recovery_last_error:none\r\n"),
         (
@@ -147,7 +147,7 @@ fn keys_that_were_counted_and_not_found_are_told_although_there_was_no_room_for_
             "recovery_last_error:2 keys that the index has counted",
         ),
     ] {
-        let log = TestServer::with_log_on(Box::new(full.clone()), &words);
+        let log = TestServer::with_log_on(host_of(&full), &words);
         let (mut server, said) = cold_server(log, counted);
         let client = server.connect();
         // One finds room, and no other one then.
@@ -162,9 +162,9 @@ fn keys_that_were_counted_and_not_found_are_told_although_there_was_no_room_for_
 
 #[test]
 fn values_leave_memory_while_nothing_may_be_written() {
-    let used = Used::default();
+    let used = Arc::new(AtomicU64::new(0));
     let words = ["--maxmemory", "1mb", "--maxmemory-policy", "cold-lfu"];
-    let log = TestServer::with_log_on(Box::new(used.clone()), &words);
+    let log = TestServer::with_log_on(host_of(&used), &words);
     let (mut server, said) = cold_server(log, 1);
     let client = server.connect();
     said.say(cold_string(b"k", &[b'v'; 300], 0));
@@ -172,7 +172,7 @@ fn values_leave_memory_while_nothing_may_be_written() {
     server.pass_ms(1);
     assert_eq!(server.send(client, "STRLEN k\r\n"), ":300\r\n");
     assert_eq!(server.send(client, "CLIENT PAUSE 60000 WRITE\r\n"), "+OK\r\n");
-    used.0.store(2 << 20, Ordering::Relaxed);
+    used.store(2 << 20, Ordering::Relaxed);
     assert_eq!(server.send(client, "PING\r\n"), "+PONG\r\n");
     let info = server.send(client, "INFO stats\r\n");
     assert!(info.contains("evicted_values:1\r\n"), "{info}");

@@ -13,7 +13,7 @@ use crate::config::{FsyncPolicy, LogOptions};
 use crate::engine::{
     ClientKey, CloseError, Deps, DevicesError, Engine, LogHealth, Peer, Reach, ShardLog,
 };
-use crate::host::{CpuTimes, Host, MemoryUsage, NoHost};
+use crate::host::{Host, NoHost, TestHost};
 use crate::logger::Logger;
 
 /// A clock that stands still until a test moves it, or someone looks at it.
@@ -38,28 +38,10 @@ impl Clock for TestClock {
     }
 }
 
-/// A machine that uses so many bytes of memory as a test says.
-#[derive(Clone, Default)]
-pub(super) struct Used(pub(super) Arc<AtomicU64>);
-
-impl Host for Used {
-    fn used_bytes(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    fn another(&self) -> Box<dyn Host> {
-        Box::new(self.clone())
-    }
-
-    fn memory(&self) -> MemoryUsage {
-        MemoryUsage::default()
-    }
-
-    fn purge(&self) {}
-
-    fn cpu(&self) -> CpuTimes {
-        CpuTimes::default()
-    }
+/// A machine that uses as many bytes of memory as a test says.
+pub(super) fn host_of(used: &Arc<AtomicU64>) -> Box<dyn Host> {
+    let used = Arc::clone(used);
+    Box::new(TestHost::new(move || used.load(Ordering::Relaxed)))
 }
 
 struct TestEntropy(u64);
