@@ -2,7 +2,7 @@
 //!
 //! The allocator's statistics are exact but cost some microseconds to bring up to date; its
 //! counters of one thread cost nothing. So the statistics are read now and then, and in between
-//! the executor's own allocations are added to them.
+//! the executor's own allocations are added to them, and what it takes over from other threads.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -66,6 +66,11 @@ impl Host for JemallocHost {
         let allocated = refreshed();
         self.read.set((allocated, balance, Some(Instant::now())));
         allocated
+    }
+
+    fn note_taken_over(&self, bytes: u64) {
+        let (at_read, balance, when) = self.read.get();
+        self.read.set((at_read.saturating_add(bytes), balance, when));
     }
 
     fn another(&self) -> Box<dyn Host> {

@@ -33,6 +33,7 @@ use crate::apply::{lost_entry, packed_kind};
 use crate::cooling::{BARE_KEY_BYTES, forget_value, may_go};
 use crate::database_map::{DatabaseMap, database_ids};
 use crate::db::Db;
+use crate::due::Due;
 use crate::entry::Entry;
 use crate::hasher::{Identity, KeyHasher};
 use crate::journal::Journal;
@@ -162,6 +163,16 @@ impl Restored {
         self.db
     }
 
+    /// Where its record is.
+    pub(crate) fn addr(&self) -> Option<RecordAddr> {
+        self.entry.addr()
+    }
+
+    /// When it expires.
+    pub(crate) const fn expires_at_ms(&self) -> Option<i64> {
+        self.expires_at_ms
+    }
+
     /// The key.
     #[must_use]
     pub fn key(&self) -> &[u8] {
@@ -250,6 +261,8 @@ pub(crate) struct Cold {
     departed: u64,
     /// No large value that has left memory with its key has changed after this block.
     departed_changed_at: Lsn,
+    /// When those expire that do.
+    pub(crate) due: Due,
     /// Databases that were emptied: what they held is retired when someone lists it.
     dropped: Vec<DbId>,
     /// Those that are being listed.
@@ -275,7 +288,8 @@ impl<J: Journal> Keyspace<J> {
             }
         }
         self.source = Some(Box::new(Source::new(restorer)));
-        self.cold = Some(Box::new(Cold { started_at_ms: self.now_ms, ..Cold::default() }));
+        let due = Due::unknown();
+        self.cold = Some(Box::new(Cold { started_at_ms: self.now_ms, due, ..Cold::default() }));
     }
 }
 
@@ -431,9 +445,9 @@ impl Keyspace {
         }
         if let Some((identity, lost)) = restored.lost_name.take() {
             let is_named = self.dbs[db].find_by_identity(restored.hasher, &identity).is_some();
-            let Db { cold_count, lost_names, .. } = &mut self.dbs[db];
-            if !is_named && lost_names.insert(identity, lost).is_none() {
-                *cold_count -= 1;
+            let (db, expires) = (&mut self.dbs[db], lost.expires_at_ms.is_some());
+            if !is_named && db.lost_names.insert(identity, lost).is_none() {
+                db.note_returned(expires);
                 self.lost.may_be = true;
             }
             return !is_named;
@@ -453,7 +467,7 @@ impl Keyspace {
         true
     }
 
-    fn install_restored(&mut self, db: DbIndex, restored: Restored, warmth: Warmth) {
+    pub(crate) fn install_restored(&mut self, db: DbIndex, restored: Restored, warmth: Warmth) {
         debug_assert!(restored.object.is_none(), "it was arranged");
         let Restored { hash, mut entry, expires_at_ms, .. } = restored;
         let (settings, now_ms) = (&self.settings, self.now_ms);
@@ -469,8 +483,7 @@ impl Keyspace {
         self.may_be_bare |= entry.is_bare();
         let place = db.insert(hasher, hash, entry);
         db.set_expiry(place, hash, expires_at_ms);
-        debug_assert!(db.cold_count > 0, "more keys were cold than were counted");
-        db.cold_count = db.cold_count.saturating_sub(1);
+        db.note_returned(expires_at_ms.is_some());
     }
 
     /// Everything was brought back: databases whose keys have all come have no cold ones. How many keys
@@ -490,12 +503,12 @@ impl Keyspace {
         self.cold.as_ref().map_or(0, |cold| cold.departed)
     }
 
-    /// Whether a key that comes unasked had better stay in the log, because memory is short: keys take
-    /// `key_bytes_max` already. One that expires comes, because something must know when.
+    /// Whether keys that come unasked had better stay in the log, because memory is short: keys take
+    /// `key_bytes_max` already.
     #[must_use]
-    pub fn is_left_out(&self, restored: &Restored, key_bytes_max: u64) -> bool {
+    pub fn has_no_room_for_keys(&self, key_bytes_max: u64) -> bool {
         let keys: u64 = self.dbs.iter().map(|db| db.keys.len() as u64).sum();
-        restored.expires_at_ms.is_none() && keys * BARE_KEY_BYTES > key_bytes_max
+        keys * BARE_KEY_BYTES > key_bytes_max
     }
 
     /// Takes an entry out of memory altogether, which the index knows. Its key is cold from then on.
@@ -503,11 +516,11 @@ impl Keyspace {
         let hash = self.hash_of(entry.key());
         let Self { dbs, source, cold, stats, .. } = self;
         let db = &mut dbs[db];
-        (db.may_be_cold, db.bare_count) = (true, db.bare_count - u64::from(entry.is_bare()));
-        db.cold_count += 1;
+        db.note_departed(entry);
         stats.departed += 1;
         let cold = cold.get_or_insert_default();
         cold.departed += 1;
+        cold.due.note(entry.expires_at_ms());
         cold.departed_changed_at = cold.departed_changed_at.max(entry.bare_changed_at());
         if let (Some(source), Some(addr)) = (source, entry.addr())
             && source.listings.are_open()

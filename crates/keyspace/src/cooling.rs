@@ -14,8 +14,7 @@
 //! of the next. What has come back is passed over once: a request that waited for it finds it.
 //!
 //! Where keys whose values are gone take too much, the hand takes those of a page out of the table, too, that
-//! are no hotter than the threshold: then the index alone knows them. Keys that expire stay, because
-//! something must know when, and so do those that are watched.
+//! are no hotter than the threshold: then the index alone knows them. Keys that are watched stay.
 //!
 //! # Invariants
 //! - A value goes only if its record is durable; a large one only if the index knows all of its elements.
@@ -217,7 +216,7 @@ impl Keyspace {
         let Some(indexed) = self.indexed_lsn() else { return departed };
         let Self { dbs, recorder, settings, watched, now_ms, .. } = self;
         let (db, page) = (hand.db, hand.page);
-        let Some(Db { keys, .. }) = dbs.get_mut(db) else { return departed };
+        let Some(from) = dbs.get_mut(db) else { return departed };
         let threshold = if hand.takes_all() { u8::MAX } else { hand.threshold };
         let goes = |entry: &mut Entry| {
             if entry.is_lost() || !(entry.is_bare() || is_small(entry)) {
@@ -235,10 +234,10 @@ impl Keyspace {
                 return false;
             }
             let may_depart = may_depart(entry, &recorder.journal, indexed);
-            departed.lacks_index |= !may_depart && entry.ttl().is_none();
+            departed.lacks_index |= !may_depart;
             may_depart && !watched.has(db, entry.key())
         };
-        let taken = keys.take_from_page(recorder.hasher, page, goes);
+        let taken = from.take_from_page(recorder.hasher, page, goes);
         departed.count = taken.len() as u64;
         taken.iter().for_each(|entry| self.depart(db, entry));
         departed
@@ -322,14 +321,14 @@ impl Keyspace {
         let Some(indexed) = self.indexed_lsn() else { return };
         let Self { dbs, recorder, watched, hand, rng, .. } = self;
         let (db, page) = (hand.db, hand.page);
-        let Some(Db { keys, .. }) = dbs.get_mut(db) else { return };
+        let Some(from) = dbs.get_mut(db) else { return };
         let goes = |entry: &mut Entry| {
             let is_chosen = rng.u8(..100) < percentage;
             is_chosen
                 && may_depart(entry, &recorder.journal, indexed)
                 && !watched.has(db, entry.key())
         };
-        let taken = keys.take_from_page(recorder.hasher, page, goes);
+        let taken = from.take_from_page(recorder.hasher, page, goes);
         taken.iter().for_each(|entry| self.depart(db, entry));
     }
 
@@ -343,7 +342,7 @@ impl Keyspace {
         if !may_depart(entry, &recorder.journal, indexed) || watched.has(db, key) {
             return false;
         }
-        let Some(entry) = dbs[db].keys.remove(recorder.hasher, hash, key) else { return false };
+        let Some(entry) = dbs[db].take(recorder.hasher, hash, key) else { return false };
         self.depart(db, &entry);
         true
     }
@@ -373,14 +372,13 @@ pub(crate) fn may_go(entry: &Entry, journal: &dyn Journal, indexed: Option<Lsn>)
     is_worth_it && is_in_log(entry, journal, indexed)
 }
 
-/// Whether a key may leave memory, too: its value has, or is as small as what would be left of it; nothing must
-/// know when it expires, and the index knows its record.
+/// Whether a key may leave memory, too: its value has, or is as small as what would be left of it; and the index
+/// knows its record.
 fn may_depart(entry: &Entry, journal: &dyn Journal, indexed: Lsn) -> bool {
     let is_known =
         |addr: RecordAddr| journal.lsn_bound_of(addr).is_some_and(|bound| bound <= indexed);
     let is_empty = entry.is_bare() || is_small(entry);
-    let may_be_cold = !entry.is_lost() && entry.ttl().is_none();
-    is_empty && may_be_cold && entry.addr().is_some_and(is_known)
+    is_empty && !entry.is_lost() && entry.addr().is_some_and(is_known)
 }
 
 /// Whether nothing is won by dropping the value and keeping the key.

@@ -6,6 +6,7 @@
 //!   expiry is constant work.
 //! - `bare_count` is how many entries of `keys` are bare, and `lost_count` how many are lost: entries
 //!   come, go and change their value through this type where they may be.
+//! - `cold_count` is how many keys are in the log and in neither `keys` nor `lost_names`.
 
 use std::ops::{Index, IndexMut};
 
@@ -24,6 +25,8 @@ pub(crate) struct Db {
     expiring: Vec<u64>,
     /// How many keys are in the log and not in `keys`.
     pub(crate) cold_count: u64,
+    /// How many of those expire, as far as that is known: after a start it is told late.
+    cold_expiring: i64,
     /// How many of `keys` are bare.
     pub(crate) bare_count: u64,
     /// How many of `keys` are lost; these are bare, too.
@@ -42,6 +45,7 @@ impl Db {
             keys: Table::new(),
             expiring: Vec::new(),
             cold_count: 0,
+            cold_expiring: 0,
             bare_count: 0,
             lost_count: 0,
             lost_names: LostNames::new(),
@@ -82,9 +86,34 @@ impl Db {
         self.len() == 0
     }
 
-    /// How many keys expire.
+    /// How many keys in memory expire.
     pub(crate) const fn expiring_count(&self) -> usize {
         self.expiring.len()
+    }
+
+    /// How many keys expire, wherever they are.
+    pub(crate) fn all_expiring_count(&self) -> usize {
+        self.expiring.len() + usize::try_from(self.cold_expiring).unwrap_or(0)
+    }
+
+    /// So many of the keys that were cold at the start expire.
+    pub(crate) fn note_cold_expiring(&mut self, count: u64) {
+        self.cold_expiring += i64::try_from(count).unwrap_or(i64::MAX);
+    }
+
+    /// A key has left memory.
+    pub(crate) fn note_departed(&mut self, entry: &Entry) {
+        self.note_gone(entry);
+        self.may_be_cold = true;
+        self.cold_count += 1;
+        self.cold_expiring += i64::from(entry.ttl().is_some());
+    }
+
+    /// A key that was cold is so no longer.
+    pub(crate) fn note_returned(&mut self, expires: bool) {
+        debug_assert!(self.cold_count > 0, "more keys were cold than were counted");
+        self.cold_count = self.cold_count.saturating_sub(1);
+        self.cold_expiring -= i64::from(expires);
     }
 
     /// A random key that expires.
@@ -144,12 +173,33 @@ impl Db {
 
     /// Takes the entry of this key out.
     pub(crate) fn remove(&mut self, hasher: KeyHasher, hash: u64, key: &[u8]) -> Option<Entry> {
+        let entry = self.take(hasher, hash, key)?;
+        self.note_gone(&entry);
+        Some(entry)
+    }
+
+    /// Takes the entry of this key out, which the log keeps: see [`Db::note_departed`].
+    pub(crate) fn take(&mut self, hasher: KeyHasher, hash: u64, key: &[u8]) -> Option<Entry> {
         let entry = self.keys.remove(hasher, hash, key)?;
         if let Some(ttl) = entry.ttl() {
             self.release_slot(ttl.slot);
         }
-        self.note_gone(&entry);
         Some(entry)
+    }
+
+    /// As [`Db::take`], of the entries of a page for which `goes` holds.
+    pub(crate) fn take_from_page(
+        &mut self,
+        hasher: KeyHasher,
+        page: usize,
+        goes: impl FnMut(&mut Entry) -> bool,
+    ) -> Vec<Entry> {
+        let taken = self.keys.take_from_page(hasher, page, goes);
+        let mut slots: Vec<u32> = taken.iter().filter_map(Entry::ttl).map(|ttl| ttl.slot).collect();
+        // What takes the place of a slot is the last one: of those that were taken, none is behind the largest.
+        slots.sort_unstable_by(|a, b| b.cmp(a));
+        slots.into_iter().for_each(|slot| self.release_slot(slot));
+        taken
     }
 
     /// Puts another entry of the same key in the place of one. Returns that.

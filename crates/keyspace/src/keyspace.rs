@@ -211,10 +211,10 @@ impl Keyspace {
     }
 
     /// How many keys a database has (expired ones that no command has met yet among them), and how many
-    /// of those in memory expire.
+    /// of them expire; those that were cold at the start count there once [`Keyspace::note_cold_expiring`] has told.
     #[must_use]
     pub fn size(&self, db: DbIndex) -> (usize, usize) {
-        (self.dbs[db].len(), self.dbs[db].expiring_count())
+        (self.dbs[db].len(), self.dbs[db].all_expiring_count())
     }
 
     /// The running command read something that depends on every key.

@@ -35,6 +35,7 @@ mod cooling;
 mod database_map;
 mod databases;
 mod db;
+mod due;
 pub mod effects;
 mod element;
 mod elements;

@@ -172,10 +172,10 @@ impl Keyspace {
             return;
         }
         let mut lost = LostName { addr: Some(addr), value_type, expires_at_ms };
-        let Db { id, cold_count, lost_names, .. } = &mut self.dbs[db];
-        self.recorder.log_lost_name(*id, &identity, &mut lost);
-        lost_names.insert(identity, lost);
-        *cold_count -= 1;
+        let db = &mut self.dbs[db];
+        self.recorder.log_lost_name(db.id, &identity, &mut lost);
+        db.lost_names.insert(identity, lost);
+        db.note_returned(expires_at_ms.is_some());
         self.free.bare_object(object);
         self.lost.may_be = true;
         self.lost.news.unnamed += 1;

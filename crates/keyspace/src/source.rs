@@ -151,6 +151,8 @@ pub struct ColdStats {
     pub fetched: u64,
     /// Keys that were brought back unasked.
     pub warmed: u64,
+    /// Keys that were deleted because they had expired where they were.
+    pub expired: u64,
     /// Lookups that failed.
     pub failed: u64,
 }
@@ -423,6 +425,12 @@ impl Keyspace {
         let restored = source.read(dbs[db].id, entry.key(), addr)?;
         dbs[db].fill(place, restored.into_entry());
         Some(place)
+    }
+
+    pub(crate) fn count_expired(&mut self) {
+        if let Some(source) = &mut self.source {
+            source.stats.expired += 1;
+        }
     }
 
     pub(crate) fn count_warmed(&mut self) {

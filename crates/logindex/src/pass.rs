@@ -27,6 +27,8 @@ impl<F: FnMut(&Entry)> Visit for F {
 pub struct Counts {
     /// The keys of each database that has any, in the order of their ids.
     pub databases: Vec<(DbId, u64)>,
+    /// The keys of each database that expire, if it has any, in the same order.
+    pub expiring: Vec<(DbId, u64)>,
     /// The objects with living elements.
     pub objects: u64,
     /// The living elements of all objects.
@@ -41,12 +43,20 @@ pub struct LivePass {
     court: Court,
     cut: Option<Lsn>,
     counts: Counts,
-    scope: Option<(Scope, u64)>,
+    scope: Option<ScopeCount>,
+}
+
+/// What was counted of a scope so far.
+struct ScopeCount {
+    scope: Scope,
+    entries: u64,
+    expiring: u64,
 }
 
 impl LivePass {
     pub(crate) const fn new(merge: Merge, judge: Judge, cut: Option<Lsn>) -> Self {
-        let counts = Counts { databases: Vec::new(), objects: 0, elements: 0 };
+        let counts =
+            Counts { databases: Vec::new(), expiring: Vec::new(), objects: 0, elements: 0 };
         Self { merge, court: Court::new(judge), cut, counts, scope: None }
     }
 
@@ -66,31 +76,34 @@ impl LivePass {
                 self.end_scope(visitor);
                 return Ok(true);
             };
-            if entry.place().is_none() || !self.court.is_alive(&entry) {
+            let Some(place) = entry.place().filter(|_| self.court.is_alive(&entry)) else {
                 continue;
+            };
+            let scope = entry.name.scope;
+            if self.scope.as_ref().is_none_or(|count| count.scope != scope) {
+                self.end_scope(visitor);
             }
-            match &mut self.scope {
-                Some((scope, count)) if *scope == entry.name.scope => *count += 1,
-                _ => {
-                    self.end_scope(visitor);
-                    self.scope = Some((entry.name.scope, 1));
-                }
-            }
+            let count = self.scope.get_or_insert(ScopeCount { scope, entries: 0, expiring: 0 });
+            count.entries += 1;
+            count.expiring += u64::from(place.expiry_ms().is_some());
             visitor.entry(&entry);
         }
         Ok(false)
     }
 
     fn end_scope(&mut self, visitor: &mut impl Visit) {
-        let Some((scope, count)) = self.scope.take() else { return };
+        let Some(ScopeCount { scope, entries, expiring }) = self.scope.take() else { return };
         match scope.kind() {
-            ScopeKind::Database(id) => self.counts.databases.push((id, count)),
+            ScopeKind::Database(id) => {
+                self.counts.databases.push((id, entries));
+                self.counts.expiring.extend((expiring > 0).then_some((id, expiring)));
+            }
             ScopeKind::Object(_) => {
                 self.counts.objects += 1;
-                self.counts.elements += count;
+                self.counts.elements += entries;
             }
         }
-        visitor.scope(scope, count);
+        visitor.scope(scope, entries);
     }
 
     /// The counts, complete when the pass is over.

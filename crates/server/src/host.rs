@@ -37,6 +37,10 @@ pub trait Host: Send {
     /// What counts towards `maxmemory`, in bytes; cheap enough to ask before every command.
     fn used_bytes(&self) -> u64;
 
+    /// So many bytes that other threads have allocated are the data's from now on: how much is used by all
+    /// threads may be known late.
+    fn note_taken_over(&self, _bytes: u64) {}
+
     /// The same host, for another thread.
     fn another(&self) -> Box<dyn Host>;
 

@@ -78,6 +78,7 @@ impl Life<'_> {
         if let Some(stats) = self.machine.engine.keyspace().cold_stats() {
             self.run.tally.cold_fetches += stats.fetched;
             self.run.tally.values_fetched += stats.warmed;
+            self.run.tally.cold_expired += stats.expired;
         }
         let lost = self.machine.engine.keyspace().lost_values();
         self.run.tally.lives_with_lost_values += u64::from(lost > 0);

@@ -34,6 +34,7 @@ pub(crate) struct Comebacks {
     garbage: VecDeque<Fetched>,
     /// The engine was told so.
     is_failing: bool,
+    has_failed: bool,
     pub(crate) hints: Hints,
     is_hot: bool,
     reads_together: bool,
@@ -61,6 +62,7 @@ impl Comebacks {
             fetched: VecDeque::new(),
             garbage: VecDeque::new(),
             is_failing: false,
+            has_failed: false,
             hints: Hints::default(),
             is_hot: false,
         }
@@ -74,6 +76,12 @@ impl Comebacks {
             Comeback::Keys(keys) if self.is_hot => self.hints.keys += keys.len() as u64,
             _ => {}
         }
+    }
+
+    /// After a failure the thread waits for a while, as the server's does.
+    fn pauses(&mut self, rng: &mut SimEntropy) -> bool {
+        self.has_failed = self.has_failed && rng.below(32) > 0;
+        self.has_failed
     }
 
     /// The log is closed, and each of its readers keeps it locked.
@@ -114,12 +122,13 @@ impl Comebacks {
                 }
                 return Step::Worked;
             }
-            let is_garbage = matches!(wanted, Wanted::Elements(_) | Wanted::Dropped(_));
+            let is_garbage =
+                matches!(wanted, Wanted::Elements(_) | Wanted::Dropped(_) | Wanted::Sweep(_));
             let to = if is_garbage { &mut self.garbage } else { &mut self.fetched };
             fetcher.answer(wanted, &mut |fetched| to.push_back(fetched));
             return Step::Worked;
         }
-        if self.queue.len() >= QUEUE_LEN {
+        if self.queue.len() >= QUEUE_LEN || self.pauses(rng) {
             return Step::Idle;
         }
         let Some(warmup) = &mut self.warmup else { return Step::Idle };
@@ -134,9 +143,9 @@ impl Comebacks {
             Ok(WarmStep::Worked) => {}
             Ok(WarmStep::Idle) => return Step::Idle,
             // It is tried again; the engine is told, or hears nothing of it.
-            Err(_) if self.is_failing || rng.below(8) > 0 => {}
+            Err(_) if self.is_failing || rng.below(8) > 0 => self.has_failed = true,
             Err(error) => {
-                self.is_failing = true;
+                (self.is_failing, self.has_failed) = (true, true);
                 self.queue.push_back(Comeback::Failing(error.to_string()));
             }
         }

@@ -54,6 +54,8 @@ tally! {
     keys_departed,
     /// See `values_dropped`.
     values_fetched,
+    /// Keys that were deleted because they had expired while they were in the log only.
+    cold_expired,
     /// Keys and values that were asked for and fetched together with others.
     read_together,
     /// Commands sent.

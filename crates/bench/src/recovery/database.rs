@@ -275,7 +275,7 @@ fn restore_all(
 fn warm(warmup: &mut Warmup) -> Result<Option<Came>> {
     match warmup.step().map_err(|error| Error::engine("warm-up")(&error))? {
         WarmStep::Worked => Ok(None),
-        WarmStep::Comeback(Comeback::Live(live)) => Ok(Some(Came::Live(live))),
+        WarmStep::Comeback(Comeback::Live(live, _)) => Ok(Some(Came::Live(live))),
         WarmStep::Comeback(Comeback::Keys(keys)) => Ok(Some(Came::Keys(keys))),
         WarmStep::Comeback(Comeback::Failed(why) | Comeback::Distrusted(why)) => {
             Err(Error::engine("warm-up")(&why))

@@ -13,6 +13,7 @@
 //!   overload ──┘                                  disks that are slow, and other things that are too much
 //!   devices                                       log devices that come and go under load
 //!   narrow_start                                  more keys than memory holds, and no index to start by
+//!   cold_expiry                                   keys that expire while they are in the log only
 //!   object_ids                                    large objects over restarts
 //!   hot_keys                                      what was used before a restart is in memory first
 //!   lifecycle                                     one server on a unix socket, from start to end
@@ -35,6 +36,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod cold_expiry;
 mod command_line;
 mod compaction;
 mod conformance;

@@ -9,7 +9,7 @@
 //!
 //! The owner reads on a thread of its own; the engine goes on meanwhile.
 
-use keyspace::{Keyspace, NoJournal};
+use keyspace::{Keyspace, NoJournal, Restored};
 use thiserror::Error;
 
 use super::blocking::Wait;
@@ -125,7 +125,10 @@ impl Engine {
         }
         let room_bytes = self.options.room_bytes();
         let host = &self.deps.host;
-        let is_short = || room_bytes.is_some_and(|bytes| host.used_bytes() > bytes);
+        let is_short = |taken_bytes| {
+            host.note_taken_over(taken_bytes);
+            room_bytes.is_some_and(|bytes| host.used_bytes() > bytes)
+        };
         let key_bytes_max = self.options.bare_key_bytes_max();
         let (clock, logger) = (self.deps.clock.as_ref(), &self.deps.logger);
         self.shard.restore_slice(clock, logger, &is_short, key_bytes_max);
@@ -134,6 +137,8 @@ impl Engine {
     fn take_over(&mut self, fetched: Fetched) {
         match fetched {
             Fetched::Missing(missing, restored) => {
+                let bytes = restored.as_ref().map_or(0, Restored::bytes) as u64;
+                self.deps.host.note_taken_over(bytes);
                 self.fetched(&missing, restored);
                 if self.options.maxmemory_bytes > 0 {
                     self.make_room();
@@ -147,6 +152,11 @@ impl Engine {
                 for (addr, elements) in keys {
                     self.shard.keyspace.retire_cold(addr, elements);
                 }
+            }
+            Fetched::Swept(sweep, found) => {
+                self.shard.keyspace.begin_command(self.time.unix_ms());
+                self.shard.swept(sweep, found, self.time.now_us);
+                self.end_unasked();
             }
             Fetched::Dropped(db, true) => self.shard.keyspace.end_dropped(db),
             Fetched::Dropped(db, false) => _ = self.shard.ask(Wanted::Dropped(db)),

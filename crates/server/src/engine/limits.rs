@@ -141,16 +141,26 @@ impl Engine {
         if let Some(duration_us) = self.shard.expire_cycle(clock.as_ref(), effort) {
             self.note_latency("expire-cycle", duration_us);
         }
-        if self.shard.keyspace.has_effects() {
-            let (lsn, _) = self.shard.keyspace.end_command();
-            self.settle(lsn);
-            self.serve_ready_keys();
+        self.end_unasked();
+        self.shard.sweep(self.time.now_us, effort);
+        if self.options.eviction.is_cold() {
+            // What came unasked is more than there is room for, and no command may come for a while.
+            self.make_room();
         }
         self.shard.note_full();
         self.check_clients();
         self.evict_clients();
         self.shard.tick_log(self.time.now_us, &self.deps.logger);
         self.give_up_held();
+    }
+
+    /// What was done to keys unasked comes to its end, as a command does.
+    pub(super) fn end_unasked(&mut self) {
+        if self.shard.keyspace.has_effects() {
+            let (lsn, _) = self.shard.keyspace.end_command();
+            self.settle(lsn);
+            self.serve_ready_keys();
+        }
     }
 
     /// When the log has failed, replies that wait for it will never be true: their clients learn

@@ -68,7 +68,7 @@ pub use log_switch::{ColdSource, OpenLogError, OpenedLog};
 pub use output::Sendable;
 pub use shard::{
     BoxedLog, CloseError, Comeback, DataState, DevicesError, Fetched, Fetching, HotNews,
-    IndexFigures, LogHealth, LogState, Progress, Reach, Restoration, ShardLog, Wanted,
+    IndexFigures, LogHealth, LogState, Progress, Reach, Restoration, ShardLog, Sweep, Wanted,
 };
 pub use slab::ClientKey;
 

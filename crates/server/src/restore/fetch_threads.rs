@@ -4,7 +4,7 @@
 //!   keys and values ─► thread 0: all that wait by then, in one wait for the device ─┬─► executor
 //!                          └── large ones, ──► the others, one by one ──────────────┤
 //!                              and those that are in no group
-//!   names, garbage ─────────────────────────► the others, one thread each at most ──┘
+//!   names; garbage, sweeps ─────────────────► the others, one thread each at most ──┘
 //! ```
 //!
 //! Where reads cannot be in flight together, every thread reads keys and values, one by one.
@@ -131,7 +131,7 @@ impl Kind {
         match wanted {
             Wanted::Missing(_) => Self::Missing,
             Wanted::Names(_) => Self::Names,
-            Wanted::Elements(_) | Wanted::Dropped(_) => Self::Garbage,
+            Wanted::Elements(_) | Wanted::Dropped(_) | Wanted::Sweep(_) => Self::Garbage,
         }
     }
 }
@@ -258,7 +258,9 @@ impl Fetching for FetchThreads {
                 }
             }
             Wanted::Names(_) => queues.names.push_back(wanted),
-            Wanted::Elements(_) | Wanted::Dropped(_) => queues.garbage.push_back(wanted),
+            Wanted::Elements(_) | Wanted::Dropped(_) | Wanted::Sweep(_) => {
+                queues.garbage.push_back(wanted);
+            }
         }
         drop(queues);
         news.notify_one();

@@ -14,7 +14,7 @@ use logindex::{Cached, EXPIRY_MS_MAX, Entry, Hash96, Index, Name, Place, Scope};
 use redo::{FoundRecord, Reader, ReaderLimits};
 
 use super::newest_index::NewestIndex;
-use crate::engine::{Fetched, Wanted};
+use crate::engine::{Fetched, Sweep, Wanted};
 
 /// So many names are read in the order of the log.
 const NAMES_CHUNK: usize = 1 << 20;
@@ -60,6 +60,10 @@ impl LogRestorer {
             Wanted::Dropped(db) => {
                 let is_told = self.dropped(db, tell).is_ok();
                 tell(Fetched::Dropped(db, is_told));
+            }
+            Wanted::Sweep(mut sweep) => {
+                let found = self.sweep(&mut sweep);
+                tell(Fetched::Swept(sweep, found));
             }
         }
     }
@@ -276,6 +280,35 @@ impl LogRestorer {
         tell(Fetched::Garbage(keys));
         self.index.iter().for_each(|index| index.forget_dropped(db));
         Ok(())
+    }
+
+    /// Does a step of a walk for keys that have expired. Those whose records are damaged are left out: their
+    /// names are what nothing can tell.
+    fn sweep(&mut self, sweep: &mut Sweep) -> Result<Vec<Restored>, RestoreError> {
+        let addrs = sweep.next_records();
+        if addrs.is_empty() {
+            sweep.look(&self.newest()?).map_err(of_index)?;
+            return Ok(Vec::new());
+        }
+        let mut expired = Vec::new();
+        for addrs in addrs.chunks(RECORDS_TOGETHER) {
+            self.check_ending()?;
+            for (addr, found) in addrs.iter().zip(self.records(addrs)) {
+                let found = match found {
+                    Ok(Some(found)) => found,
+                    Ok(None) | Err(RestoreError::Corrupt(_) | RestoreError::Unlisted(_)) => {
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                };
+                let record = found.record();
+                let is_due = record.expires_at_ms.is_some_and(|at| sweep.is_due(at));
+                if is_due && record.db == sweep.database() {
+                    expired.extend(Restored::without_value(&record, *addr, self.hasher).ok());
+                }
+            }
+        }
+        Ok(expired)
     }
 
     fn names_from(

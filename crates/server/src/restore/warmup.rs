@@ -166,10 +166,10 @@ impl Warmup {
         });
         match stepped {
             Ok(None) => Ok(WarmStep::Worked),
-            Ok(Some((live, _))) => {
+            Ok(Some((live, counts))) => {
                 let live = Arc::new(live);
                 self.stage = Stage::Hint(Arc::clone(&live));
-                Ok(WarmStep::Comeback(Comeback::Live(live)))
+                Ok(WarmStep::Comeback(Comeback::Live(live, counts.expiring)))
             }
             Err(error) if error.is_final() => {
                 self.stage = Stage::Done;

@@ -208,6 +208,7 @@ fn cold(engine: &Engine, out: &mut String) {
     line(out, "cold_values", keyspace.bare_values());
     line(out, "cold_lookups", stats.lookups);
     line(out, "cold_fetches", stats.warmed);
+    line(out, "cold_expired_keys", stats.expired);
     line(out, "cold_blocking_fetches", stats.fetched);
     line(out, "cold_failures", stats.failed);
     line(out, "cold_fetches_waiting", engine.fetches.asked_count());

@@ -45,7 +45,7 @@ impl Shard {
         clock: &dyn Clock,
         effort: u32,
     ) -> Option<u64> {
-        if !self.expiry.is_on || self.is_loading() || self.keyspace.is_frozen() {
+        if !self.may_expire() {
             return None;
         }
         let start_us = clock.monotonic_us();

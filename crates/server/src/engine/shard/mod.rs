@@ -5,7 +5,7 @@
 //!           └─ Shard ─┬─ Keyspace ── its journal: LogState ── the log
 //!                     ├─ DataState         is the data there?
 //!                     ├─ Sealing, Reach    when a block ends, and how far the log has come
-//!                     └─ Cycle, Healing, HotSaving, Checkpoints    what is done between commands
+//!                     └─ Cycle, Sweeper, Healing, HotSaving, …    what is done between commands
 //! ```
 //!
 //! A command gets the keyspace with the log in it, lent for as long as it runs; there is nothing to
@@ -31,6 +31,7 @@ mod log_state;
 mod reach;
 mod restoring;
 mod sealing;
+mod sweeping;
 
 use keyspace::Keyspace;
 
@@ -46,6 +47,7 @@ pub(crate) use reach::Level;
 pub use reach::Reach;
 pub(super) use restoring::RestoreFigures;
 pub use restoring::{Comeback, Fetched, Fetching, HotNews, Restoration, Wanted};
+pub use sweeping::Sweep;
 
 use checkpoints::Checkpoints;
 use eviction::Cooling;
@@ -53,6 +55,7 @@ use healing::Healing;
 use hot::HotSaving;
 use restoring::Restoring;
 use sealing::Sealing;
+use sweeping::Sweeper;
 
 /// See the file's top.
 pub(crate) struct Shard {
@@ -68,6 +71,7 @@ pub(crate) struct Shard {
     healing: Healing,
     hot: HotSaving,
     cooling: Cooling,
+    sweeper: Sweeper,
     is_index_pinned: bool,
     /// Reads what memory lacks; none without a log.
     fetching: Option<Box<dyn Fetching>>,
@@ -91,6 +95,7 @@ impl Shard {
             healing: Healing::default(),
             hot: HotSaving::default(),
             cooling: Cooling::default(),
+            sweeper: Sweeper::default(),
             is_index_pinned: false,
             fetching: None,
             restoring: None,

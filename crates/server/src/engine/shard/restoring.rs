@@ -16,7 +16,7 @@ use env::Clock;
 use keyspace::{LostKey, Missing, NamesFound, NamesWanted, RestoreError, Restored, Warmth};
 use redo::LiveRecords;
 
-use super::{LogHealth, Shard, ShardLog};
+use super::{LogHealth, Shard, ShardLog, Sweep, Sweeper};
 use crate::logger::Logger;
 
 /// How long the executor takes over keys in one iteration, in microseconds.
@@ -30,8 +30,8 @@ const TOLD_EVERY_US: u64 = 10_000_000;
 
 /// What a restoration has to say.
 pub enum Comeback {
-    /// Which records of the log are needed.
-    Live(Arc<LiveRecords>),
+    /// Which records of the log are needed, and how many keys of each database expire, if it has any.
+    Live(Arc<LiveRecords>, Vec<(DbId, u64)>),
     /// What there is to say of keys that were hot.
     Hot(HotNews),
     /// Some keys.
@@ -78,6 +78,8 @@ pub enum Wanted {
     Elements(ObjectId),
     /// What the keys of a database had that was emptied.
     Dropped(DbId),
+    /// A step of a walk for keys that have expired.
+    Sweep(Sweep),
 }
 
 /// Reads what is asked for, on other threads.
@@ -95,10 +97,10 @@ pub trait Fetching: Send {
     /// Keeps the index as it is now until it was told what keys this database had, which is emptied.
     fn pin_dropped(&mut self, db: DbId);
 
-    /// What comes of something that was asked for, but for garbage.
+    /// What comes of something that was asked for, but for garbage and sweeps.
     fn take(&mut self) -> Option<Fetched>;
 
-    /// What comes of garbage that was asked for.
+    /// What comes of garbage that was asked for, or of a sweep.
     fn take_garbage(&mut self) -> Option<Fetched>;
 }
 
@@ -115,6 +117,8 @@ pub enum Fetched {
     Garbage(Vec<(RecordAddr, Vec<RecordAddr>)>),
     /// All garbage of a database was told of; or it cannot be read, and is to be asked for again.
     Dropped(DbId, bool),
+    /// A step was done, and these keys have expired, each without its value; or it could not be done.
+    Swept(Sweep, Result<Vec<Restored>, RestoreError>),
 }
 
 /// How far the comeback is, for INFO.
@@ -275,6 +279,7 @@ impl Shard {
     /// What memory lacks is read by `fetching` from now on.
     pub(in crate::engine) fn set_fetching(&mut self, fetching: Option<Box<dyn Fetching>>) {
         (self.fetching, self.is_index_pinned) = (fetching, false);
+        self.sweeper = Sweeper::default();
     }
 
     /// See [`Fetching::ask`].
@@ -382,13 +387,13 @@ impl Shard {
         self.log().is_none_or(ShardLog::knows_validity)
     }
 
-    /// Takes over some of what has come. When memory `is_short`, keys come back without their values, and
+    /// Takes over some of what has come. When memory `is_short` once so many bytes more are taken, keys come back without their values, and
     /// those that take more than `key_bytes_max` do not come back.
     pub(in crate::engine) fn restore_slice(
         &mut self,
         clock: &dyn Clock,
         logger: &Logger,
-        is_short: &dyn Fn() -> bool,
+        is_short: &dyn Fn(u64) -> bool,
         key_bytes_max: u64,
     ) {
         if self.restoring.is_some() {
@@ -403,7 +408,10 @@ impl Shard {
                 break;
             }
             match comeback {
-                Comeback::Live(live) => {
+                Comeback::Live(live, expiring) => {
+                    for (db, count) in expiring {
+                        self.keyspace.note_cold_expiring(db, count);
+                    }
                     let log = self.keyspace.journal_mut().log_mut();
                     restoring.stage = Stage::Rest;
                     if let Some(Err(why)) = log.map(|log| log.note_live(live)) {
@@ -412,12 +420,13 @@ impl Shard {
                 }
                 Comeback::Hot(news) => restoring.note_hot(news, clock.monotonic_us(), logger),
                 Comeback::Keys(keys) => {
-                    let (is_short, warmth) = (is_short(), restoring.warmth());
+                    let bytes: usize = keys.iter().map(Restored::bytes).sum();
+                    let (is_short, warmth) = (is_short(bytes as u64), restoring.warmth());
                     if warmth == Warmth::Hot {
                         restoring.hot_done += keys.len() as u64;
                     }
                     for key in keys {
-                        if is_short && self.keyspace.is_left_out(&key, key_bytes_max) {
+                        if is_short && self.keyspace.has_no_room_for_keys(key_bytes_max) {
                             restoring.left_out += 1;
                         } else {
                             self.keyspace.install_key(key, !is_short, warmth);
