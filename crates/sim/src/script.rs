@@ -52,6 +52,8 @@ pub struct Coverage {
     pub compactions: u64,
     /// Values and keys that have left memory in it.
     pub departed: u64,
+    /// Keys that have expired where they were then.
+    pub cold_expired: u64,
 }
 
 /// What happens after a crash was judged: the database must be good for more.
@@ -71,11 +73,12 @@ pub fn crash_everywhere(
     let mut coverage = Coverage::default();
     for seed in seeds {
         let attempt = Attempt { trace, seed, is_traced: false };
-        let (ios, compactions, departed) = attempt.uninterrupted()?;
-        coverage.ios = coverage.ios.max(ios);
-        coverage.compactions = coverage.compactions.max(compactions);
-        coverage.departed = coverage.departed.max(departed);
-        for at in 1..=ios {
+        let found = attempt.uninterrupted()?;
+        coverage.ios = coverage.ios.max(found.ios);
+        coverage.compactions = coverage.compactions.max(found.compactions);
+        coverage.departed = coverage.departed.max(found.departed);
+        coverage.cold_expired = coverage.cold_expired.max(found.cold_expired);
+        for at in 1..=found.ios {
             for is_after in [false, true] {
                 attempt.crash(at, is_after, in_recovery, &mut coverage)?;
             }
@@ -122,17 +125,16 @@ impl Attempt<'_> {
         run
     }
 
-    /// The trace without a crash: how many I/Os, compactions and departures it has.
-    fn uninterrupted(&self) -> Result<(u64, u64, u64), Violation> {
+    /// The trace without a crash: what it has.
+    fn uninterrupted(&self) -> Result<Coverage, Violation> {
         let mut run = self.run();
         let played = start(&mut run).and_then(|(machine, _)| {
             let mut life = Life::new(&mut run, machine);
             life.play(self.trace.lines)?;
-            Ok((life.compactions(), life.departed()))
+            Ok(life.coverage())
         });
-        let (compactions, departed) =
-            self.explain(&mut run, played, |attempt| attempt.uninterrupted().err())?;
-        Ok((run.disk.io_count(), compactions, departed))
+        let found = self.explain(&mut run, played, |attempt| attempt.uninterrupted().err())?;
+        Ok(Coverage { ios: run.disk.io_count(), ..found })
     }
 
     /// The trace with a crash at an I/O, and in the recovery from it at each of its I/Os.
@@ -293,13 +295,16 @@ impl Life<'_> {
         self.run.clock.clone()
     }
 
-    fn compactions(&self) -> u64 {
-        self.machine.compactions().0
-    }
-
-    fn departed(&self) -> u64 {
-        let stats = self.machine.engine.keyspace().stats();
-        stats.cooled + stats.departed
+    /// What has happened so far, but for I/Os.
+    fn coverage(&self) -> Coverage {
+        let keyspace = self.machine.engine.keyspace();
+        let stats = keyspace.stats();
+        Coverage {
+            compactions: self.machine.compactions().0,
+            departed: stats.cooled + stats.departed,
+            cold_expired: keyspace.cold_stats().map_or(0, |stats| stats.expired),
+            ..Coverage::default()
+        }
     }
 
     /// A client sends a command.

@@ -404,9 +404,57 @@ fn what_an_index_says_of_a_log_that_is_turned_off_and_on() {
 }
 
 #[test]
+fn what_has_left_memory_expires_there() {
+    let trace = Trace {
+        devices: 1,
+        segment_bytes: 900,
+        policy: 0,
+        has_index: true,
+        is_narrow: false,
+        lines: &[
+            "SETRANGE a 200 x",
+            "PEXPIRE a 20000",
+            "HSET h {30 f value}",
+            "PEXPIRE h 20000",
+            "SET b 1 PX 30000",
+            "SET i 1 PX 20000",
+            "SET c 1 PX 1000000",
+            "SETRANGE s 5000 x",
+            "@rest",
+            "@full 400",
+            "GET c",
+            "@rest",
+            "SET d 1",
+            "RENAME s t",
+            "@rest",
+            "@full 400",
+            "SET e 1",
+            "@full 4000",
+            "SET e 2",
+            "@full 4000",
+            "@rest",
+            "@full 4000",
+            "@pass 20000",
+            "@rest",
+            "BGREWRITEAOF",
+            "@pass 10000",
+            "@rest",
+            "SET a new",
+            "@pass 200",
+            "@rest",
+            "@pass 200",
+            "@rest",
+        ],
+    };
+    let coverage = everywhere_from(LEAVING, &trace);
+    assert!(coverage.cold_expired >= 3 && coverage.compactions > 0, "{coverage:?}");
+}
+
+/// From these seeds on values and keys leave memory when it is full.
+const LEAVING: u64 = (1 << 32) + 8;
+
+#[test]
 fn what_survives_of_values_and_keys_that_have_left_memory() {
-    // In seeds from here on they leave it when it is full.
-    const LEAVING: u64 = (1 << 32) + 8;
     for has_index in [false, true] {
         let trace = Trace {
             devices: 1,
