@@ -7,6 +7,7 @@ use base::Lsn;
 use env::Disk;
 
 use crate::cache::BlockCache;
+use crate::damage::Damage;
 use crate::delta::{Batch, Cut};
 use crate::error::{Error, Result};
 use crate::filter::Probe;
@@ -51,6 +52,7 @@ struct List {
     cut: Option<Lsn>,
     cache: Arc<BlockCache>,
     chunk_bytes: usize,
+    damage: Damage,
 }
 
 impl Index {
@@ -59,8 +61,10 @@ impl Index {
         cut: Option<Lsn>,
         cache: Arc<BlockCache>,
         chunk_bytes: usize,
+        damage: Damage,
     ) -> Self {
-        Self { list: Arc::new(List { unwritten: None, runs, cut, cache, chunk_bytes }) }
+        let unwritten = None;
+        Self { list: Arc::new(List { unwritten, runs, cut, cache, chunk_bytes, damage }) }
     }
 
     /// The same with a batch on top, the next one behind the runs, which need not be written or installed.
@@ -72,7 +76,7 @@ impl Index {
     /// If there is such a batch already, or its cut does not lie behind that of the runs.
     #[must_use]
     pub fn with_batch(&self, batch: &Batch) -> Self {
-        let List { unwritten, runs, cut, cache, chunk_bytes } = &*self.list;
+        let List { unwritten, runs, cut, cache, chunk_bytes, damage } = &*self.list;
         assert!(unwritten.is_none() && Some(batch.cut.lsn) > *cut, "it is on top of the runs");
         let list = List {
             unwritten: Some(Arc::new(Unwritten::new(batch))),
@@ -80,6 +84,7 @@ impl Index {
             cut: Some(batch.cut.lsn),
             cache: Arc::clone(cache),
             chunk_bytes: *chunk_bytes,
+            damage: damage.clone(),
         };
         Self { list: Arc::new(list) }
     }
@@ -147,7 +152,7 @@ impl Index {
         let probe = Probe::new(name);
         for run in &self.list.runs {
             let Some(block) = run.candidate(name, probe) else { continue };
-            let found = run.find(&self.list.cache, block, name)?;
+            let found = self.list.damage.watch(run.find(&self.list.cache, block, name))?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -179,8 +184,8 @@ impl Index {
     /// Damage, or the error of the disk.
     pub fn scope_range(&self, scope: Scope, from: Hash96) -> Result<ScopeRange> {
         let (first, last) = (Name::new(scope, from), Name::new(scope, Hash96::MAX));
-        let merge = Merge::between(self.sources(), self.list.chunk_bytes, first, last)?;
-        Ok(ScopeRange::new(merge))
+        let merge = Merge::between(self.sources(), self.list.chunk_bytes, first, last);
+        Ok(ScopeRange::new(self.list.damage.watch(merge)?, self.list.damage.clone()))
     }
 
     /// Begins a pass over every living entry. `judge` is as of the cut or later.
@@ -188,8 +193,8 @@ impl Index {
     /// # Errors
     /// Damage, or the error of the disk.
     pub fn live_pass(&self, judge: Judge) -> Result<LivePass> {
-        let merge = Merge::all(self.sources(), self.list.chunk_bytes)?;
-        Ok(LivePass::new(merge, judge, self.list.cut))
+        let merge = self.list.damage.watch(Merge::all(self.sources(), self.list.chunk_bytes))?;
+        Ok(LivePass::new(merge, judge, self.list.cut, self.list.damage.clone()))
     }
 
     fn sources(&self) -> Sources<'_> {
@@ -219,7 +224,7 @@ pub fn open(
     let runs = open_runs(disk, dir, &manifest)?;
     let cache = Arc::new(BlockCache::new(options.cache_bytes, options.block_bytes));
     let cut = manifest.cut.as_ref().map(|cut| cut.lsn);
-    Ok(Some(Index::new(runs, cut, cache, options.chunk_bytes)))
+    Ok(Some(Index::new(runs, cut, cache, options.chunk_bytes, Damage::default())))
 }
 
 /// Returns the installed cut of the index in `dir`; `None` if there is none. Changes nothing.

@@ -25,6 +25,7 @@ use base::{Lsn, Mutex};
 use env::Disk;
 
 use crate::cache::BlockCache;
+use crate::damage::Damage;
 use crate::delta::{Batch, Cut};
 use crate::error::{Error, Result};
 use crate::hot::HotHint;
@@ -101,6 +102,8 @@ pub struct Indexer {
     /// What is durably published, as far as is known.
     manifest: Manifest,
     index: Index,
+    /// What readers of it have found.
+    damage: Damage,
     published: Published,
     next_run: u64,
     batches: VecDeque<Batch>,
@@ -141,7 +144,8 @@ impl Indexer {
         remove_unnamed(&*disk, dir, &manifest)?;
         let cache = Arc::new(BlockCache::new(options.cache_bytes, options.block_bytes));
         let cut = manifest.cut.as_ref().map(|cut| cut.lsn);
-        let index = Index::new(runs, cut, cache.clone(), options.chunk_bytes);
+        let damage = Damage::default();
+        let index = Index::new(runs, cut, cache.clone(), options.chunk_bytes, damage.clone());
         Ok(Self {
             disk,
             dir: dir.to_owned(),
@@ -152,6 +156,7 @@ impl Indexer {
             published: Published { index: Arc::new(Mutex::new(index.clone())) },
             filter: index.missing_filter(),
             index,
+            damage,
             batches: VecDeque::new(),
             writing: None,
             order: Vec::new(),
@@ -252,7 +257,8 @@ impl Indexer {
         // The numbers go on: a run that could not be removed is never taken for another one.
         let next_run = self.next_run;
         self.manifest = Manifest { next_run, ..Manifest::empty(self.manifest.database) };
-        self.index = Index::new(Vec::new(), None, self.cache.clone(), self.options.chunk_bytes);
+        self.damage = Damage::default();
+        self.index = self.index_of(Vec::new(), None);
         *self.published.index.lock() = self.index.clone();
         self.batches.clear();
         self.pending.clear();
@@ -265,8 +271,12 @@ impl Indexer {
     /// Does some of what there is to do. `durable` is the last durable block of the log.
     ///
     /// # Errors
-    /// Damage, or the error of the disk. Another step tries again what can be tried again.
+    /// Damage, also what readers have found, told once; or the error of the disk. Another step tries again
+    /// what can be tried again.
     pub fn step(&mut self, durable: Lsn) -> Result<Step> {
+        if let Some(error) = self.damage.take() {
+            return Err(error);
+        }
         self.replaced.retain(|run| Arc::strong_count(run) > 1);
         if let Merging::Merged(..) = self.merging {
             self.install_merged()?;
@@ -283,6 +293,11 @@ impl Indexer {
             return self.merge_some();
         }
         Ok(Step::Worked)
+    }
+
+    fn index_of(&self, runs: Vec<Arc<Run>>, cut: Option<Lsn>) -> Index {
+        let (cache, damage) = (self.cache.clone(), self.damage.clone());
+        Index::new(runs, cut, cache, self.options.chunk_bytes, damage)
     }
 
     fn take_run_number(&mut self) -> u64 {
@@ -385,7 +400,7 @@ impl Indexer {
         assert!(manifest.cut.as_ref().map(|cut| cut.lsn) >= self.index.cut());
         manifest.publish(&*self.disk, &self.dir)?;
         let cut = manifest.cut.as_ref().map(|cut| cut.lsn);
-        self.index = Index::new(runs, cut, self.cache.clone(), self.options.chunk_bytes);
+        self.index = self.index_of(runs, cut);
         self.manifest = manifest;
         let replaced = std::mem::replace(&mut *self.published.index.lock(), self.index.clone());
         drop(replaced);

@@ -83,6 +83,7 @@
 mod bits;
 mod block;
 mod cache;
+mod damage;
 mod delta;
 mod error;
 mod filter;

@@ -2,6 +2,7 @@
 
 use base::{DbId, Lsn};
 
+use crate::damage::Damage;
 use crate::error::Result;
 use crate::judge::{Court, Judge};
 use crate::merge::Merge;
@@ -42,6 +43,7 @@ pub struct LivePass {
     merge: Merge,
     court: Court,
     cut: Option<Lsn>,
+    damage: Damage,
     counts: Counts,
     scope: Option<ScopeCount>,
 }
@@ -54,10 +56,10 @@ struct ScopeCount {
 }
 
 impl LivePass {
-    pub(crate) const fn new(merge: Merge, judge: Judge, cut: Option<Lsn>) -> Self {
+    pub(crate) const fn new(merge: Merge, judge: Judge, cut: Option<Lsn>, damage: Damage) -> Self {
         let counts =
             Counts { databases: Vec::new(), expiring: Vec::new(), objects: 0, elements: 0 };
-        Self { merge, court: Court::new(judge), cut, counts, scope: None }
+        Self { merge, court: Court::new(judge), cut, damage, counts, scope: None }
     }
 
     /// The cut whose state the pass shows.
@@ -72,7 +74,7 @@ impl LivePass {
     /// Damage, or the error of the disk; then [`crate::Error::Interrupted`].
     pub fn step(&mut self, entries_max: usize, visitor: &mut impl Visit) -> Result<bool> {
         for _ in 0..entries_max {
-            let Some(entry) = self.merge.next()? else {
+            let Some(entry) = self.damage.watch(self.merge.next())? else {
                 self.end_scope(visitor);
                 return Ok(true);
             };
@@ -116,11 +118,12 @@ impl LivePass {
 /// The entries of one scope in the order of their hashes.
 pub struct ScopeRange {
     merge: Merge,
+    damage: Damage,
 }
 
 impl ScopeRange {
-    pub(crate) const fn new(merge: Merge) -> Self {
-        Self { merge }
+    pub(crate) const fn new(merge: Merge, damage: Damage) -> Self {
+        Self { merge, damage }
     }
 
     /// Returns the next entry that is not gone.
@@ -129,7 +132,7 @@ impl ScopeRange {
     /// Damage, or the error of the disk; then [`crate::Error::Interrupted`].
     #[expect(clippy::should_implement_trait, reason = "an iterator cannot end with an error")]
     pub fn next(&mut self) -> Result<Option<Entry>> {
-        while let Some(entry) = self.merge.next()? {
+        while let Some(entry) = self.damage.watch(self.merge.next())? {
             if entry.place().is_some() {
                 return Ok(Some(entry));
             }

@@ -1,6 +1,7 @@
 //! Data that is larger than `maxmemory`: values leave memory, and nothing of that is seen but in INFO.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use crate::instant_start::info;
@@ -464,4 +465,55 @@ pub(crate) fn find(server: &Server, needle: &[u8]) -> (PathBuf, usize) {
         }
     }
     panic!("the value is in no file");
+}
+
+/// Turns bits all over the middle of the runs of an index.
+fn damage_index(server: &Server) {
+    for entry in std::fs::read_dir(server.directory().join("index")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|end| end == "run") {
+            let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+            let len = file.metadata().unwrap().len();
+            for at in (len / 4..len / 4 * 3).step_by(1024) {
+                file.write_all_at(&[0x5a; 16], at).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn an_index_that_is_damaged_is_built_anew_while_the_server_runs() {
+    let more =
+        ["--log-index", "yes", "--log-index-cut-bytes", "1mb", "--cold-keys-maxmemory", "1mb"];
+    let options = [&OPTIONS[..], &more].concat();
+    let mut server = Program::indelible().start(&options);
+    fill(&mut server.connect());
+    wait_for_a_cut(&server);
+    assert_eq!(server.connect().words("DEL any").text(), "1");
+    server.kill();
+    server.restart_with(&options);
+    wait_until(|| info(&server, "recovery_state") == "done");
+    assert!(number_of(&server, "cold_keys") > KEYS as u64 / 4);
+    damage_index(&server);
+    let mut connection = server.connect();
+    let refused = (0..KEYS).find_map(|number| {
+        let reply = connection.words(&format!("GET key:{number}"));
+        assert!(reply.is_error() || reply.text() == value(number), "{reply:?}");
+        reply.is_error().then(|| reply.text())
+    });
+    let refused = refused.unwrap();
+    assert!(refused.starts_with("CORRUPT") && refused.contains("built anew"), "{refused}");
+    wait_until(|| server.log().contains("The log index is built anew"));
+    let mut number = 0;
+    wait_until(|| {
+        let mut read = |number: &usize| connection.words(&format!("GET key:{number}"));
+        let good = (number..KEYS).take_while(|number| read(number).text() == value(*number));
+        number += good.count();
+        number == KEYS
+    });
+    assert_eq!(connection.words("DBSIZE").text(), KEYS.to_string());
+    server.kill();
+    server.restart_with(&options);
+    wait_until(|| info(&server, "recovery_state") == "done");
+    check(&server);
 }

@@ -351,14 +351,16 @@ impl Engine {
 pub(super) const TOO_MUCH: &str =
     "OOM the values that this command needs take more than half of 'maxmemory'.";
 
+/// What becomes of a key of which the index does not tell.
+const UNLISTED: &str = "; if the log has it, it is found once the index is built anew: the server does that by itself when \
+                        the index is damaged, and `indelible index rebuild` while no server runs";
+
 /// What a client is told whose key cannot be brought back.
 pub(super) fn restore_error(error: &RestoreError) -> CommandError {
     let (code, remedy) = match error {
         RestoreError::Io(_) => ("IOERR", ""),
         RestoreError::Corrupt(_) => ("CORRUPT", ""),
-        RestoreError::Unlisted(_) => {
-            ("CORRUPT", "; if the log has it, it is found after `indelible index rebuild`")
-        }
+        RestoreError::Unlisted(_) => ("CORRUPT", UNLISTED),
         RestoreError::TooMuch => return CommandError::Other(TOO_MUCH.into()),
     };
     let what = format!("{code} a key cannot be brought back into memory: {error}{remedy}");

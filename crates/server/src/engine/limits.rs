@@ -134,15 +134,8 @@ impl Engine {
         self.observed.rates.output.sample(self.observed.counters.output_bytes, self.time.now_us);
         self.observed.peak_memory_bytes =
             self.observed.peak_memory_bytes.max(self.deps.host.used_bytes());
-        let now_ms = self.time.unix_ms();
-        self.shard.keyspace.begin_command(now_ms);
-        let clock = std::sync::Arc::clone(&self.deps.clock);
-        let effort = self.options.active_expire_effort;
-        if let Some(duration_us) = self.shard.expire_cycle(clock.as_ref(), effort) {
-            self.note_latency("expire-cycle", duration_us);
-        }
-        self.end_unasked();
-        self.shard.sweep(self.time.now_us, effort);
+        self.expire();
+        self.shard.sweep(self.time.now_us, self.options.active_expire_effort);
         if self.options.eviction.is_cold() {
             // What came unasked is more than there is room for, and no command may come for a while.
             self.make_room();
@@ -152,6 +145,18 @@ impl Engine {
         self.evict_clients();
         self.shard.tick_log(self.time.now_us, &self.deps.logger);
         self.give_up_held();
+    }
+
+    /// Deletes some keys that have expired.
+    pub(super) fn expire(&mut self) {
+        let now_ms = self.time.unix_ms();
+        self.shard.keyspace.begin_command(now_ms);
+        let clock = std::sync::Arc::clone(&self.deps.clock);
+        let effort = self.options.active_expire_effort;
+        if let Some(duration_us) = self.shard.expire_cycle(clock.as_ref(), effort) {
+            self.note_latency("expire-cycle", duration_us);
+        }
+        self.end_unasked();
     }
 
     /// What was done to keys unasked comes to its end, as a command does.

@@ -406,7 +406,8 @@ impl Engine {
             .first()
             .map(|(deadline_ms, _)| self.time.monotonic_of_ms(*deadline_ms));
         let pause_us = self.pause.as_ref().map(|pause| self.time.monotonic_of_ms(pause.until_ms));
-        [deadline_us, pause_us].into_iter().flatten().fold(self.next_tick_us, u64::min)
+        let times = [deadline_us, pause_us, self.shard.expiry.again_us];
+        times.into_iter().flatten().fold(self.next_tick_us, u64::min)
     }
 
     /// Time has passed: deadlines, expiry, rates, limits.
@@ -426,6 +427,8 @@ impl Engine {
         if self.time.now_us >= self.next_tick_us {
             self.next_tick_us = self.time.now_us + 1_000_000 / u64::from(self.options.hz);
             self.periodic();
+        } else if self.shard.expiry.again_us.is_some_and(|again_us| self.time.now_us >= again_us) {
+            self.expire();
         }
     }
 

@@ -331,15 +331,23 @@ impl Warmup {
             self.stage = Stage::Done;
             return Ok(WarmStep::Comeback(Comeback::Done));
         };
-        let mut entries = match range.take() {
-            Some(entries) => entries,
-            None => self.index.scope_range(Scope::database(db), Hash96::MIN).map_err(of_index)?,
+        let begun = match range.take() {
+            Some(entries) => Ok(entries),
+            None => self.index.scope_range(Scope::database(db), Hash96::MIN),
+        };
+        let mut entries = match begun {
+            Ok(entries) => entries,
+            Err(error) => return self.unlisted(error),
         };
         let mut lost = Vec::new();
         for _ in 0..PASS_ENTRIES {
-            let Some(entry) = entries.next().map_err(of_index)? else {
-                dbs.pop();
-                return Ok(WarmStep::Comeback(Comeback::Lost(lost)));
+            let entry = match entries.next() {
+                Ok(Some(entry)) => entry,
+                Ok(None) => {
+                    dbs.pop();
+                    return Ok(WarmStep::Comeback(Comeback::Lost(lost)));
+                }
+                Err(error) => return self.unlisted(error),
             };
             let place = entry.place().expect("ranges have what is there");
             if self.unread.contains(&place.addr()) {
@@ -354,6 +362,15 @@ impl Warmup {
             true => WarmStep::Worked,
             false => WarmStep::Comeback(Comeback::Lost(lost)),
         })
+    }
+
+    /// The index cannot be read. If it is damaged, only the log as a whole can tell what is lost.
+    fn unlisted(&mut self, error: logindex::Error) -> Result<WarmStep, RestoreError> {
+        if !error.is_corrupt() {
+            return Err(of_index(error));
+        }
+        self.stage = Stage::Done;
+        Ok(WarmStep::Comeback(Comeback::Distrusted(error.to_string())))
     }
 
     /// Reads what is needed of a segment record by record.

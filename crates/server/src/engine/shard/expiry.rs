@@ -1,7 +1,9 @@
 //! Deletes keys that have expired and that no command asks for.
 //!
-//! Each time, some databases are sampled; as long as more than a tenth of a sample had expired it
-//! pays to go on, within a bounded time. So the memory that expired keys take stays a bounded share.
+//! Each time, some databases are sampled; as long as more than a tenth of what was looked at had expired
+//! it pays to go on. A cycle is short, so that clients notice it little; one that ends before that comes again soon,
+//! so that cycles take up to a quarter of the time, as in Redis. So the memory that expired keys take stays a
+//! bounded share, unless more expire than can be deleted in that time.
 
 use base::DbIndex;
 use env::Clock;
@@ -11,8 +13,13 @@ use super::Shard;
 /// How many keys a sample has.
 const SAMPLE_KEYS: usize = 20;
 
-/// How long a cycle may take, in microseconds: a quarter of the time at the usual ten a second.
+/// How long a cycle may take, in microseconds.
 const CYCLE_US_MAX: u64 = 1_000;
+
+/// How much of the time cycles may take at the least effort, in percent, and how much more at each further
+/// one.
+const SHARE_PERCENT: u64 = 25;
+const SHARE_PERCENT_MORE: u64 = 2;
 
 /// Where the next cycle begins, and what INFO shows.
 #[derive(Debug)]
@@ -20,6 +27,8 @@ pub(crate) struct Cycle {
     /// DEBUG SET-ACTIVE-EXPIRE.
     pub(crate) is_on: bool,
     next_db: DbIndex,
+    /// When it goes on, if the last cycle had not time enough.
+    pub(crate) again_us: Option<u64>,
     /// An estimate of the share of keys that have expired and are still there, in percent.
     pub(crate) stale_percent: f64,
     pub(crate) time_cap_count: u64,
@@ -31,6 +40,7 @@ impl Default for Cycle {
         Self {
             is_on: true,
             next_db: DbIndex::FIRST,
+            again_us: None,
             stale_percent: 0.0,
             time_cap_count: 0,
             cpu_us: 0,
@@ -39,32 +49,41 @@ impl Default for Cycle {
 }
 
 impl Shard {
-    /// One cycle; how many microseconds it took, if it was due.
+    /// One cycle; how many microseconds it took, if keys may expire.
     pub(in crate::engine) fn expire_cycle(
         &mut self,
         clock: &dyn Clock,
         effort: u32,
     ) -> Option<u64> {
+        self.expiry.again_us = None;
         if !self.may_expire() {
             return None;
         }
         let start_us = clock.monotonic_us();
-        let end_us = start_us + CYCLE_US_MAX * u64::from(effort);
+        let end_us = start_us + CYCLE_US_MAX;
         let samples =
             SAMPLE_KEYS + SAMPLE_KEYS / 4 * usize::try_from(effort - 1).expect("at most ten");
         let (mut seen, mut expired) = (0, 0);
         'databases: for _ in self.keyspace.databases() {
             let db = self.keyspace.database(self.expiry.next_db.get()).unwrap_or_default();
             self.expiry.next_db = db.next();
+            let (mut seen_here, mut expired_here) = (0, 0);
             loop {
                 let (looked, deleted) = self.keyspace.expire_sample(db, samples);
-                seen += looked;
-                expired += deleted;
+                if looked == 0 {
+                    break;
+                }
+                (seen, expired) = (seen + looked, expired + deleted);
+                (seen_here, expired_here) = (seen_here + looked, expired_here + deleted);
                 if clock.monotonic_us() >= end_us {
                     self.expiry.time_cap_count += 1;
+                    let share = SHARE_PERCENT + SHARE_PERCENT_MORE * u64::from(effort - 1);
+                    let now_us = clock.monotonic_us();
+                    let pause_us = (now_us - start_us) * (100 - share) / share;
+                    self.expiry.again_us = Some(now_us + pause_us);
                     break 'databases;
                 }
-                if deleted * 10 <= looked {
+                if expired_here * 10 <= seen_here {
                     break;
                 }
             }

@@ -1,5 +1,9 @@
 //! Clients that wait for a key, for the end of a pause, or for a time.
 
+use std::sync::atomic::Ordering;
+
+use env::Clock;
+
 use super::server::TestServer;
 
 #[test]
@@ -131,4 +135,29 @@ fn two_hundred_thousand_keys_are_waited_for_and_watched_in_seconds() {
     let elapsed = started.elapsed();
     println!("{KEYS} keys: {elapsed:?}");
     assert!(elapsed < bound, "{elapsed:?}");
+}
+
+#[test]
+fn keys_that_expire_together_are_deleted_within_a_quarter_of_the_time() {
+    let mut server = TestServer::new(&[]);
+    let client = server.connect();
+    let set = |number: usize| format!("SET key:{number} v PX 1\r\n");
+    server.send(client, &(0..20_000).map(set).collect::<String>());
+    let left = |server: &mut TestServer| -> usize {
+        let size = server.send(client, "DBSIZE\r\n");
+        size.trim_start_matches(':').trim().parse().unwrap()
+    };
+    // A sample takes a while.
+    server.clock.us_per_look.store(100, Ordering::Relaxed);
+    let start_us = server.clock.monotonic_us();
+    let mut busy_us = 0;
+    while left(&mut server) > 4_000 {
+        let next_us = server.engine.next_event_us();
+        let before_us = server.clock.monotonic_us();
+        assert!(before_us < start_us + 1_000_000, "{} are left", left(&mut server));
+        server.pass_ms(1.max(i64::try_from(next_us.saturating_sub(before_us)).unwrap() / 1000));
+        busy_us += 1_000;
+    }
+    let elapsed_us = server.clock.monotonic_us() - start_us;
+    assert!(elapsed_us > 2 * busy_us, "{elapsed_us} us, of which {busy_us} were for this");
 }
