@@ -138,7 +138,7 @@ fn two_hundred_thousand_keys_are_waited_for_and_watched_in_seconds() {
 }
 
 #[test]
-fn keys_that_expire_together_are_deleted_within_a_quarter_of_the_time() {
+fn keys_that_expire_together_are_deleted_soon_and_others_have_half_of_the_time() {
     let mut server = TestServer::new(&[]);
     let client = server.connect();
     let set = |number: usize| format!("SET key:{number} v PX 1\r\n");
@@ -159,5 +159,5 @@ fn keys_that_expire_together_are_deleted_within_a_quarter_of_the_time() {
         busy_us += 1_000;
     }
     let elapsed_us = server.clock.monotonic_us() - start_us;
-    assert!(elapsed_us > 2 * busy_us, "{elapsed_us} us, of which {busy_us} were for this");
+    assert!(elapsed_us >= 2 * busy_us, "{elapsed_us} us, of which {busy_us} were for this");
 }
