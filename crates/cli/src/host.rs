@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::allocator;
 use server::host::{CpuTimes, Host, MemoryUsage};
+use tikv_jemalloc_ctl::thread::ThreadLocal;
 use tikv_jemalloc_ctl::{epoch, stats, thread};
 
 /// How old the statistics may be.
@@ -39,12 +40,31 @@ impl JemallocHost {
     }
 }
 
+/// The allocator's counters of one thread: bytes allocated, and freed.
+struct Counters {
+    allocated: ThreadLocal<u64>,
+    freed: ThreadLocal<u64>,
+}
+
+impl Counters {
+    /// Those of this thread. To look them up by name takes as long as some commands do.
+    fn of_this_thread() -> Option<Self> {
+        let allocated = thread::allocatedp::read().ok()?;
+        Some(Self { allocated, freed: thread::deallocatedp::read().ok()? })
+    }
+}
+
+thread_local! {
+    static COUNTERS: Option<Counters> = Counters::of_this_thread();
+}
+
 /// Bytes that this thread has allocated, less those that it has freed; wraps around zero when it
 /// frees what others have allocated.
 fn thread_balance() -> u64 {
-    let allocated = thread::allocatedp::read().map_or(0, |counter| counter.get());
-    let freed = thread::deallocatedp::read().map_or(0, |counter| counter.get());
-    allocated.wrapping_sub(freed)
+    COUNTERS.with(|counters| {
+        let counters = counters.as_ref();
+        counters.map_or(0, |it| it.allocated.get().wrapping_sub(it.freed.get()))
+    })
 }
 
 /// The bytes that are allocated, exactly.
