@@ -21,6 +21,9 @@ const REFRESH_BYTES: u64 = 16 << 20;
 /// The unit of the times in `/proc`, in seconds.
 const CLOCK_TICK_S: f64 = 0.01;
 
+/// The statistics are read again when so much is taken over at once.
+const TAKEN_OVER_BYTES: u64 = 1 << 20;
+
 /// See the file's top.
 pub(crate) struct JemallocHost {
     startup_bytes: u64,
@@ -90,6 +93,8 @@ impl Host for JemallocHost {
 
     fn note_taken_over(&self, bytes: u64) {
         let (at_read, balance, when) = self.read.get();
+        // What is known may have it already: that matters where it is much.
+        let when = when.filter(|_| bytes < TAKEN_OVER_BYTES);
         self.read.set((at_read.saturating_add(bytes), balance, when));
     }
 

@@ -6,6 +6,7 @@ use base::Mutex;
 use env::FileError;
 
 use crate::error::{Error, Result};
+use crate::run::Run;
 
 /// The first damage that any reader has found. A clone is the same one.
 ///
@@ -26,8 +27,22 @@ impl Damage {
         result
     }
 
-    /// What was found, once.
-    pub(crate) fn take(&self) -> Option<Error> {
-        self.0.lock().take().map(Error::from)
+    /// What was found, once, if one of these runs has it and is still so when it is read again: a read that
+    /// went wrong once is no reason to build an index anew.
+    ///
+    /// # Errors
+    /// The error of the disk; it is looked for again the next time.
+    pub(crate) fn confirm(&self, runs: &[Arc<Run>]) -> Result<Option<Error>> {
+        let Some(found) = self.0.lock().take() else { return Ok(None) };
+        let FileError::Corrupt { path, offset, .. } = &found else { return Ok(None) };
+        let Some(run) = runs.iter().find(|run| run.path == *path) else { return Ok(None) };
+        match run.check_at(*offset) {
+            Ok(()) => Ok(None),
+            Err(error) if error.is_corrupt() => Ok(Some(error)),
+            Err(error) => {
+                self.0.lock().get_or_insert(found);
+                Err(error)
+            }
+        }
     }
 }

@@ -274,7 +274,7 @@ impl Indexer {
     /// Damage, also what readers have found, told once; or the error of the disk. Another step tries again
     /// what can be tried again.
     pub fn step(&mut self, durable: Lsn) -> Result<Step> {
-        if let Some(error) = self.damage.take() {
+        if let Some(error) = self.damage.confirm(self.index.run_list())? {
             return Err(error);
         }
         self.replaced.retain(|run| Arc::strong_count(run) > 1);

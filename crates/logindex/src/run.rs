@@ -229,6 +229,23 @@ impl Run {
         Ok(parsed)
     }
 
+    /// Reads the block again that has this byte of the file, and verifies all of it.
+    ///
+    /// # Errors
+    /// Damage, also where there is no block; or the error of the disk.
+    pub(crate) fn check_at(&self, offset: u64) -> Result<()> {
+        let block = (offset / u64::from(self.header.block_bytes)).checked_sub(1);
+        let block = block.and_then(|block| usize::try_from(block).ok());
+        let Some(block) = block.filter(|block| *block < self.blocks()) else {
+            return Err(Error::corrupt(&self.path, offset, "behind the blocks"));
+        };
+        let mut bytes = Vec::new();
+        self.read_blocks(block, 1, &mut bytes)?;
+        let decoded = self.verified(&bytes, block)?;
+        let decoded = decoded.decode(&self.dictionary, &mut Vec::new());
+        decoded.map_err(|what| self.damaged(block, what))
+    }
+
     /// Reads blocks that follow one another, not through the cache, and not verified.
     pub(crate) fn read_blocks(&self, first: usize, count: usize, into: &mut Vec<u8>) -> Result<()> {
         let len = count * self.block_bytes();

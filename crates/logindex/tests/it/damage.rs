@@ -169,6 +169,46 @@ fn a_damaged_block_stops_merging_and_nothing_else() {
     assert!(newest.is_some_and(|entry| entry.place().is_some()));
 }
 
+#[test]
+fn damage_that_a_reader_finds_is_told_once_if_it_is_still_there() {
+    let (sim, writer) = sample();
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let mut indexer = open(&disk).unwrap();
+    settle(&mut indexer, Lsn::ZERO).unwrap();
+    let index = indexer.index();
+    let run = Path::new(DIR).join(format!("{:010}.run", index.runs().last().unwrap().id));
+    let flip = || assert!(sim.flip_bit(&run, 256 + 100, 3));
+    let meet = || assert!(writer.picture.newest.keys().any(|name| index.probe(*name).is_err()));
+    let mut told = || {
+        let steps = (0..20).filter_map(|_| indexer.step(Lsn::ZERO).err());
+        steps.map(|error| error.to_string()).collect::<Vec<_>>()
+    };
+    flip();
+    meet();
+    meet();
+    let once = told();
+    assert!(once.len() == 1 && once[0].contains("is corrupt at byte 256"), "{once:?}");
+    assert_eq!(told(), [""; 0]);
+    // Elements, and passes over everything, meet it as well.
+    let failed = index.live_pass(writer.picture.judge()).and_then(|mut pass| {
+        while !pass.step(10, &mut |_: &Entry| {})? {}
+        Ok(())
+    });
+    assert!(failed.is_err() && told().len() == 1);
+    // It was read wrongly, once.
+    meet();
+    flip();
+    assert_eq!(told(), [""; 0]);
+    // It is another index by now: this one is not read any more.
+    flip();
+    meet();
+    indexer.begin_anew().unwrap();
+    meet();
+    for _ in 0..20 {
+        indexer.step(Lsn::ZERO).unwrap();
+    }
+}
+
 /// Without the block that could not be read, an older run would have the word.
 #[test]
 fn a_pass_that_has_failed_shows_nothing_more() {

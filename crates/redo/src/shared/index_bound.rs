@@ -25,6 +25,8 @@ use base::Lsn;
 #[derive(Debug)]
 pub struct IndexBound {
     installed: AtomicU64,
+    /// The highest cut that was installed in this life.
+    reached: AtomicU64,
     wanted: AtomicU64,
     /// The last block that there was when a compaction was ordered last.
     ordered: AtomicU64,
@@ -43,6 +45,7 @@ impl Default for IndexBound {
     fn default() -> Self {
         Self {
             installed: AtomicU64::new(u64::MAX),
+            reached: AtomicU64::new(0),
             wanted: AtomicU64::new(0),
             ordered: AtomicU64::new(0),
             is_compacting: AtomicBool::new(false),
@@ -61,6 +64,7 @@ impl IndexBound {
     ///
     /// REQUIRES: the index is durable up to there.
     pub fn set(&self, installed: Lsn) {
+        self.reached.fetch_max(installed.0, Ordering::Relaxed);
         self.installed.store(installed.0, Ordering::SeqCst);
     }
 
@@ -77,6 +81,14 @@ impl IndexBound {
     pub fn installed(&self) -> Option<Lsn> {
         let installed = self.installed.load(Ordering::SeqCst);
         (installed != u64::MAX).then_some(Lsn(installed))
+    }
+
+    /// The highest cut that was installed in this life, whatever has become of that index; `None` if none
+    /// was. Addresses do not change, so what it says of a record that is still needed stays true.
+    #[must_use]
+    pub fn reached(&self) -> Option<Lsn> {
+        let reached = self.reached.load(Ordering::Relaxed);
+        (reached > 0).then_some(Lsn(reached))
     }
 
     /// Whether a start would believe the index as it is installed, and read only what is behind its cut.

@@ -32,10 +32,11 @@ impl Log {
         self.validity.is_known()
     }
 
-    /// Returns the block up to which an index durably knows the log; `None` if none is kept.
+    /// Returns the block up to which an index has durably known the log in this life, whatever has become of it since;
+    /// `None` if none has.
     #[must_use]
     pub fn indexed_lsn(&self) -> Option<Lsn> {
-        self.shared.index_bound.installed()
+        self.shared.index_bound.reached()
     }
 
     /// How the log stands with its index, if one is kept.

@@ -114,14 +114,14 @@ impl Engine {
         if let Some(garbage) = self.shard.take_garbage() {
             self.take_over(garbage);
         }
-        if let Some(why) = self.shard.take_distrust() {
+        // A log that has failed must not be closed: what is in memory is all that there is.
+        let may_reload =
+            self.shard.is_writable() && !self.shard.is_loading() && self.host_request.is_none();
+        if may_reload && let Some(why) = self.shard.take_distrust() {
             self.deps.logger.warning(&format!(
                 "The log index is of no use, and the log is read again as a whole: {why}"
             ));
-            // A log that has failed must not be closed: what is in memory is all that there is.
-            if self.shard.is_writable() && !self.shard.is_loading() && self.host_request.is_none() {
-                self.host_request = Some(HostRequest::ReloadAll);
-            }
+            self.host_request = Some(HostRequest::ReloadAll);
         }
         let room_bytes = self.options.room_bytes();
         let host = &self.deps.host;

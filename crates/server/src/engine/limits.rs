@@ -165,6 +165,7 @@ impl Engine {
             let (lsn, _) = self.shard.keyspace.end_command();
             self.settle(lsn);
             self.serve_ready_keys();
+            self.seal_if_large();
         }
     }
 

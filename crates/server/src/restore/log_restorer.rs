@@ -58,7 +58,7 @@ impl LogRestorer {
                 tell(Fetched::Elements(object, self.garbage(object).ok()));
             }
             Wanted::Dropped(db) => {
-                let is_told = self.dropped(db, tell).is_ok();
+                let is_told = self.drop_keys(db, tell).is_ok();
                 tell(Fetched::Dropped(db, is_told));
             }
             Wanted::Sweep(mut sweep) => {
@@ -252,14 +252,30 @@ impl LogRestorer {
     pub fn garbage(&self, object: ObjectId) -> Result<Vec<RecordAddr>, RestoreError> {
         let (mut addrs, _) = self.elements(object)?;
         if let Some(pinned) = self.index.as_ref().and_then(NewestIndex::pinned) {
-            addrs.extend(self.elements_in(&pinned, object)?);
+            match self.elements_in(&pinned, object) {
+                Ok(more) => addrs.extend(more),
+                // It never gets better. What it alone knows is garbage until the next start.
+                Err(RestoreError::Unlisted(_)) => {}
+                Err(error) => return Err(error),
+            }
         }
         addrs.sort_unstable();
         addrs.dedup();
         Ok(addrs)
     }
 
-    /// Tells what the keys had of a database that was emptied.
+    /// Tells what the keys had of a database that was emptied, as far as the index of that moment can be read:
+    /// if it is damaged, the rest is garbage until the next start.
+    fn drop_keys(&self, db: DbId, tell: &mut dyn FnMut(Fetched)) -> Result<(), RestoreError> {
+        match self.dropped(db, tell) {
+            Ok(()) | Err(RestoreError::Unlisted(_)) => {
+                self.index.iter().for_each(|index| index.forget_dropped(db));
+                Ok(())
+            }
+            failed => failed,
+        }
+    }
+
     fn dropped(&self, db: DbId, tell: &mut dyn FnMut(Fetched)) -> Result<(), RestoreError> {
         let pinned = self.index.as_ref().and_then(|index| index.dropped(db));
         let Some(index) = pinned else { return Ok(()) };
@@ -278,7 +294,6 @@ impl LogRestorer {
             }
         }
         tell(Fetched::Garbage(keys));
-        self.index.iter().for_each(|index| index.forget_dropped(db));
         Ok(())
     }
 
@@ -287,8 +302,11 @@ impl LogRestorer {
     fn sweep(&mut self, sweep: &mut Sweep) -> Result<Vec<Restored>, RestoreError> {
         let addrs = sweep.next_records();
         if addrs.is_empty() {
-            sweep.look(&self.newest()?).map_err(of_index)?;
-            return Ok(Vec::new());
+            let looked = sweep.look(&self.newest()?).map_err(of_index);
+            return match looked {
+                Err(error) if !sweep.ends_early() => Err(error),
+                _ => Ok(Vec::new()),
+            };
         }
         let mut expired = Vec::new();
         for addrs in addrs.chunks(RECORDS_TOGETHER) {

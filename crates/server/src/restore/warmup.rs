@@ -18,7 +18,9 @@
 //! An error of the disk is told, and the next step tries again. Of a segment that is damaged each key is
 //! read by itself, so that only those are left out that lie in the damage. What the index knows of those is
 //! told in the end ([`Comeback::Lost`]); a value of which only elements lie there stays in the log, and its
-//! key comes. A hint that cannot be read is none. An index that is damaged or contradicts itself is [`Comeback::Distrusted`].
+//! key comes. A hint that cannot be read is none. An index that the pass finds
+//! damaged, or in contradiction to itself, is [`Comeback::Distrusted`]; one that turns out to be damaged later is built anew by
+//! its owner meanwhile.
 
 use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
@@ -337,7 +339,7 @@ impl Warmup {
         };
         let mut entries = match begun {
             Ok(entries) => entries,
-            Err(error) => return self.unlisted(error),
+            Err(error) => return Err(self.unlisted(error)),
         };
         let mut lost = Vec::new();
         for _ in 0..PASS_ENTRIES {
@@ -347,7 +349,7 @@ impl Warmup {
                     dbs.pop();
                     return Ok(WarmStep::Comeback(Comeback::Lost(lost)));
                 }
-                Err(error) => return self.unlisted(error),
+                Err(error) => return Err(self.unlisted(error)),
             };
             let place = entry.place().expect("ranges have what is there");
             if self.unread.contains(&place.addr()) {
@@ -364,13 +366,13 @@ impl Warmup {
         })
     }
 
-    /// The index cannot be read. If it is damaged, only the log as a whole can tell what is lost.
-    fn unlisted(&mut self, error: logindex::Error) -> Result<WarmStep, RestoreError> {
-        if !error.is_corrupt() {
-            return Err(of_index(error));
+    /// The index cannot be read. If it is damaged, it is built anew meanwhile, and the newest one is asked the next
+    /// time, from the database's beginning on: what is told twice is lost once.
+    fn unlisted(&mut self, error: logindex::Error) -> RestoreError {
+        if let Some(index) = self.restorer.index().filter(|_| error.is_corrupt()) {
+            self.index = index.get();
         }
-        self.stage = Stage::Done;
-        Ok(WarmStep::Comeback(Comeback::Distrusted(error.to_string())))
+        of_index(error)
     }
 
     /// Reads what is needed of a segment record by record.

@@ -183,18 +183,15 @@ fn recovery(engine: &Engine, out: &mut String) {
     };
     line(out, "recovery_state", state);
     let Some(figures) = figures else { return };
-    let elapsed_ms = figures.elapsed_us / 1000;
-    let restored = figures.keys_total.saturating_sub(figures.keys_cold);
-    let per_second = restored * 1000 / elapsed_ms.max(1);
     let stage = if figures.is_done { "done" } else { figures.stage.name() };
     line(out, "recovery_stage", stage);
     line(out, "recovery_hot_keys_total", figures.hot_total);
     line(out, "recovery_hot_keys_done", figures.hot_done);
-    line(out, "recovery_elapsed_ms", elapsed_ms);
+    line(out, "recovery_elapsed_ms", figures.elapsed_us / 1000);
     line(out, "recovery_keys_total", figures.keys_total);
     line(out, "recovery_keys_cold", figures.keys_cold);
-    line(out, "recovery_keys_per_sec", per_second);
-    line(out, "recovery_eta_seconds", figures.keys_cold / per_second.max(1));
+    line(out, "recovery_keys_per_sec", figures.keys_per_second());
+    line(out, "recovery_eta_seconds", figures.seconds_left());
     line(out, "recovery_log_garbage_known", u8::from(engine.shard.knows_validity()));
     line(out, "recovery_last_error", one_line(engine.shard.restore_failure()));
 }

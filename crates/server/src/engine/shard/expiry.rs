@@ -20,7 +20,7 @@ const CYCLE_US_MAX: u64 = 1_000;
 /// How much of the time cycles may take at the least effort, in percent, and how much more at each further
 /// one.
 const SHARE_PERCENT: u64 = 50;
-const SHARE_PERCENT_MORE: u64 = 5;
+const SHARE_PERCENT_MORE: u64 = 2;
 
 /// Where the next cycle begins, and what INFO shows.
 #[derive(Debug)]
@@ -57,7 +57,8 @@ impl Shard {
         effort: u32,
     ) -> Option<u64> {
         self.expiry.again_us = None;
-        if !self.may_expire() {
+        // Each deletion is a record, and clients that write wait then, too.
+        if !self.may_expire() || self.is_log_congested() {
             return None;
         }
         let start_us = clock.monotonic_us();

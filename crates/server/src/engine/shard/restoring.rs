@@ -142,6 +142,27 @@ pub(crate) struct RestoreFigures {
     pub is_failing: bool,
 }
 
+impl RestoreFigures {
+    /// How many keys have come.
+    pub(crate) const fn keys_done(&self) -> u64 {
+        self.keys_total.saturating_sub(self.keys_cold)
+    }
+
+    fn percent(&self) -> u64 {
+        self.keys_done() * 100 / self.keys_total.max(1)
+    }
+
+    /// How many have come in a second, so far.
+    pub(crate) fn keys_per_second(&self) -> u64 {
+        self.keys_done() * 1000 / (self.elapsed_us / 1000).max(1)
+    }
+
+    /// How long the others take at that rate.
+    pub(crate) fn seconds_left(&self) -> u64 {
+        self.keys_cold / self.keys_per_second().max(1)
+    }
+}
+
 /// What comes back unasked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
@@ -457,9 +478,14 @@ impl Shard {
         }
         if now_us - restoring.told_us >= TOLD_EVERY_US && restoring.failure().is_none() {
             restoring.told_us = now_us;
-            let done = restoring.keys_total.saturating_sub(left);
-            let percent = done * 100 / restoring.keys_total.max(1);
-            logger.notice(&format!("{done} keys are back in memory ({percent} %)"));
+            if let Some(figures) = self.restore_figures(now_us) {
+                let (done, percent, per_second) =
+                    (figures.keys_done(), figures.percent(), figures.keys_per_second());
+                logger.notice(&format!(
+                    "{done} keys are back in memory ({percent} %), {per_second} a second; the rest in about {} s",
+                    figures.seconds_left()
+                ));
+            }
         }
     }
 

@@ -113,13 +113,25 @@ impl Sweep {
             }
         }
         if is_over || self.due.len() >= DUE_MAX {
-            self.due.sort_unstable();
-            self.reading = std::mem::take(&mut self.due).into_iter();
+            self.begin_reading();
         }
         if !is_over {
             self.range = Looking::At(range);
         }
         Ok(())
+    }
+
+    fn begin_reading(&mut self) {
+        self.due.sort_unstable();
+        self.reading = std::mem::take(&mut self.due).into_iter();
+    }
+
+    /// After an error nothing more is looked for, and another sweep is needed. Whether there is something to be
+    /// read.
+    pub fn ends_early(&mut self) -> bool {
+        self.soonest_ms = i64::MIN;
+        self.begin_reading();
+        self.is_reading()
     }
 
     fn is_reading(&self) -> bool {
@@ -183,18 +195,25 @@ impl Shard {
         now_us: u64,
     ) {
         self.sweeper.is_away = false;
-        let Some(keys) = found.ok().filter(|_| self.may_expire()) else {
+        let Ok(keys) = found else {
             self.sweeper.not_before_us = now_us + PAUSE_US;
             return self.give_up_sweep();
         };
+        if !keys.is_empty() && !self.may_expire() {
+            // Another sweep has to find these.
+            self.keyspace.note_cold_due(i64::MIN);
+        }
         for key in keys {
             self.keyspace.expire_cold(key);
         }
         if sweep.is_over() {
+            if sweep.soonest_ms == i64::MIN {
+                self.sweeper.not_before_us = now_us + PAUSE_US;
+            }
             self.keyspace.note_cold_due(sweep.soonest_ms);
             return;
         }
-        let goes_on = sweep.is_reading() && !self.is_log_congested();
+        let goes_on = sweep.is_reading() && self.may_expire() && !self.is_log_congested();
         self.sweeper.next = Some(sweep);
         if goes_on {
             self.ask_for_sweep();
