@@ -16,7 +16,7 @@ use base::{DbId, Lsn};
 use env_sim::{SimDisk, SimEntropy};
 use redo::Step;
 use server::engine::{Comeback, Fetched, Fetching, HotNews, Restoration, Wanted};
-use server::restore::{LogRestorer, WarmStep, Warmup};
+use server::restore::{LogRestorer, NewestIndex, WarmStep, Warmup};
 
 use crate::machine::Machine;
 use crate::wiretap::lock;
@@ -76,6 +76,12 @@ impl Comebacks {
             Comeback::Keys(keys) if self.is_hot => self.hints.keys += keys.len() as u64,
             _ => {}
         }
+    }
+
+    /// Whether an index was damaged that alone knew of some garbage.
+    pub(crate) fn leaves_garbage(&self) -> bool {
+        let index = self.fetcher.as_ref().and_then(LogRestorer::index);
+        index.is_some_and(NewestIndex::leaves_garbage)
     }
 
     /// After a failure the thread waits for a while, as the server's does.

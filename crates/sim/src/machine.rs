@@ -366,10 +366,17 @@ impl Machine {
             return Err("UNHEARD: records have changed a key that they do not name".to_owned());
         }
         let is_freeing = self.engine.keyspace().freeing() + self.engine.keyspace().unlisted() > 0;
-        if is_freeing || is_cold {
+        if is_freeing || is_cold || self.leaves_garbage() {
             return Ok(());
         }
         self.shadow.compare_retired(&lock(&self.tap).retired)
+    }
+
+    /// Whether an index was damaged that alone knew of some garbage.
+    fn leaves_garbage(&self) -> bool {
+        let works = lock(&self.works);
+        let Some(comebacks) = &works.comebacks else { return false };
+        lock(comebacks).leaves_garbage()
     }
 
     /// Whether as many keys are counted as there are, wherever they are.

@@ -251,11 +251,12 @@ impl LogRestorer {
     /// When an index cannot be read.
     pub fn garbage(&self, object: ObjectId) -> Result<Vec<RecordAddr>, RestoreError> {
         let (mut addrs, _) = self.elements(object)?;
-        if let Some(pinned) = self.index.as_ref().and_then(NewestIndex::pinned) {
+        if let Some(index) = &self.index
+            && let Some(pinned) = index.pinned()
+        {
             match self.elements_in(&pinned, object) {
                 Ok(more) => addrs.extend(more),
-                // It never gets better. What it alone knows is garbage until the next start.
-                Err(RestoreError::Unlisted(_)) => {}
+                Err(RestoreError::Unlisted(_)) => index.note_garbage_left(),
                 Err(error) => return Err(error),
             }
         }
@@ -267,13 +268,15 @@ impl LogRestorer {
     /// Tells what the keys had of a database that was emptied, as far as the index of that moment can be read:
     /// if it is damaged, the rest is garbage until the next start.
     fn drop_keys(&self, db: DbId, tell: &mut dyn FnMut(Fetched)) -> Result<(), RestoreError> {
-        match self.dropped(db, tell) {
-            Ok(()) | Err(RestoreError::Unlisted(_)) => {
-                self.index.iter().for_each(|index| index.forget_dropped(db));
-                Ok(())
+        let told = self.dropped(db, tell);
+        let is_damaged = matches!(told, Err(RestoreError::Unlisted(_)));
+        if let Some(index) = self.index.as_ref().filter(|_| told.is_ok() || is_damaged) {
+            index.forget_dropped(db);
+            if is_damaged {
+                index.note_garbage_left();
             }
-            failed => failed,
         }
+        if is_damaged { Ok(()) } else { told }
     }
 
     fn dropped(&self, db: DbId, tell: &mut dyn FnMut(Fetched)) -> Result<(), RestoreError> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::{DbId, Lsn, Mutex};
 use logindex::{Index, Published};
@@ -21,6 +22,8 @@ pub struct NewestIndex {
     newest: Arc<Mutex<Index>>,
     pinned: Arc<Mutex<Option<Index>>>,
     dropped: Arc<Mutex<BTreeMap<DbId, Index>>>,
+    /// One that was kept turned out to be damaged.
+    leaves_garbage: Arc<AtomicBool>,
 }
 
 impl NewestIndex {
@@ -39,6 +42,7 @@ impl NewestIndex {
             newest: Arc::new(Mutex::new(newest)),
             pinned: Arc::default(),
             dropped: Arc::default(),
+            leaves_garbage: Arc::default(),
         }
     }
 
@@ -81,6 +85,18 @@ impl NewestIndex {
     /// All was told of a database that was emptied.
     pub fn forget_dropped(&self, db: DbId) {
         self.dropped.lock().remove(&db);
+    }
+
+    /// One that was kept is damaged, and so it will stay: what it alone knows is garbage that is not
+    /// retired before the next start.
+    pub(super) fn note_garbage_left(&self) {
+        self.leaves_garbage.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether there may be such garbage.
+    #[must_use]
+    pub fn leaves_garbage(&self) -> bool {
+        self.leaves_garbage.load(Ordering::Relaxed)
     }
 
     /// It as it is now.

@@ -207,6 +207,20 @@ fn no_command_of_a_transaction_runs_before_all_of_its_keys_are_known_in_whatever
 }
 
 #[test]
+fn that_an_index_cannot_be_right_is_not_forgotten_while_the_log_takes_nothing() {
+    let (server, log) = TestServer::with_log(&[]);
+    let (mut server, said) = cold_server((server, log.clone()), 1);
+    log.0.lock().unwrap().read_only = true;
+    server.pass_ms(200);
+    said.say(Comeback::Distrusted("two and two are five".to_owned()));
+    (0..3).for_each(|_| server.pass_ms(200));
+    assert_eq!(server.engine.take_request(), None);
+    log.0.lock().unwrap().read_only = false;
+    (0..3).for_each(|_| server.pass_ms(200));
+    assert_eq!(server.engine.take_request(), Some(HostRequest::ReloadAll));
+}
+
+#[test]
 fn the_log_is_read_again_as_a_whole_when_its_index_cannot_be_right() {
     let (mut server, said) = server();
     said.say(Comeback::Distrusted("two and two are five".to_owned()));

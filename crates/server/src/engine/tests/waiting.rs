@@ -77,6 +77,21 @@ fn nothing_expires_while_writers_are_paused() {
 }
 
 #[test]
+fn nothing_expires_unasked_while_the_log_does_not_keep_up() {
+    let (mut server, log) = TestServer::with_log(&["--appendfsync", "no"]);
+    let client = server.connect();
+    let set = |number: usize| format!("SET key:{number} v PX 100\r\n");
+    server.send(client, &(0..100).map(set).collect::<String>());
+    assert_eq!(server.send(client, "DBSIZE\r\n"), ":100\r\n");
+    log.0.lock().unwrap().is_congested = true;
+    (0..20).for_each(|_| server.pass_ms(100));
+    assert_eq!(server.send(client, "DBSIZE\r\n"), ":100\r\n");
+    log.0.lock().unwrap().is_congested = false;
+    (0..20).for_each(|_| server.pass_ms(100));
+    assert_eq!(server.send(client, "DBSIZE\r\n"), ":0\r\n");
+}
+
+#[test]
 fn nothing_happens_while_the_server_is_asked_to_sleep() {
     let mut server = TestServer::new(&["--enable-debug-command", "yes"]);
     let (sleeper, other) = (server.connect(), server.connect());
