@@ -10,8 +10,8 @@ use crate::run::Run;
 
 /// The first damage that any reader has found. A clone is the same one.
 ///
-/// An index that is begun anew has another one: readers may have the one before for a while, and what they
-/// find there is of no interest any more.
+/// Readers may have runs that are replaced, or of an index before it was begun anew: what they find there is of no
+/// interest any more, see [`Damage::confirm`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Damage(Arc<Mutex<Option<FileError>>>);
 

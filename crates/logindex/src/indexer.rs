@@ -257,7 +257,6 @@ impl Indexer {
         // The numbers go on: a run that could not be removed is never taken for another one.
         let next_run = self.next_run;
         self.manifest = Manifest { next_run, ..Manifest::empty(self.manifest.database) };
-        self.damage = Damage::default();
         self.index = self.index_of(Vec::new(), None);
         *self.published.index.lock() = self.index.clone();
         self.batches.clear();

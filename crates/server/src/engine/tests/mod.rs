@@ -12,5 +12,6 @@ mod overload;
 mod protocol;
 mod restoring;
 mod server;
+mod sweeping;
 mod transactions;
 mod waiting;

@@ -10,7 +10,7 @@ use keyspace::{ColdStart, KeyHasher, Keyspace, Look, NoJournal, RestoreError, Re
 use super::server::{SharedLog, TestServer, host_of};
 use crate::engine::{Comeback, HostRequest, Restoration};
 
-const SEED: [u8; 16] = [7; 16];
+pub(super) const SEED: [u8; 16] = [7; 16];
 
 /// A log that cannot be read.
 struct Broken;

@@ -165,14 +165,14 @@ fn keys_that_expire_together_are_deleted_soon_and_others_have_half_of_the_time()
     // A sample takes a while.
     server.clock.us_per_look.store(100, Ordering::Relaxed);
     let start_us = server.clock.monotonic_us();
-    let mut busy_us = 0;
+    let mut longest_us = 0;
     while left(&mut server) > 4_000 {
         let next_us = server.engine.next_event_us();
         let before_us = server.clock.monotonic_us();
         assert!(before_us < start_us + 1_000_000, "{} are left", left(&mut server));
         server.pass_ms(1.max(i64::try_from(next_us.saturating_sub(before_us)).unwrap() / 1000));
-        busy_us += 1_000;
+        let (next_us, now_us) = (server.engine.next_event_us(), server.clock.monotonic_us());
+        longest_us = longest_us.max(next_us.saturating_sub(now_us));
     }
-    let elapsed_us = server.clock.monotonic_us() - start_us;
-    assert!(elapsed_us >= 2 * busy_us, "{elapsed_us} us, of which {busy_us} were for this");
+    assert!((500..=1_500).contains(&longest_us), "others have {longest_us} us in between");
 }
