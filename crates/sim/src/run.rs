@@ -392,7 +392,14 @@ impl Run {
                         self.disk.set_faults(Faults::default());
                         (0..self.shape.devices).for_each(|at| self.disk.mend_dir(&device_dir(at)));
                     } else if let Some(flip) = flipped.take() {
-                        flip.check_named(&error)?;
+                        match flip.check_named(&error) {
+                            // What the device has written to the wrong place is found first.
+                            Err(_) if self.is_betrayed => {
+                                self.tally.starts_refused += 1;
+                                return Ok(None);
+                            }
+                            named => named?,
+                        }
                         self.tally.flips_detected += 1;
                         flip.undo(&self.disk);
                     } else if self.is_betrayed {
