@@ -415,6 +415,7 @@ impl Machine {
         let is_at_rest = !self.has_open_records()
             && self.durable() == self.sealed()
             && self.engine.keyspace().freeing() + self.engine.keyspace().unlisted() == 0
+            && !self.leaves_garbage()
             // What was cold in a database that was emptied is retired when it was listed.
             && !(self.engine.keyspace().is_cold() && lock(&self.tap).records > 0);
         let Some(addresses) = lock(&self.tap).addresses.clone() else { return Ok(None) };
