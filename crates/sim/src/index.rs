@@ -194,7 +194,7 @@ pub(crate) struct Keeper {
     bound: Option<Arc<IndexBound>>,
     /// A compaction ran when it was begun, and may have taken what it has to read.
     is_raced: bool,
-    /// What may only be if the index was damaged or the device has lied.
+    /// What may only be if the index or a file of the log was damaged, or the device has lied.
     suspicion: Option<String>,
     /// What is hot, and is not written.
     hot: Option<HotHint>,

@@ -378,7 +378,9 @@ impl<'a> Life<'a> {
         }
         if self.run.shape.index.is_some() {
             let suspicion = lock(&self.machine.works).take_suspicion();
-            let is_excused = self.run.is_betrayed || self.run.index.is_damaged;
+            // A build that meets a damaged file is begun anew until that is healed.
+            let is_decayed = self.run.decayed.is_some();
+            let is_excused = is_decayed || self.run.is_betrayed || self.run.index.is_damaged;
             if let Some(what) = suspicion.filter(|_| !is_excused) {
                 return Err(what);
             }
