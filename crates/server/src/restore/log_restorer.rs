@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use base::{DbId, Lsn, ObjectId, RecordAddr, RecordKind, SegmentId};
+use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId};
 use env::FileError;
 use indexing::{Namer, hash_of, identity_of};
 use keyspace::{
@@ -268,17 +268,18 @@ impl LogRestorer {
     /// Tells what the keys had of a database that was emptied, as far as the index of that moment can be read:
     /// if it is damaged, the rest is garbage until the next start.
     fn drop_keys(&self, db: DbId, tell: &mut dyn FnMut(Fetched)) -> Result<(), RestoreError> {
-        let told = self.dropped(db, tell);
-        let is_damaged = matches!(told, Err(RestoreError::Unlisted(_)));
-        if let Some(index) = self.index.as_ref().filter(|_| told.is_ok() || is_damaged) {
-            index.forget_dropped(db);
-            if is_damaged {
-                index.note_garbage_left();
+        match self.dropped(db, tell) {
+            Ok(()) => {}
+            Err(RestoreError::Unlisted(_)) => {
+                self.index.iter().for_each(NewestIndex::note_garbage_left);
             }
+            Err(error) => return Err(error),
         }
-        if is_damaged { Ok(()) } else { told }
+        self.index.iter().for_each(|index| index.forget_dropped(db));
+        Ok(())
     }
 
+    /// Tells all of it.
     fn dropped(&self, db: DbId, tell: &mut dyn FnMut(Fetched)) -> Result<(), RestoreError> {
         let pinned = self.index.as_ref().and_then(|index| index.dropped(db));
         let Some(index) = pinned else { return Ok(()) };
@@ -300,36 +301,45 @@ impl LogRestorer {
         Ok(())
     }
 
-    /// Does a step of a walk for keys that have expired. Those whose records are damaged are left out: their
-    /// names are what nothing can tell.
+    /// Does a step of a walk for keys that have expired.
     fn sweep(&mut self, sweep: &mut Sweep) -> Result<Vec<Restored>, RestoreError> {
         let addrs = sweep.next_records();
         if addrs.is_empty() {
             let looked = sweep.look(&self.newest()?).map_err(of_index);
-            return match looked {
-                Err(error) if !sweep.ends_early() => Err(error),
-                _ => Ok(Vec::new()),
-            };
+            // What was found before an error is used.
+            return looked.or_else(|error| sweep.end_early(error)).map(|()| Vec::new());
         }
-        let mut expired = Vec::new();
+        let (mut expired, hasher) = (Vec::new(), self.hasher);
         for addrs in addrs.chunks(RECORDS_TOGETHER) {
             self.check_ending()?;
-            for (addr, found) in addrs.iter().zip(self.records(addrs)) {
-                let found = match found {
-                    Ok(Some(found)) => found,
-                    Ok(None) | Err(RestoreError::Corrupt(_) | RestoreError::Unlisted(_)) => {
-                        continue;
-                    }
-                    Err(error) => return Err(error),
-                };
-                let record = found.record();
+            self.sound_records(addrs, &mut |record, addr| {
                 let is_due = record.expires_at_ms.is_some_and(|at| sweep.is_due(at));
                 if is_due && record.db == sweep.database() {
-                    expired.extend(Restored::without_value(&record, *addr, self.hasher).ok());
+                    expired.extend(Restored::without_value(record, addr, hasher).ok());
                 }
-            }
+            })?;
         }
         Ok(expired)
+    }
+
+    /// Visits those of several records that are there and can be read: what was changed meanwhile is in memory, and
+    /// of what is damaged nothing can tell the name.
+    ///
+    /// # Errors
+    /// The error of the device.
+    fn sound_records(
+        &mut self,
+        addrs: &[RecordAddr],
+        visit: &mut dyn FnMut(&Record<'_>, RecordAddr),
+    ) -> Result<(), RestoreError> {
+        for (addr, found) in addrs.iter().zip(self.records(addrs)) {
+            match found {
+                Ok(Some(found)) => visit(&found.record(), *addr),
+                Ok(None) | Err(RestoreError::Corrupt(_) | RestoreError::Unlisted(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     fn names_from(
@@ -372,26 +382,18 @@ impl LogRestorer {
         addrs: &mut Vec<RecordAddr>,
         names: &mut Vec<ColdName>,
     ) -> Result<(), RestoreError> {
+        let hasher = self.hasher;
         addrs.sort_unstable();
         for addrs in addrs.chunks(RECORDS_TOGETHER) {
             self.check_ending()?;
             if !wanted.is_wanted.load(Ordering::Relaxed) {
                 return Err(RestoreError::Io("the names are not wanted any more".to_owned()));
             }
-            for (addr, found) in addrs.iter().zip(self.records(addrs)) {
-                let found = match found {
-                    Ok(Some(found)) => found,
-                    // It was changed meanwhile, and is in memory; or only its damage is left.
-                    Ok(None) | Err(RestoreError::Corrupt(_) | RestoreError::Unlisted(_)) => {
-                        continue;
-                    }
-                    Err(error) => return Err(error),
-                };
-                let record = found.record();
+            self.sound_records(addrs, &mut |record, addr| {
                 if record.db == wanted.db && wanted.wants(record.key) {
-                    names.extend(ColdName::of(&record, *addr, self.hasher));
+                    names.extend(ColdName::of(record, addr, hasher));
                 }
-            }
+            })?;
         }
         addrs.clear();
         Ok(())

@@ -18,9 +18,8 @@
 //! An error of the disk is told, and the next step tries again. Of a segment that is damaged each key is
 //! read by itself, so that only those are left out that lie in the damage. What the index knows of those is
 //! told in the end ([`Comeback::Lost`]); a value of which only elements lie there stays in the log, and its
-//! key comes. A hint that cannot be read is none. An index that the pass finds
-//! damaged, or in contradiction to itself, is [`Comeback::Distrusted`]; one that turns out to be damaged later is built anew by
-//! its owner meanwhile.
+//! key comes. A hint that cannot be read is none. An index that the pass finds damaged, or in contradiction
+//! to itself, is [`Comeback::Distrusted`]; one that turns out to be damaged later is built anew elsewhere.
 
 use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
@@ -366,8 +365,8 @@ impl Warmup {
         })
     }
 
-    /// The index cannot be read. If it is damaged, it is built anew meanwhile, and the newest one is asked the next
-    /// time, from the database's beginning on: what is told twice is lost once.
+    /// The index cannot be read. If it is damaged, it is built anew, and the next time the newest one is
+    /// asked, from the database's beginning on: what is told twice is lost once.
     fn unlisted(&mut self, error: logindex::Error) -> RestoreError {
         if let Some(index) = self.restorer.index().filter(|_| error.is_corrupt()) {
             self.index = index.get();

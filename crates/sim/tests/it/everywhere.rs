@@ -377,14 +377,19 @@ fn what_an_index_says_of_what_survives() {
     assert!(coverage.compactions > 2, "{coverage:?}");
 }
 
+/// One device, files that end soon, and an index.
+const INDEXED: Trace<'static> = Trace {
+    devices: 1,
+    segment_bytes: 900,
+    policy: 0,
+    has_index: true,
+    is_narrow: false,
+    lines: &[],
+};
+
 #[test]
 fn what_an_index_says_of_a_log_that_is_turned_off_and_on() {
     let trace = Trace {
-        devices: 1,
-        segment_bytes: 900,
-        policy: 0,
-        has_index: true,
-        is_narrow: false,
         lines: &[
             "HSET h {20 f value}",
             "SET a 1",
@@ -399,6 +404,7 @@ fn what_an_index_says_of_a_log_that_is_turned_off_and_on() {
             "BGREWRITEAOF",
             "@rest",
         ],
+        ..INDEXED
     };
     everywhere_with(&trace);
 }
@@ -406,11 +412,6 @@ fn what_an_index_says_of_a_log_that_is_turned_off_and_on() {
 #[test]
 fn what_has_left_memory_expires_there() {
     let trace = Trace {
-        devices: 1,
-        segment_bytes: 900,
-        policy: 0,
-        has_index: true,
-        is_narrow: false,
         lines: &[
             "SETRANGE a 200 x",
             "PEXPIRE a 20000",
@@ -445,6 +446,7 @@ fn what_has_left_memory_expires_there() {
             "@pass 200",
             "@rest",
         ],
+        ..INDEXED
     };
     let coverage = everywhere_from(LEAVING, &trace);
     assert!(coverage.cold_expired >= 3 && coverage.compactions > 0, "{coverage:?}");

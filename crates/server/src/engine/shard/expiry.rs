@@ -77,12 +77,10 @@ impl Shard {
                 }
                 (seen, expired) = (seen + looked, expired + deleted);
                 (seen_here, expired_here) = (seen_here + looked, expired_here + deleted);
-                if clock.monotonic_us() >= end_us {
+                let now_us = clock.monotonic_us();
+                if now_us >= end_us {
                     self.expiry.time_cap_count += 1;
-                    let share = SHARE_PERCENT + SHARE_PERCENT_MORE * u64::from(effort - 1);
-                    let now_us = clock.monotonic_us();
-                    let pause_us = (now_us - start_us) * (100 - share) / share;
-                    self.expiry.again_us = Some(now_us + pause_us);
+                    self.expiry.again_us = Some(now_us + pause_us(now_us - start_us, effort));
                     break 'databases;
                 }
                 if expired_here * 10 <= seen_here {
@@ -97,4 +95,10 @@ impl Shard {
         self.expiry.stale_percent = share * 5.0 + self.expiry.stale_percent * 0.95;
         Some(duration_us)
     }
+}
+
+/// How long others have after a cycle that took so long, in microseconds.
+fn pause_us(duration_us: u64, effort: u32) -> u64 {
+    let share = SHARE_PERCENT + SHARE_PERCENT_MORE * u64::from(effort - 1);
+    duration_us * (100 - share) / share
 }

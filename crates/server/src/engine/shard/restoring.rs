@@ -408,8 +408,8 @@ impl Shard {
         self.log().is_none_or(ShardLog::knows_validity)
     }
 
-    /// Takes over some of what has come. When memory `is_short` once so many bytes more are taken, keys come back without their values, and
-    /// those that take more than `key_bytes_max` do not come back.
+    /// Takes over some of what has come. When memory `is_short` once so many bytes more are taken, keys come
+    /// back without their values, and those that take more than `key_bytes_max` do not come back.
     pub(in crate::engine) fn restore_slice(
         &mut self,
         clock: &dyn Clock,

@@ -126,12 +126,14 @@ impl Sweep {
         self.reading = std::mem::take(&mut self.due).into_iter();
     }
 
-    /// After an error nothing more is looked for, and another sweep is needed. Whether there is something to be
-    /// read.
-    pub fn ends_early(&mut self) -> bool {
+    /// After an error nothing more is looked for, and another sweep is needed; what was found is read.
+    ///
+    /// # Errors
+    /// That error, if nothing was found.
+    pub fn end_early<E>(&mut self, error: E) -> Result<(), E> {
         self.soonest_ms = i64::MIN;
         self.begin_reading();
-        self.is_reading()
+        if self.is_reading() { Ok(()) } else { Err(error) }
     }
 
     fn is_reading(&self) -> bool {
