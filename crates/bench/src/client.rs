@@ -122,6 +122,9 @@ struct Outcome {
     seconds: f64,
     per_second: f64,
     reads: Latencies,
+    /// Those of the hundredth of the keys that is asked for most often.
+    reads_of_popular: Latencies,
+    reads_of_others: Latencies,
     writes: Latencies,
     breaks: u64,
     /// When the server answered for the first time, or for the first time after it was away.
@@ -163,11 +166,14 @@ fn measure(arguments: &Arguments) -> Result<Outcome> {
     if let (Some(path), Some(ledger)) = (&arguments.ledger, &books.ledger) {
         ledger.save(path)?;
     }
+    let [reads_of_popular, reads_of_others] = meter.reads_by_popularity();
     Ok(Outcome {
         task: arguments.task,
         seconds,
         per_second: (meter.in_time() as f64 / seconds).round(),
         reads: meter.reads(),
+        reads_of_popular,
+        reads_of_others,
         writes: meter.writes(),
         breaks,
         back_unix_ms,

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! Compactions wait for the index, and writers if it lags by more than `redo::Options` allow. If it cannot
-//! be kept, because its disk is full or fails, it is removed, durably, and the log goes on without one until
-//! the next start. If it cannot be removed either, that is tried again and again: until then nothing is
-//! compacted that it does not know, but writers wait for it no more.
+//! be kept, because its disk is full or fails, it is removed, durably, and the log goes on without one; when the
+//! disk has room it is begun again, after a pause that grows. If it cannot be removed either, that is tried again
+//! and again: until then nothing is compacted that it does not know, but writers wait for it no more.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,6 +60,14 @@ const CUT_ENTRIES_MIN: usize = 1 << 14;
 /// How long it waits when the index can be neither kept nor removed: at first, and in the end.
 const REMOVAL_PAUSE_MIN: Duration = Duration::from_secs(1);
 const REMOVAL_PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// How long a log is left without the index that could not be kept: at first, and in the end.
+const WITHOUT_MIN: Duration = Duration::from_secs(10);
+const WITHOUT_MAX: Duration = Duration::from_secs(3600);
+
+/// An index is begun again where one in so many bytes of the log would fit on its disk: more than it takes, so
+/// that it takes no room from the log.
+const FREE_SHARE: u64 = 2;
 
 /// What a start has to know of the index.
 #[derive(Clone)]
@@ -187,7 +195,7 @@ impl IndexPlan {
 
     fn opened(&self, index: LogIndex, rests: bool) -> OpenIndex {
         let (logger, directory) = (self.logger.clone(), self.index_directory());
-        OpenIndex { index, logger, directory, rests }
+        OpenIndex { index, disk: Arc::clone(&self.disk), logger, directory, rests }
     }
 
     /// Opens the index of an opened log, before the log's other threads run; `None` if none is wanted.
@@ -240,6 +248,7 @@ impl IndexPlan {
 /// An index that no thread steps yet.
 pub(crate) struct OpenIndex {
     index: LogIndex,
+    disk: Arc<dyn Disk>,
     logger: Logger,
     directory: PathBuf,
     /// None is kept until the log is large.
@@ -393,12 +402,13 @@ impl IndexThread {
 }
 
 fn run(open: OpenIndex, status: &IndexStatus, is_ending: &AtomicBool) {
-    let OpenIndex { mut index, logger, directory, rests } = open;
+    let OpenIndex { mut index, disk, logger, directory, rests } = open;
     if rests && !begin_when_large(&mut index, &logger, is_ending) {
         return;
     }
     status.rests.store(false, Ordering::Relaxed);
     let (mut looked_at, mut failures, mut cut) = (None::<Instant>, 0, index.cut());
+    let mut without = WITHOUT_MIN;
     while !is_ending.load(Ordering::Acquire) {
         let is_due = looked_at.is_none_or(|at| at.elapsed() >= LOOK_EVERY);
         if is_due {
@@ -412,7 +422,7 @@ fn run(open: OpenIndex, status: &IndexStatus, is_ending: &AtomicBool) {
         match index.step(is_due) {
             // What fails is often preceded by what works: only a cut says that it goes on.
             Ok(Step::Worked) if index.cut() > cut => {
-                (cut, failures) = (index.cut(), 0);
+                (cut, failures, without) = (index.cut(), 0, WITHOUT_MIN);
                 *status.last_error.lock() = None;
                 status.note(&index);
             }
@@ -429,7 +439,15 @@ fn run(open: OpenIndex, status: &IndexStatus, is_ending: &AtomicBool) {
                 }
                 *status.last_error.lock() = Some(reason);
                 if failures > FAILURES_MAX {
-                    return give_up(&mut index, &logger, &directory, status, is_ending);
+                    give_up(&mut index, &logger, &directory, status, is_ending);
+                    let has_room = |log_bytes: u64| {
+                        let free = disk.available_bytes(&directory);
+                        free.is_ok_and(|bytes| bytes >= log_bytes / FREE_SHARE)
+                    };
+                    begin_again(&mut index, &logger, without, has_room, is_ending);
+                    status.is_given_up.store(false, Ordering::Relaxed);
+                    (cut, failures, without) = (index.cut(), 0, (without * 2).min(WITHOUT_MAX));
+                    continue;
                 }
                 if error.is_final() && begin_anew(&mut index, &logger) {
                     cut = index.cut();
@@ -501,6 +519,28 @@ fn give_up(
         pause = (pause * 2).min(REMOVAL_PAUSE_MAX);
     }
     logger.warning(
-        "The log index is removed, because it cannot be kept; it is built anew after the next start",
+        "The log index is removed, because it cannot be kept; it is built anew when its disk has room for half \
+         as much as the log, or after the next start",
     );
+}
+
+/// Begins an index that was given up again, after `pause` and when there is room. Returns at once if the thread
+/// is to end.
+fn begin_again(
+    index: &mut LogIndex,
+    logger: &Logger,
+    pause: Duration,
+    has_room: impl Fn(u64) -> bool,
+    is_ending: &AtomicBool,
+) {
+    let mut began_to_wait = Instant::now();
+    while !is_ending.load(Ordering::Acquire) {
+        if began_to_wait.elapsed() >= pause {
+            if has_room(index.log_bytes()) && begin_anew(index, logger) {
+                return;
+            }
+            began_to_wait = Instant::now();
+        }
+        std::thread::park_timeout(LOOK_EVERY);
+    }
 }

@@ -10,7 +10,7 @@
 //! are due at even distances whatever the server does; each goes to a connection that waits for nothing, and
 //! its latency counts from when it was due.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -18,7 +18,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use super::connection::{Connection, Purpose, Request};
 use super::keys::Keys;
 use super::ledger::{Comparison, Ledger};
-use super::meter::Meter;
+use super::meter::{Answer, Meter};
 use super::records::{Found, Records};
 use super::reply::Reply;
 use super::{Arguments, Task, WhenAway};
@@ -35,6 +35,8 @@ const SLEEP_NS: u64 = 50_000_000;
 pub(super) struct Books {
     pub(super) records: Records,
     pub(super) ledger: Option<Ledger>,
+    /// The keys that are asked for most often.
+    pub(super) popular: HashSet<u64>,
     pub(super) meter: Meter,
     /// Of the task `check`.
     pub(super) comparison: Option<Comparison>,
@@ -55,7 +57,11 @@ impl Books {
         if purpose == Purpose::Probe {
             return false;
         }
-        self.meter.answered(due_ns, now_ns, matches!(purpose, Purpose::Write(_)));
+        let answer = match purpose {
+            Purpose::Write(_) => Answer::Write,
+            _ => Answer::Read { is_popular: self.popular.contains(&key) },
+        };
+        self.meter.answered(due_ns, now_ns, answer);
         match purpose {
             Purpose::Write(version) => {
                 if let Some(ledger) = &mut self.ledger {
@@ -131,14 +137,15 @@ impl<'a> Driver<'a> {
         let meter = Meter::new(settle_ns..end_ns(arguments), ns(unix), arguments.samples.is_some());
         let comparison = (arguments.task == Task::Check).then(Comparison::default);
         let spared = if ledger.is_some() { end_key } else { 0 };
+        let keys = Keys::new(arguments.first_key..end_key, arguments.distribution);
         Ok(Self {
             arguments,
             began: Instant::now(),
             unix_start_ns: ns(unix),
             end_ns: end_ns(arguments),
-            keys: Keys::new(arguments.first_key..end_key, arguments.distribution),
             random: fastrand::Rng::with_seed(arguments.seed),
-            books: Books { records, ledger, meter, comparison },
+            books: Books { records, ledger, popular: keys.popular(), meter, comparison },
+            keys,
             connections: Vec::new(),
             away: Some(0),
             breaks: 0,

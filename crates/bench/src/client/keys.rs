@@ -1,5 +1,6 @@
 //! Which keys are asked for.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use crate::zipf::Zipf;
@@ -41,11 +42,19 @@ impl Keys {
     pub(super) fn draw(&self, random: &mut fastrand::Rng) -> u64 {
         match &self.zipf {
             None => random.u64(self.range.clone()),
-            Some(zipf) => {
-                let count = self.range.end - self.range.start;
-                self.range.start + mixed(zipf.next(random)) % count
-            }
+            Some(zipf) => self.of_rank(zipf.next(random)),
         }
+    }
+
+    /// The keys that are asked for most often: at most a hundredth of all; none if all are equally likely.
+    pub(super) fn popular(&self) -> HashSet<u64> {
+        let count = self.zipf.as_ref().map_or(0, |_| (self.range.end - self.range.start) / 100);
+        (0..count).map(|rank| self.of_rank(rank)).collect()
+    }
+
+    fn of_rank(&self, rank: u64) -> u64 {
+        let count = self.range.end - self.range.start;
+        self.range.start + mixed(rank) % count
     }
 }
 
@@ -68,8 +77,14 @@ mod tests {
         for _ in 0..200_000 {
             counts[usize::try_from(keys.draw(&mut random) - 1000).unwrap()] += 1;
         }
+        let popular = keys.popular();
+        let popular = popular.iter().map(|key| counts[usize::try_from(*key - 1000).unwrap()]);
+        let popular = f64::from(popular.sum::<u32>()) / 200_000.0;
         counts.sort_unstable();
-        f64::from(counts[9900..].iter().sum::<u32>()) / 200_000.0
+        let share = f64::from(counts[9900..].iter().sum::<u32>()) / 200_000.0;
+        let is_uniform = distribution == Distribution::Uniform;
+        assert!(is_uniform && popular == 0.0 || popular > share * 0.9, "{popular} of {share}");
+        share
     }
 
     #[test]

@@ -49,6 +49,16 @@ pub(super) struct Troubles {
     pub(super) errors: BTreeMap<String, u64>,
 }
 
+/// What was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    Write,
+    Read {
+        /// The key is one of those that are asked for most often.
+        is_popular: bool,
+    },
+}
+
 /// See the file's top.
 pub(super) struct Meter {
     /// Requests that were due before this are not counted.
@@ -58,6 +68,8 @@ pub(super) struct Meter {
     in_time: u64,
     unix_start_ns: u64,
     reads: Histogram,
+    /// Those of keys that are asked for most often, and of all others.
+    reads_by_popularity: [Histogram; 2],
     writes: Histogram,
     steps: Steps,
     /// Lines of `unix_us,latency_us,is_write`, if they are wanted.
@@ -73,6 +85,7 @@ impl Meter {
             in_time: 0,
             unix_start_ns,
             reads: Histogram::new(),
+            reads_by_popularity: [Histogram::new(), Histogram::new()],
             writes: Histogram::new(),
             steps: Steps::new(unix_start_ns / STEP_NS),
             samples: has_samples.then(String::new),
@@ -81,14 +94,20 @@ impl Meter {
     }
 
     /// Counts a reply.
-    pub(super) fn answered(&mut self, due_ns: u64, now_ns: u64, is_write: bool) {
+    pub(super) fn answered(&mut self, due_ns: u64, now_ns: u64, answer: Answer) {
+        let is_write = answer == Answer::Write;
         let ns = now_ns.saturating_sub(due_ns);
         self.steps.at((self.unix_start_ns + now_ns) / STEP_NS).add(ns);
         if due_ns < self.counted_from_ns {
             return;
         }
         self.in_time += u64::from(now_ns <= self.counted_to_ns);
-        if is_write { &mut self.writes } else { &mut self.reads }.add(ns);
+        if let Answer::Read { is_popular } = answer {
+            self.reads.add(ns);
+            self.reads_by_popularity[usize::from(!is_popular)].add(ns);
+        } else {
+            self.writes.add(ns);
+        }
         if let Some(samples) = &mut self.samples {
             let due_us = (self.unix_start_ns + due_ns) / 1000;
             writeln!(samples, "{due_us},{},{}", ns / 1000, u8::from(is_write))
@@ -104,6 +123,10 @@ impl Meter {
 
     pub(super) fn reads(&self) -> Latencies {
         Latencies::of(&self.reads)
+    }
+
+    pub(super) fn reads_by_popularity(&self) -> [Latencies; 2] {
+        self.reads_by_popularity.each_ref().map(Latencies::of)
     }
 
     pub(super) fn writes(&self) -> Latencies {
@@ -170,8 +193,8 @@ mod tests {
     #[test]
     fn steps_without_a_reply_are_there() {
         let mut meter = Meter::new(0..1_000_000_000, 1_000_000_000, true);
-        meter.answered(10_000_000, 20_000_000, false);
-        meter.answered(10_000_000, 310_000_000, true);
+        meter.answered(10_000_000, 20_000_000, Answer::Read { is_popular: false });
+        meter.answered(10_000_000, 310_000_000, Answer::Write);
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("steps");
         meter.save_steps(&path, 400_000_000).unwrap();
@@ -188,9 +211,11 @@ mod tests {
     #[test]
     fn what_was_due_before_is_not_counted_and_what_comes_late_is_no_throughput() {
         let mut meter = Meter::new(1000..3000, 0, false);
-        meter.answered(999, 2000, false);
-        meter.answered(1000, 2000, false);
-        meter.answered(1000, 3001, false);
+        let read = |is_popular| Answer::Read { is_popular };
+        meter.answered(999, 2000, read(false));
+        meter.answered(1000, 2000, read(true));
+        meter.answered(1000, 3001, read(false));
         assert_eq!((meter.in_time(), meter.reads().count), (1, 2));
+        assert_eq!(meter.reads_by_popularity().map(|it| it.count), [1, 1]);
     }
 }

@@ -14,8 +14,9 @@ fn device(connection: &mut Connection, path: &str) -> Option<String> {
     line.map(str::to_owned)
 }
 
-fn segment_files(path: &str) -> usize {
-    let names = std::fs::read_dir(Path::new(path)).unwrap();
+/// How many files of the log are on a device.
+pub(crate) fn segment_files(path: impl AsRef<Path>) -> usize {
+    let names = std::fs::read_dir(path).unwrap();
     names
         .filter(|name| name.as_ref().unwrap().path().extension().is_some_and(|e| e == "redo"))
         .count()

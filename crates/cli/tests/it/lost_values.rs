@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use crate::devices::segment_files;
 use crate::instant_start::info;
 use crate::larger_than_memory::find;
 use crate::log_index::wait_for_a_cut;
@@ -11,7 +12,9 @@ use crate::process::{Program, Server, wait_until};
 use crate::wire::Connection;
 
 /// No value stays in memory.
-const OPTIONS: [&str; 8] = [
+const OPTIONS: [&str; 10] = [
+    "--enable-protected-configs",
+    "yes",
     "--log-index",
     "yes",
     "--log-index-cut-bytes",
@@ -169,6 +172,31 @@ fn what_is_damaged_when_a_start_by_the_index_looks_for_it_is_lost_and_the_start_
     }
     let lost = heal(&server, &files);
     check_for_good(server, &all, lost);
+}
+
+#[test]
+fn a_device_with_damage_is_emptied_and_what_was_lost_on_it_stays_so() {
+    let mut server = damaged();
+    let all = keys(&server);
+    damage_both(&server);
+    let [old, new] = ["redo", "new"].map(|name| server.directory().join(name));
+    let mut admin = server.connect();
+    let reply = admin.call(&["CONFIG", "SET", "log-devices", new.to_str().unwrap()]).unwrap();
+    assert_eq!(reply.text(), "OK");
+    wait_until(|| segment_files(&old) == 0);
+    let lost = lost_values(&server);
+    assert!((4..4 * PADDING as u64).contains(&lost), "{lost}");
+    for how in ["full", "instant"] {
+        server.kill();
+        let devices = ["--log-devices", new.to_str().unwrap(), "--recovery", how];
+        server.restart_with(&[&OPTIONS[..], &devices].concat());
+        wait_until_warm(&server);
+        assert_eq!((keys(&server), lost_values(&server)), (all.clone(), lost));
+        for life in ["a", "b"] {
+            check(&server, life, &LOST);
+            check_names(&server, life);
+        }
+    }
 }
 
 /// Damages both files.

@@ -167,10 +167,8 @@ impl Compactor {
     }
 
     fn report(&self, running: Running, result: Result<Vec<Copied>>) {
-        // Once the new file is there the old ones are not what the executor knows any more.
-        let is_final = |error: &Error| running.place != Place::Old || !is_full(error);
-        let result = result
-            .map_err(|error| Failure { is_final: is_final(&error), reason: error.to_string() });
+        let is_replaced = running.place != Place::Old;
+        let result = result.map_err(|error| Failure { error, is_replaced });
         let Running { segments, target, bytes_before, .. } = running;
         self.shared.dropped_deletes.end();
         let outcome = Outcome { segments, target, bytes_before, result };

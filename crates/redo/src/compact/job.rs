@@ -8,6 +8,7 @@ use base::{Lsn, Mutex, ObjectId, SegmentId};
 
 use crate::compact::holds::{Holds, MarkId};
 use crate::compact::image_copy::{Copied, Keep};
+use crate::error::Error;
 use crate::shared::device::Part;
 
 /// Files to compact into one.
@@ -56,11 +57,11 @@ pub(crate) struct Outcome {
     pub(crate) result: std::result::Result<Vec<Copied>, Failure>,
 }
 
-/// Why it is what it was.
+/// Why a job has failed.
 pub(crate) struct Failure {
-    pub(crate) reason: String,
-    /// Whether there is no use in trying again before the next start.
-    pub(crate) is_final: bool,
+    pub(crate) error: Error,
+    /// The new file is there, or may be: the old ones are not what the executor knows any more.
+    pub(crate) is_replaced: bool,
 }
 
 /// From the executor to the compactor.

@@ -24,13 +24,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::{Lsn, ObjectId, SegmentId};
+use env::FileError;
 
 use crate::compact::debt::{self, Debt};
 use crate::compact::figures::{DeleteFloors, FileFigures};
 use crate::compact::image_copy::{Copied, Keep};
-use crate::compact::job::{Job, JobQueue, Member, Outcome};
+use crate::compact::job::{Failure, Job, JobQueue, Member, Outcome};
 use crate::compact::marks::Marks;
 use crate::compact::segments::{Segment, Segments};
+use crate::error::{Error, is_full};
+use crate::format::segment;
 use crate::options::CompactionOptions;
 use crate::shared::device::{DeviceState, Service, Shared};
 
@@ -100,6 +103,8 @@ pub(crate) struct Schedule {
     look_at_us: u64,
     /// Segments that cannot be compacted until the next start.
     stuck: Vec<SegmentId>,
+    /// The file in which a compaction has met damage, once: it is read again before that is believed.
+    doubted: Option<SegmentId>,
     /// The segments that damaged files are named after: they are not read.
     pub(crate) damaged: BTreeSet<SegmentId>,
     /// Whether it keeps up.
@@ -125,6 +130,7 @@ impl Schedule {
             sweep: None,
             look_at_us: 0,
             stuck: Vec::new(),
+            doubted: None,
             damaged: BTreeSet::new(),
             debt: Debt::default(),
             tally: Tally::default(),
@@ -423,8 +429,12 @@ impl Schedule {
         });
     }
 
-    /// Takes note of how a compaction has ended.
-    pub(crate) fn finish(&mut self, scene: &mut Scene<'_>, outcome: Outcome) {
+    /// Takes note of how a compaction has ended. Returns the file in which damage was met for the second time.
+    pub(crate) fn finish(
+        &mut self,
+        scene: &mut Scene<'_>,
+        outcome: Outcome,
+    ) -> Option<(SegmentId, Error)> {
         self.running.clear();
         scene.shared.index_bound.note_ended();
         self.look_at_us = 0;
@@ -435,22 +445,40 @@ impl Schedule {
                 let bytes: u64 = copied.iter().map(|copied| copied.bytes).sum();
                 tally.reclaimed_bytes += outcome.bytes_before.saturating_sub(bytes);
                 take_over(scene.segments, &copied, outcome.target);
+                None
             }
-            Err(failure) => {
+            Err(Failure { error, is_replaced }) => {
                 tally.failed += 1;
-                tally.last_error = Some(failure.reason);
+                tally.last_error = Some(error.to_string());
+                self.look_at_us = scene.shared.clock.monotonic_us() + REST_AFTER_FAILURE_US;
+                let damaged =
+                    if is_replaced { None } else { damaged_file(scene, &outcome.segments, &error) };
+                let is_final = damaged.is_none() && (is_replaced || !is_full(&error));
                 for segment in outcome.segments {
-                    if failure.is_final {
+                    if is_final {
                         self.stuck.push(segment);
                     }
                     if let Some(segment) = scene.segments.get_mut(segment) {
                         segment.note_compaction_failed();
                     }
                 }
-                self.look_at_us = scene.shared.clock.monotonic_us() + REST_AFTER_FAILURE_US;
+                let leader = damaged?;
+                let is_sure = self.doubted.replace(leader) == Some(leader);
+                is_sure.then_some((leader, error))
             }
         }
     }
+}
+
+/// The file that a compaction could not read because bytes of it are bad: the segment that it is named after.
+fn damaged_file(scene: &Scene<'_>, segments: &[SegmentId], error: &Error) -> Option<SegmentId> {
+    let Error::File(FileError::Corrupt { path, .. }) = error else { return None };
+    let segments = segments.iter().filter_map(|id| scene.segments.get(*id));
+    let mut leaders = segments.filter_map(|segment| scene.segments.get(segment.leader));
+    let path_of = |leader: &Segment| {
+        scene.shared.devices[leader.device].path.join(segment::file_name(leader.id, 0))
+    };
+    leaders.find(|leader| path_of(leader) == *path).map(|leader| leader.id)
 }
 
 /// Whether all of a file is indexed, or nothing is; if not, a cut is wanted. See `index_bound`.

@@ -22,6 +22,10 @@ use crate::read::scan::SegmentFile;
 use base::SegmentId;
 use base::checksum::crc32c;
 
+/// The memory for a larger group is given back after its record was copied: values are up to 512 MB long, and each
+/// thread that reads has such memory.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
 /// What a read begins and ends at, so that it needs no page that is not asked for.
 const ALIGNMENT: u64 = 4096;
 
@@ -109,6 +113,13 @@ pub(crate) struct GroupRead {
 }
 
 impl GroupRead {
+    /// Gives back what is too large to be kept.
+    pub(crate) fn shrink(&mut self) {
+        if self.buffer.as_ref().is_some_and(|buffer| buffer.len() > KEPT_BYTES_MAX) {
+            *self = Self::default();
+        }
+    }
+
     /// The body of the record with this ordinal, which is among the survivors of the image.
     pub(crate) fn body(
         &mut self,

@@ -30,10 +30,10 @@
 use base::{Lsn, SegmentId};
 use env::FileError;
 
+use crate::compact::job::Outcome;
 use crate::compact::schedule::{Scene, Schedule, is_indexed};
 use crate::compact::segments::{Segment, Segments};
 use crate::error::Error;
-use crate::format::segment;
 use crate::repair::scrubber::{Finding, Target};
 use crate::shared::device::{DeviceState, Shared};
 
@@ -82,7 +82,21 @@ impl Healing {
         files.filter(|segment| segment.live_count() > 0).map(|segment| segment.id).collect()
     }
 
-    /// Takes note of what the scrubber has found, if it is about a file that still is what it was.
+    /// Takes note of how a compaction has ended, and of the damage that it may have met.
+    pub(crate) fn finish_compaction(
+        &mut self,
+        schedule: &mut Schedule,
+        scene: &mut Scene<'_>,
+        outcome: Outcome,
+    ) {
+        let Some((leader, error)) = schedule.finish(scene, outcome) else { return };
+        if let Some(leader) = scene.segments.get(leader) {
+            let target = Target::of(scene.segments, scene.shared, leader);
+            self.note_finding(schedule, scene, Finding { target, error });
+        }
+    }
+
+    /// Takes note of what the scrubber or a compaction has found, if it is about a file that still is what it was.
     pub(crate) fn note_finding(
         &mut self,
         schedule: &mut Schedule,
@@ -102,9 +116,8 @@ impl Healing {
         }
         self.error_count += 1;
         self.last_error = Some(error.to_string());
-        self.events.push(format!(
-            "Scrubbing found damage: {error}. What is there is written again elsewhere."
-        ));
+        self.events
+            .push(format!("Damage was found: {error}. What is there is written again elsewhere."));
         let is_corrupt = !matches!(error, Error::File(FileError::Io { .. }));
         self.damaged.push(Damaged { leader: target.leader, is_corrupt });
     }
@@ -240,18 +253,11 @@ pub(crate) fn scrub_targets(
 ) -> Vec<Target> {
     let leaders = segments.iter().filter(|segment| segment.leader == segment.id);
     let targets = leaders.filter_map(|leader| {
-        let mut ids: Vec<SegmentId> = segments.file(leader.id).map(|segment| segment.id).collect();
-        ids.sort_unstable();
         let is_sound = segments.file(leader.id).all(|segment| {
             segment.is_sealed && segment.parts.is_empty() && is_reachable(shared, segment)
         });
-        (is_sound && !schedule.damaged.contains(&leader.id)).then(|| Target {
-            leader: leader.id,
-            generation: leader.generation,
-            segments: ids,
-            device: leader.device,
-            path: shared.devices[leader.device].path.join(segment::file_name(leader.id, 0)),
-        })
+        let is_target = is_sound && !schedule.damaged.contains(&leader.id);
+        is_target.then(|| Target::of(segments, shared, leader))
     });
     targets.collect()
 }

@@ -28,8 +28,10 @@ use std::time::Duration;
 use base::{Mutex, SegmentId};
 use env::Access;
 
+use crate::compact::segments::{Segment, Segments};
 use crate::error::lacks_descriptor;
 use crate::error::{Error, Result};
+use crate::format::segment;
 use crate::read::large_block::LargeCopy;
 use crate::read::scan::{BlockCursor, Next, SegmentFile, SizedNext};
 use crate::shared::device::Shared;
@@ -54,6 +56,21 @@ pub(crate) struct Target {
     pub(crate) segments: Vec<SegmentId>,
     pub(crate) device: usize,
     pub(crate) path: PathBuf,
+}
+
+impl Target {
+    /// The file that is named after `leader`, as the executor knows it.
+    pub(crate) fn of(segments: &Segments, shared: &Shared, leader: &Segment) -> Self {
+        let mut ids: Vec<SegmentId> = segments.file(leader.id).map(|segment| segment.id).collect();
+        ids.sort_unstable();
+        Self {
+            leader: leader.id,
+            generation: leader.generation,
+            segments: ids,
+            device: leader.device,
+            path: shared.devices[leader.device].path.join(segment::file_name(leader.id, 0)),
+        }
+    }
 }
 
 /// Something that is wrong with a sealed file.

@@ -331,8 +331,8 @@ impl Log {
             healing.note_finding(schedule, &scene, finding);
         }
         if let Some(outcome) = outcome {
-            let (_, schedule, mut scene) = self.background();
-            schedule.finish(&mut scene, outcome);
+            let (healing, schedule, mut scene) = self.background();
+            healing.finish_compaction(schedule, &mut scene, outcome);
             self.shared.is_congested.store(self.is_congested(), Ordering::Relaxed);
             // The next one at once: with small segments a tick each would be too slow.
             self.schedule_compaction(self.shared.clock.monotonic_us());

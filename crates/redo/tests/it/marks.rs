@@ -143,6 +143,7 @@ impl World {
         {
             self.set(&name, &value);
         }
+        self.database.log.seal();
     }
 
     fn mark(&mut self) {

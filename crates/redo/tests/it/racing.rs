@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use base::{Lsn, RecordAddr};
@@ -27,12 +28,20 @@ pub(crate) struct Busy {
     event: Arc<Mutex<Event>>,
     on_remove: Arc<Mutex<OnRemove>>,
     on_rename: Arc<Mutex<OnRemove>>,
+    /// The next directory cannot be made durable.
+    fails_directory: Arc<AtomicBool>,
 }
 
 impl Busy {
     pub(crate) fn new(seed: u64) -> Self {
         let disk = SimDisk::new(seed, Faults::default());
-        Self { disk, event: Arc::default(), on_remove: Arc::default(), on_rename: Arc::default() }
+        Self {
+            disk,
+            event: Arc::default(),
+            on_remove: Arc::default(),
+            on_rename: Arc::default(),
+            fails_directory: Arc::default(),
+        }
     }
 
     /// Lets `event` happen before each file is removed, but for those that it removes itself.
@@ -133,6 +142,9 @@ impl Disk for Busy {
         self.disk.remove(path)
     }
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        if self.fails_directory.swap(false, Ordering::Relaxed) {
+            return Err(io::Error::from_raw_os_error(5));
+        }
         self.disk.sync_dir(dir)
     }
     fn has_other_names(&self, path: &Path) -> io::Result<bool> {
@@ -172,14 +184,18 @@ fn run(database: Database) {
     std::mem::forget((log, flushers, compactor));
 }
 
-/// A log of two devices, half of it garbage, small files among it that are about to be gathered.
-fn busy_log(disk: &Busy) -> Database {
+fn busy_options() -> redo::Options {
     let mut options = options(Path::new("/data"));
     options.devices = vec![PathBuf::from("/a"), PathBuf::from("/b")];
     options.segment_bytes = 3000;
     options.compaction.invalid_count_min = 2;
     options.compaction.gathered_min = 2;
-    let mut database = Database::open_on(Arc::new(disk.clone()), options).unwrap();
+    options
+}
+
+/// A log of two devices, half of it garbage, small files among it that are about to be gathered.
+fn busy_log(disk: &Busy) -> Database {
+    let mut database = Database::open_on(Arc::new(disk.clone()), busy_options()).unwrap();
     for number in 0..90 {
         database.set(&key(number), &[b'a'; 70]);
         if number % 4 == 0 {
@@ -300,6 +316,47 @@ fn blocks_and_records_are_read_right_whenever_their_files_are_replaced() {
         }
         assert_eq!(told, addrs.len());
         assert!(!disk.is_waiting());
+    }
+}
+
+/// The segment is in another file than the log knows, and its compaction has failed.
+#[test]
+fn records_are_read_right_when_a_new_name_could_not_be_made_durable() {
+    for is_open in [true, false] {
+        let disk = Busy::new(1);
+        let mut database = busy_log(&disk);
+        make_garbage(&mut database);
+        let expected = found(&database);
+        let mut reader = database.log.reader();
+        let check = |reader: &mut redo::Reader| {
+            for (addr, (key, value)) in &expected {
+                let found = reader.record(*addr).unwrap().expect("it is needed");
+                assert_eq!((found.record().key, found.record().value), (&key[..], &value[..]));
+            }
+        };
+        if is_open {
+            check(&mut reader);
+        }
+        *disk.on_rename.lock().unwrap() = Some(Box::new({
+            let fails = Arc::clone(&disk.fails_directory);
+            move |to: &Path| {
+                if to.extension().is_some_and(|extension| extension == "redo") {
+                    fails.store(true, Ordering::Relaxed);
+                }
+            }
+        }));
+        for _ in 0..40 {
+            database.settle();
+            check(&mut reader);
+            check(&mut database.log.reader());
+        }
+        assert_ne!(database.log.stats().compactions_failed, 0);
+        *disk.on_rename.lock().unwrap() = None;
+        drop(reader);
+        database.close();
+        let again = Database::open_on(Arc::new(disk.clone()), busy_options()).unwrap();
+        assert_eq!(found(&again), expected);
+        check(&mut again.log.reader());
     }
 }
 

@@ -198,6 +198,37 @@ fn a_turned_bit_anywhere_is_found_healed_and_kept_as_evidence() {
     assert!(count > 100);
 }
 
+/// Nothing is scrubbed; everything is compacted, and what is damaged is not given up.
+#[test]
+fn damage_that_a_compaction_meets_is_healed_as_what_scrubbing_finds() {
+    let len = |file: &PathBuf| read_all(&Patient::new(|_| {}).disk)[file].len();
+    let mut met = 0;
+    for file in Patient::new(|_| {}).sealed_files() {
+        for at in (0..len(&file)).step_by(97) {
+            let what = format!("byte {at} of {}", file.display());
+            let mut patient = Patient::new(|options| options.compaction.invalid_count_min = 1);
+            assert!(patient.disk.flip_bit(&file, at as u64, 3), "{what}");
+            for _ in 0..60 {
+                // What was tried since the last write is not tried again.
+                patient.database.set(&key(0), b"again");
+                patient.database.log.compact_all();
+                patient.rewrite();
+                patient.database.settle();
+            }
+            let stats = patient.database.log.stats();
+            assert_eq!(stats.scrub_passes, 0);
+            assert_eq!(stats.scrub_errors, stats.scrub_healed, "{what}");
+            // What nothing is taken from is not read; once is no evidence.
+            assert_eq!(stats.compactions_failed, 2 * stats.scrub_errors, "{what}");
+            met += stats.scrub_healed;
+            if stats.scrub_healed > 0 {
+                patient.check(&what);
+            }
+        }
+    }
+    assert!(met > 20, "{met}");
+}
+
 #[test]
 fn deleted_keys_stay_deleted_when_the_deletes_are_damaged() {
     // Delete records are in the second half of the log, the keys that they are about in the first.

@@ -7,6 +7,9 @@
 //!              it either replies, or waits on in its place
 //! ```
 //!
+//! What else the command needs, the destination of BLMOVE, may have left memory meanwhile. Then it is asked for; the
+//! client waits for both in its place, and those behind it wait, too.
+//!
 //! A client that waits executes nothing; what it sends is kept until it goes on.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -17,9 +20,10 @@ use command::table::Command;
 use keyspace::Keyspace;
 use keyspace::effects::DbKey;
 
-use super::call::Attempt;
+use super::call::{Attempt, TOO_MUCH};
 use super::client::ReplyMode;
 use super::fetch_budget::RequestId;
+use super::fetches::FetchWait;
 use super::sessions::Sessions;
 use super::transaction::args_memory_bytes;
 use super::{ClientKey, Engine};
@@ -54,6 +58,13 @@ pub(crate) struct KeyWait {
     on_timeout: TimeoutReply,
     /// The memory that the arguments and the keys take.
     memory_bytes: usize,
+}
+
+impl KeyWait {
+    /// Where it waits.
+    pub(super) fn places(&self) -> impl Iterator<Item = DbKey> + '_ {
+        self.keys.iter().map(|name| (self.db, name.clone()))
+    }
 }
 
 /// A WAITAOF.
@@ -151,6 +162,10 @@ impl Sessions {
         }
         match &wait {
             Wait::Keys(wait) => {
+                if let Some(id) = self.clients[key].session.fetched.take() {
+                    self.given_up.push(id);
+                    self.ready_keys.extend(wait.places());
+                }
                 for name in &wait.keys {
                     keyspace.unawait_key(wait.db, name);
                     let place = (wait.db, name.clone());
@@ -263,6 +278,11 @@ impl Sessions {
     /// Lets the clients go on that waited for what nothing brings any more.
     pub(super) fn resume_fetching(&mut self, keyspace: &mut Keyspace) {
         self.resume_all(keyspace, |wait| matches!(wait, Wait::Fetch(_)));
+        for (_, client) in self.clients.iter().filter(|(_, it)| it.session.fetched.is_some()) {
+            if let Some(Wait::Keys(wait)) = client.session.wait.as_deref() {
+                self.ready_keys.extend(wait.places());
+            }
+        }
     }
 
     fn resume_all(&mut self, keyspace: &mut Keyspace, is_over: impl Fn(&Wait) -> bool) {
@@ -277,6 +297,19 @@ impl Sessions {
 }
 
 impl Engine {
+    /// Whether commands that wait for keys can be executed now, outside of another command.
+    pub(super) fn can_serve_late(&self) -> bool {
+        !self.sessions.ready_keys.is_empty() && self.pause.is_none() && !self.shard.is_loading()
+    }
+
+    /// Executes the commands that have waited for what they need besides.
+    pub(super) fn serve_late(&mut self) {
+        if self.can_serve_late() {
+            self.serve_ready_keys();
+            self.seal_if_large();
+        }
+    }
+
     /// Executes the commands that wait for keys which have appeared.
     pub(super) fn serve_ready_keys(&mut self) {
         if self.in_transaction {
@@ -292,33 +325,57 @@ impl Engine {
                 .unwrap_or_default();
             for waiter in queue {
                 if !self.shard.keyspace.exists(place.0, &place.1, false) {
+                    self.end_fetch_in_vain(waiter);
+                } else if !self.retry(waiter, &place.1) {
                     break;
                 }
-                self.retry(waiter, &place.1);
             }
+        }
+        for id in std::mem::take(&mut self.sessions.given_up) {
+            self.release(id);
         }
     }
 
-    /// Executes the command of a client that waits for keys again.
-    fn retry(&mut self, key: ClientKey, ready: &[u8]) {
-        let Some(client) = self.sessions.clients.get_mut(key) else { return };
+    /// What a client needs that waits for keys has come, and the keys have gone.
+    fn end_fetch_in_vain(&mut self, key: ClientKey) {
+        let fetched = self.sessions.clients.get(key).and_then(|client| client.session.fetched);
+        if fetched.is_some_and(|id| !self.fetches.is_waiting(id)) {
+            self.release_fetched(key);
+        }
+    }
+
+    /// Executes the command of a client that waits for keys again. Returns whether those behind it may be
+    /// served; otherwise what its command needs is on its way.
+    fn retry(&mut self, key: ClientKey, ready: &[u8]) -> bool {
+        let Some(client) = self.sessions.clients.get_mut(key) else { return true };
         let (command, args) = match client.session.wait.as_deref_mut() {
             Some(Wait::Keys(wait)) => (wait.command, std::mem::take(&mut wait.args)),
-            _ => return,
+            _ => return true,
         };
         let before = client.connection.output.len();
         let argv: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-        let waits_on = self.call(key, command, &argv, Attempt::Again { ready }).is_some();
+        let fetch = self.ask_for_keys(key, command, &argv);
+        if fetch == FetchWait::TooMuch {
+            self.end_wait_with_error(key, TOO_MUCH);
+            return true;
+        }
+        let is_asked = fetch == FetchWait::Waits;
+        let waits_on =
+            is_asked || self.call(key, command, &argv, Attempt::Again { ready }).is_some();
         let client = &mut self.sessions[key];
         if waits_on {
             client.connection.output.truncate(before);
             if let Some(Wait::Keys(wait)) = client.session.wait.as_deref_mut() {
                 wait.args = args;
             }
-            return;
+            if !is_asked {
+                self.release_fetched(key);
+            }
+            return !is_asked;
         }
         self.sessions.stop_waiting(key, &mut self.shard.keyspace);
         self.sessions.resume(key, before);
+        true
     }
 
     /// Ends a wait with an error.

@@ -195,20 +195,13 @@ impl Engine {
             client.session.enqueue(command, args);
             client.connection.output.writer().simple("QUEUED");
         } else {
-            match self.fetch_wait(key, command, args) {
+            match self.wait_for_keys(key, command, args) {
                 FetchWait::None => self.execute(key, command, args),
                 FetchWait::Waits => return Flow::Postponed,
                 FetchWait::TooMuch => self.refuse(key, Some(command), TOO_MUCH),
             }
         }
         Flow::Done
-    }
-
-    fn fetch_wait(&mut self, key: ClientKey, command: Command, args: &[&[u8]]) -> FetchWait {
-        if !self.shard.keyspace.may_lack() {
-            return FetchWait::None;
-        }
-        self.wait_for_keys(key, command, args)
     }
 
     /// There is no such command.

@@ -167,6 +167,11 @@ impl FetchBudget {
         self.requests.get(&id).is_some_and(|request| request.is_too_much)
     }
 
+    /// Whether something of a request is still to come.
+    pub(crate) fn is_waiting(&self, id: RequestId) -> bool {
+        self.waiting.contains(&id)
+    }
+
     /// A request was executed, or its client is gone. Returns the number of its names, which are not wanted
     /// any more.
     pub(crate) fn release(&mut self, id: RequestId) -> Option<u64> {

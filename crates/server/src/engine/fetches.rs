@@ -58,10 +58,32 @@ impl Engine {
         command: Command,
         args: &[&[u8]],
     ) -> FetchWait {
+        let wait = self.ask_for_keys(key, command, args);
+        if wait == FetchWait::Waits
+            && let Some(id) = self.sessions[key].session.fetched
+        {
+            self.sessions.start_wait(key, Wait::Fetch(id));
+        }
+        wait
+    }
+
+    /// Asks for what a client's request needs and memory lacks, once.
+    pub(super) fn ask_for_keys(
+        &mut self,
+        key: ClientKey,
+        command: Command,
+        args: &[&[u8]],
+    ) -> FetchWait {
+        if !self.shard.keyspace.may_lack() {
+            return FetchWait::None;
+        }
         let session = &self.sessions[key].session;
         if let Some(id) = session.fetched {
-            let is_too_much = self.fetches.is_too_much(id);
-            return if is_too_much { FetchWait::TooMuch } else { FetchWait::None };
+            return match id {
+                id if self.fetches.is_too_much(id) => FetchWait::TooMuch,
+                id if self.fetches.is_waiting(id) => FetchWait::Waits,
+                _ => FetchWait::None,
+            };
         }
         let all_missing = match &session.transaction {
             Some(_) if command.name == "exec" => self.missing_of_exec(key),
@@ -85,20 +107,14 @@ impl Engine {
         let is_bounded = !is_one && self.options.eviction.is_cold();
         let bytes_max = if is_bounded { limit_bytes } else { u64::MAX };
         let id = self.fetches.enter(key, all_missing, bytes_max);
-        self.sessions[key].session.fetched = Some(id);
-        self.sessions.start_wait(key, Wait::Fetch(id));
         if let Some(wanted) = names {
             self.ask_for_names(id, wanted);
         }
         self.ask_more();
-        if self.fetches.end_if_over(id).is_some() {
-            self.sessions.end_fetch(key, id);
-        }
-        if self.sessions[key].session.wait.is_none() {
-            // Nothing of it can be asked for.
-            return FetchWait::None;
-        }
-        FetchWait::Waits
+        self.fetches.end_if_over(id);
+        self.sessions[key].session.fetched = Some(id);
+        // Unless nothing of it can be asked for.
+        if self.fetches.is_waiting(id) { FetchWait::Waits } else { FetchWait::None }
     }
 
     /// Names of keys that a command looks at and that are not in memory.
@@ -190,11 +206,16 @@ impl Engine {
     /// What was read for a client's request was used, or is not wanted any more.
     pub(super) fn release_fetched(&mut self, key: ClientKey) {
         if let Some(id) = self.sessions[key].session.fetched.take() {
-            if let Some(number) = self.fetches.release(id) {
-                self.shard.keyspace.forget_names_wanted(number);
-            }
-            self.ask_more();
+            self.release(id);
         }
+    }
+
+    /// The same of a request that its client has forgotten.
+    pub(super) fn release(&mut self, id: RequestId) {
+        if let Some(number) = self.fetches.release(id) {
+            self.shard.keyspace.forget_names_wanted(number);
+        }
+        self.ask_more();
     }
 
     /// The keys that a command names, each in its database.
@@ -301,6 +322,7 @@ impl Engine {
         let Self { fetches, sessions, .. } = self;
         fetches.came(missing, bytes, |client, id| sessions.end_fetch(client, id));
         self.ask_more();
+        self.serve_late();
     }
 }
 
@@ -337,9 +359,16 @@ impl Sessions {
     /// All that a client's request waits for has come, or cannot.
     fn end_fetch(&mut self, key: ClientKey, id: RequestId) {
         let Some(client) = self.clients.get_mut(key) else { return };
-        if matches!(client.session.wait.as_deref(), Some(Wait::Fetch(waits)) if *waits == id) {
-            client.session.wait = None;
-            self.resumed.push_back(key);
+        match client.session.wait.as_deref() {
+            Some(Wait::Fetch(waits)) if *waits == id => {
+                client.session.wait = None;
+                self.resumed.push_back(key);
+            }
+            // It is served in its place.
+            Some(Wait::Keys(wait)) if client.session.fetched == Some(id) => {
+                self.ready_keys.extend(wait.places());
+            }
+            _ => {}
         }
     }
 }

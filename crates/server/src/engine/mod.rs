@@ -388,7 +388,7 @@ impl Engine {
             return next_us.saturating_sub(self.deps.clock.monotonic_us());
         }
         let has_more = !self.sessions.resumed.is_empty() || !self.sessions.noted.is_empty();
-        let has_more = has_more || self.shard.has_comeback();
+        let has_more = has_more || self.shard.has_comeback() || self.can_serve_late();
         if has_more || self.shard.keyspace.freeing() > 0 || self.shard.can_copy() {
             return 0;
         }
@@ -421,6 +421,7 @@ impl Engine {
         self.sessions.end_waits(now_ms, self.shard.reach.durable, &mut self.shard.keyspace);
         self.end_pause();
         self.restore_slice();
+        self.serve_late();
         let (clock, logger, plan) = (&self.deps.clock, &self.deps.logger, self.hot_plan());
         self.shard.heal(self.time.now_us, clock.as_ref(), logger, self.options.log.block_bytes);
         self.shard.save_hot(self.time.now_us, clock.as_ref(), plan);

@@ -14,6 +14,7 @@ use super::blocking::Waiters;
 use super::client::Client;
 use super::client_eviction::ClientEviction;
 use super::congestion::Congestion;
+use super::fetch_budget::RequestId;
 use super::held::Held;
 use super::pubsub::Registry;
 use super::slab::Slab;
@@ -34,6 +35,8 @@ pub(crate) struct Sessions {
     pub(super) watchers: BTreeMap<DbKey, Vec<ClientKey>>,
     pub(super) waiters: Waiters,
     pub(super) ready_keys: VecDeque<DbKey>,
+    /// What waits for keys needed besides, and needs no more.
+    pub(super) given_up: Vec<RequestId>,
     pub(super) deadlines: BTreeSet<(i64, ClientKey)>,
     pub(super) registry: Registry,
     pub(super) monitors: Vec<ClientKey>,

@@ -322,8 +322,8 @@ impl LogRestorer {
         Ok(expired)
     }
 
-    /// Visits those of several records that are there and can be read: what was changed meanwhile is in memory, and
-    /// of what is damaged nothing can tell the name.
+    /// Visits those of several records that are there and can be read, in any order: what was changed meanwhile is in
+    /// memory, and of what is damaged nothing can tell the name. No two of them are in memory together.
     ///
     /// # Errors
     /// The error of the device.
@@ -332,14 +332,16 @@ impl LogRestorer {
         addrs: &[RecordAddr],
         visit: &mut dyn FnMut(&Record<'_>, RecordAddr),
     ) -> Result<(), RestoreError> {
-        for (addr, found) in addrs.iter().zip(self.records(addrs)) {
-            match found {
-                Ok(Some(found)) => visit(&found.record(), *addr),
+        let mut result = Ok(());
+        self.reader.records(
+            addrs,
+            &mut |which, found| match found.map_err(|error| of_log(&error)) {
+                Ok(Some(found)) => visit(&found.record(), addrs[which]),
                 Ok(None) | Err(RestoreError::Corrupt(_) | RestoreError::Unlisted(_)) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+                Err(error) => result = Err(error),
+            },
+        );
+        result
     }
 
     fn names_from(

@@ -12,6 +12,7 @@ mod overload;
 mod protocol;
 mod restoring;
 mod server;
+mod serving;
 mod sweeping;
 mod transactions;
 mod waiting;
