@@ -65,9 +65,6 @@ const REMOVAL_PAUSE_MAX: Duration = Duration::from_secs(60);
 const WITHOUT_MIN: Duration = Duration::from_secs(10);
 const WITHOUT_MAX: Duration = Duration::from_secs(3600);
 
-/// An index is begun again where one in so many bytes of the log would fit on its disk: more than it takes, so
-/// that it takes no room from the log.
-const FREE_SHARE: u64 = 2;
 
 /// What a start has to know of the index.
 #[derive(Clone)]
@@ -440,9 +437,9 @@ fn run(open: OpenIndex, status: &IndexStatus, is_ending: &AtomicBool) {
                 *status.last_error.lock() = Some(reason);
                 if failures > FAILURES_MAX {
                     give_up(&mut index, &logger, &directory, status, is_ending);
+                    // More than it takes: the log must not lack what it takes.
                     let has_room = |log_bytes: u64| {
-                        let free = disk.available_bytes(&directory);
-                        free.is_ok_and(|bytes| bytes >= log_bytes / FREE_SHARE)
+                        disk.available_bytes(&directory).is_ok_and(|bytes| bytes >= log_bytes)
                     };
                     begin_again(&mut index, &logger, without, has_room, is_ending);
                     status.is_given_up.store(false, Ordering::Relaxed);
@@ -519,8 +516,8 @@ fn give_up(
         pause = (pause * 2).min(REMOVAL_PAUSE_MAX);
     }
     logger.warning(
-        "The log index is removed, because it cannot be kept; it is built anew when its disk has room for half \
-         as much as the log, or after the next start",
+        "The log index is removed, because it cannot be kept; it is built anew when its disk has room for as \
+         much as the log has, or after the next start",
     );
 }
 

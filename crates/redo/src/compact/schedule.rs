@@ -445,6 +445,7 @@ impl Schedule {
                 let bytes: u64 = copied.iter().map(|copied| copied.bytes).sum();
                 tally.reclaimed_bytes += outcome.bytes_before.saturating_sub(bytes);
                 take_over(scene.segments, &copied, outcome.target);
+                self.doubted.take_if(|leader| outcome.segments.contains(leader));
                 None
             }
             Err(Failure { error, is_replaced }) => {
@@ -478,7 +479,10 @@ fn damaged_file(scene: &Scene<'_>, segments: &[SegmentId], error: &Error) -> Opt
     let path_of = |leader: &Segment| {
         scene.shared.devices[leader.device].path.join(segment::file_name(leader.id, 0))
     };
-    leaders.find(|leader| path_of(leader) == *path).map(|leader| leader.id)
+    let found = leaders.find(|leader| path_of(leader) == *path)?;
+    // What is in several files has not been read as a whole.
+    let is_whole = scene.segments.file(found.id).all(|segment| segment.parts.is_empty());
+    is_whole.then_some(found.id)
 }
 
 /// Whether all of a file is indexed, or nothing is; if not, a cut is wanted. See `index_bound`.

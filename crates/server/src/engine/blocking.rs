@@ -297,14 +297,19 @@ impl Sessions {
 }
 
 impl Engine {
-    /// Whether commands that wait for keys can be executed now, outside of another command.
-    pub(super) fn can_serve_late(&self) -> bool {
-        !self.sessions.ready_keys.is_empty() && self.pause.is_none() && !self.shard.is_loading()
+    /// Whether there are commands that waited for keys and may be executed now. What makes a key appear is
+    /// refused where these must not write; but what they need besides may come at any time.
+    pub(super) fn can_serve(&self) -> bool {
+        !self.sessions.ready_keys.is_empty()
+            && !self.in_transaction
+            && self.pause.is_none()
+            && !self.shard.is_loading()
+            && self.shard.write_refusal().is_none()
     }
 
     /// Executes the commands that have waited for what they need besides.
     pub(super) fn serve_late(&mut self) {
-        if self.can_serve_late() {
+        if self.can_serve() {
             self.serve_ready_keys();
             self.seal_if_large();
         }
@@ -312,7 +317,7 @@ impl Engine {
 
     /// Executes the commands that wait for keys which have appeared.
     pub(super) fn serve_ready_keys(&mut self) {
-        if self.in_transaction {
+        if !self.can_serve() {
             return;
         }
         while let Some(place) = self.sessions.ready_keys.pop_front() {

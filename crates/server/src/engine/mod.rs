@@ -388,7 +388,7 @@ impl Engine {
             return next_us.saturating_sub(self.deps.clock.monotonic_us());
         }
         let has_more = !self.sessions.resumed.is_empty() || !self.sessions.noted.is_empty();
-        let has_more = has_more || self.shard.has_comeback() || self.can_serve_late();
+        let has_more = has_more || self.shard.has_comeback() || self.can_serve();
         if has_more || self.shard.keyspace.freeing() > 0 || self.shard.can_copy() {
             return 0;
         }

@@ -8,7 +8,7 @@ use base::{DbId, Lsn, Record, RecordAddr, RecordKind, SegmentId};
 use keyspace::{KeyHasher, Missing, Restored};
 
 use super::restoring::{SEED, Said, cold_server};
-use super::server::{TestServer, host_of};
+use super::server::{SharedLog, TestServer, host_of};
 use crate::engine::{ClientKey, Comeback, Fetched, Fetching, Wanted};
 
 /// Threads that read what a test says, when it says so.
@@ -49,6 +49,7 @@ impl Fetching for Threads {
 /// A list of one element, of which the log alone has more than the name.
 struct Cold {
     server: TestServer,
+    log: SharedLog,
     threads: Threads,
     /// Moves what comes into `src` to the cold list; and waits behind it for `src`.
     waiters: [ClientKey; 2],
@@ -65,8 +66,8 @@ impl Cold {
     fn new(command: &str) -> Self {
         let used = Arc::new(AtomicU64::new(0));
         let words = ["--maxmemory", "1mb", "--maxmemory-policy", "cold-lfu", "--appendfsync", "no"];
-        let log = TestServer::with_log_on(host_of(&used), &words);
-        let (mut server, said): (_, Said) = cold_server(log, 1);
+        let (server, log) = TestServer::with_log_on(host_of(&used), &words);
+        let (mut server, said): (_, Said) = cold_server((server, log.clone()), 1);
         said.say(Comeback::Keys(vec![list()]));
         said.say(Comeback::Done);
         server.pass_ms(1);
@@ -79,7 +80,7 @@ impl Cold {
         used.store(2 << 20, Ordering::Relaxed);
         assert_eq!(server.send(other, "PING\r\n"), "+PONG\r\n");
         used.store(0, Ordering::Relaxed);
-        let mut cold = Self { server, threads, waiters, other };
+        let mut cold = Self { server, log, threads, waiters, other };
         assert_eq!(cold.figure("evicted_values"), "1");
         cold
     }
@@ -194,8 +195,23 @@ fn no_client_is_served_while_writes_are_paused() {
     assert_eq!(cold.send("RPUSH src x\r\n"), ":1\r\n");
     assert_eq!(cold.send("CLIENT PAUSE 1000 WRITE\r\n"), "+OK\r\n");
     cold.answer(Some(list()));
+    assert_eq!(cold.send("LLEN src\r\n"), ":1\r\n");
     assert_eq!(cold.replies(), ["", ""]);
     cold.server.pass_ms(1100);
+    assert_eq!(cold.replies(), ["$1\r\nx\r\n", ""]);
+    cold.assert_over();
+}
+
+#[test]
+fn no_client_is_served_while_the_log_takes_nothing() {
+    let mut cold = Cold::new("BLMOVE src dst LEFT LEFT 0\r\n");
+    assert_eq!(cold.send("RPUSH src x\r\n"), ":1\r\n");
+    cold.log.0.lock().unwrap().read_only = true;
+    cold.answer(Some(list()));
+    assert_eq!(cold.send("LLEN src\r\n"), ":1\r\n");
+    assert_eq!(cold.replies(), ["", ""]);
+    cold.log.0.lock().unwrap().read_only = false;
+    cold.server.pass_ms(100);
     assert_eq!(cold.replies(), ["$1\r\nx\r\n", ""]);
     cold.assert_over();
 }
