@@ -65,7 +65,6 @@ const REMOVAL_PAUSE_MAX: Duration = Duration::from_secs(60);
 const WITHOUT_MIN: Duration = Duration::from_secs(10);
 const WITHOUT_MAX: Duration = Duration::from_secs(3600);
 
-
 /// What a start has to know of the index.
 #[derive(Clone)]
 pub(crate) struct IndexPlan {

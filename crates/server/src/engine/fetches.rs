@@ -322,7 +322,6 @@ impl Engine {
         let Self { fetches, sessions, .. } = self;
         fetches.came(missing, bytes, |client, id| sessions.end_fetch(client, id));
         self.ask_more();
-        self.serve_late();
     }
 }
 

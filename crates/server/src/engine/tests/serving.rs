@@ -170,6 +170,10 @@ fn a_client_waits_on_when_others_were_faster_than_what_its_command_needs() {
     let mut cold = Cold::new("BLMOVE src dst LEFT LEFT 0\r\n");
     assert_eq!(cold.send("RPUSH src x\r\n"), ":1\r\n");
     assert_eq!(cold.send("LPOP src\r\n"), "$1\r\nx\r\n");
+    assert_eq!(cold.send("RPUSH src z\r\n"), ":1\r\n");
+    cold.assert_asked();
+    assert_eq!(cold.replies(), ["", ""]);
+    assert_eq!(cold.send("LPOP src\r\n"), "$1\r\nz\r\n");
     cold.answer(Some(list()));
     assert_eq!(cold.replies(), ["", ""]);
     cold.assert_over();
