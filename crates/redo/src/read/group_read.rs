@@ -97,10 +97,48 @@ impl GroupPlace {
         }
     }
 
-    /// The body of the record, in what was read and checked.
-    pub(crate) fn body<'a>(&self, read: &'a [u8], image: &SegmentFile) -> Result<&'a [u8]> {
-        let bytes = &read[self.inside.clone()];
-        find(bytes, self.records_before).map_err(|what| image.corrupt(self.offset, what))
+    /// A walk over the group, in what was read and checked.
+    pub(crate) fn walk<'a>(&self, read: &'a [u8]) -> GroupWalk<'a> {
+        let group = &read[self.inside.clone()];
+        GroupWalk { group, rest: group, passed: 0 }
+    }
+
+    /// The body of the record, by a walk over its group.
+    pub(crate) fn body<'a>(
+        &self,
+        walk: &mut GroupWalk<'a>,
+        image: &SegmentFile,
+    ) -> Result<&'a [u8]> {
+        walk.body(self.records_before).map_err(|what| image.corrupt(self.offset, what))
+    }
+}
+
+/// Finds records of a group; those that are asked for in their order in one walk.
+pub(crate) struct GroupWalk<'a> {
+    group: &'a [u8],
+    rest: &'a [u8],
+    /// How many records are before the rest.
+    passed: u32,
+}
+
+impl<'a> GroupWalk<'a> {
+    /// The body of the record behind so many others.
+    fn body(&mut self, records_before: u32) -> std::result::Result<&'a [u8], &'static str> {
+        if records_before < self.passed {
+            (self.rest, self.passed) = (self.group, 0);
+        }
+        loop {
+            if self.rest.first() == Some(&block::MARK[0]) {
+                let rest = self.rest.get(block::HEADER_BYTES..);
+                self.rest = rest.ok_or("a group ends in a block's header")?;
+                continue;
+            }
+            let body = record::take_body(&mut self.rest)?;
+            self.passed += 1;
+            if self.passed > records_before {
+                return Ok(body);
+            }
+        }
     }
 }
 
@@ -140,21 +178,7 @@ impl GroupRead {
             place.check(read, image)?;
         }
         self.kept = Some(place.id);
-        place.body(self.buffer.as_ref().expect("it was read into"), image)
-    }
-}
-
-/// The body of the record behind so many others.
-fn find(mut bytes: &[u8], mut records_before: u32) -> std::result::Result<&[u8], &'static str> {
-    loop {
-        if bytes.first() == Some(&block::MARK[0]) {
-            bytes = bytes.get(block::HEADER_BYTES..).ok_or("a group ends in a block's header")?;
-            continue;
-        }
-        let body = record::take_body(&mut bytes)?;
-        if records_before == 0 {
-            return Ok(body);
-        }
-        records_before -= 1;
+        let read = self.buffer.as_ref().expect("it was read into");
+        place.body(&mut place.walk(read), image)
     }
 }

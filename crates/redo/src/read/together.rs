@@ -14,7 +14,7 @@ use base::RecordAddr;
 use env::{Disk, File, OnceRead, ReadTogether};
 
 use crate::error::Result;
-use crate::read::group_read::GroupPlace;
+use crate::read::group_read::{GroupPlace, GroupWalk};
 use crate::read::places::FoundRecord;
 use crate::read::reader::Reader;
 use crate::read::scan::SegmentFile;
@@ -51,9 +51,9 @@ pub(crate) struct Planned {
 }
 
 impl Planned {
-    /// The record, in what was read of its group and checked.
-    fn found(&self, read: &[u8]) -> Result<FoundRecord> {
-        FoundRecord::of(self.place.body(read, &self.image)?)
+    /// The record, by a walk over its group.
+    fn found(&self, walk: &mut GroupWalk<'_>) -> Result<FoundRecord> {
+        FoundRecord::of(self.place.body(walk, &self.image)?)
             .map_err(|what| self.image.corrupt(0, what))
     }
 }
@@ -117,8 +117,9 @@ impl Reader {
                     let (_, first) = &group[0];
                     let is_right = |read: &&[u8]| first.place.check(read, &first.image).is_ok();
                     let read = read.ok().filter(is_right);
+                    let mut walk = read.map(|read| first.place.walk(read));
                     for (at, planned) in group {
-                        match read.and_then(|read| planned.found(read).ok()) {
+                        match walk.as_mut().and_then(|walk| planned.found(walk).ok()) {
                             Some(found) => each(*at, found),
                             None => others.push(*at),
                         }

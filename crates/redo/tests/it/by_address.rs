@@ -89,11 +89,15 @@ impl Sealed {
                 Err(error) => errors.push((*addr, error)),
             }
         }
-        let addrs: Vec<RecordAddr> = self.records.iter().map(|(addr, ..)| *addr).collect();
+        // In their order, and in no order.
+        let all = 0..self.records.len();
+        let mixed = all.clone().rev().step_by(3).chain(all.clone().step_by(2));
+        let which: Vec<usize> = all.clone().chain(mixed).collect();
+        let addrs: Vec<RecordAddr> = which.iter().map(|at| self.records[*at].0).collect();
         let (mut told, mut damaged) = (0, BTreeSet::new());
         reader.records(&addrs, &mut |at, found| {
             told += 1;
-            let (addr, key, value) = &self.records[at];
+            let (addr, key, value) = &self.records[which[at]];
             if let Ok(found) = found {
                 let found = found.expect("it is durable, and needed");
                 assert_eq!(
