@@ -418,12 +418,16 @@ fn run(open: OpenIndex, status: &IndexStatus, is_ending: &AtomicBool) {
         match index.step(is_due) {
             // What fails is often preceded by what works: only a cut says that it goes on.
             Ok(Step::Worked) if index.cut() > cut => {
-                (cut, failures, without) = (index.cut(), 0, WITHOUT_MIN);
+                (cut, failures) = (index.cut(), 0);
                 *status.last_error.lock() = None;
                 status.note(&index);
             }
             Ok(Step::Worked) => {}
             Ok(Step::Idle) => {
+                if failures == 0 {
+                    // It has caught up: a build that fails late must not be begun again and again.
+                    without = WITHOUT_MIN;
+                }
                 status.note(&index);
                 std::thread::park_timeout(IDLE_WAIT);
             }
@@ -435,13 +439,12 @@ fn run(open: OpenIndex, status: &IndexStatus, is_ending: &AtomicBool) {
                 }
                 *status.last_error.lock() = Some(reason);
                 if failures > FAILURES_MAX {
-                    give_up(&mut index, &logger, &directory, status, is_ending);
-                    // More than it takes: the log must not lack what it takes.
-                    let has_room = |log_bytes: u64| {
-                        disk.available_bytes(&directory).is_ok_and(|bytes| bytes >= log_bytes)
-                    };
-                    begin_again(&mut index, &logger, without, has_room, is_ending);
-                    status.is_given_up.store(false, Ordering::Relaxed);
+                    let is_begun = do_without(
+                        &mut index, &logger, &*disk, &directory, status, is_ending, without,
+                    );
+                    if !is_begun {
+                        return;
+                    }
                     (cut, failures, without) = (index.cut(), 0, (without * 2).min(WITHOUT_MAX));
                     continue;
                 }
@@ -520,23 +523,35 @@ fn give_up(
     );
 }
 
-/// Begins an index that was given up again, after `pause` and when there is room. Returns at once if the thread
-/// is to end.
-fn begin_again(
+/// Removes an index that cannot be kept, and begins it again after `pause`, when there is room. Returns `false` if
+/// the thread is to end.
+fn do_without(
     index: &mut LogIndex,
     logger: &Logger,
-    pause: Duration,
-    has_room: impl Fn(u64) -> bool,
+    disk: &dyn Disk,
+    directory: &Path,
+    status: &IndexStatus,
     is_ending: &AtomicBool,
-) {
-    let mut began_to_wait = Instant::now();
-    while !is_ending.load(Ordering::Acquire) {
-        if began_to_wait.elapsed() >= pause {
-            if has_room(index.log_bytes()) && begin_anew(index, logger) {
-                return;
-            }
-            began_to_wait = Instant::now();
+    pause: Duration,
+) -> bool {
+    give_up(index, logger, directory, status, is_ending);
+    loop {
+        let begun = Instant::now();
+        while begun.elapsed() < pause && !is_ending.load(Ordering::Acquire) {
+            std::thread::park_timeout(LOOK_EVERY);
         }
-        std::thread::park_timeout(LOOK_EVERY);
+        if is_ending.load(Ordering::Acquire) {
+            return false;
+        }
+        // More than it takes: the log must not lack what it takes.
+        let free = disk.available_bytes(directory);
+        if free.is_ok_and(|bytes| bytes >= index.log_bytes()) {
+            if begin_anew(index, logger) {
+                status.is_given_up.store(false, Ordering::Relaxed);
+                return true;
+            }
+            // Nothing was compacted from when it was to begin.
+            give_up(index, logger, directory, status, is_ending);
+        }
     }
 }

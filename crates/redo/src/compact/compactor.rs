@@ -35,7 +35,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use base::{Lsn, ObjectId, SegmentId};
-use env::{Complete, Disk, Renamed};
+use env::{Access, Complete, Disk, FileError, Renamed};
 
 use crate::compact::history::{self, Nameless, Source};
 use crate::compact::holds::{Holds, MarkId};
@@ -124,6 +124,7 @@ impl Compactor {
             }
             Err(error) => {
                 running.abandon(&self.shared);
+                self.forget_pages(&error);
                 self.report(running, Err(error));
             }
         }
@@ -164,6 +165,16 @@ impl Compactor {
             holds.end_drop();
         }
         true
+    }
+
+    /// What is read again of a damaged file must come from the device.
+    fn forget_pages(&self, error: &Error) {
+        if let Error::File(FileError::Corrupt { path, .. }) = error
+            && let Ok(file) = self.shared.disk.open(path, Access::Read)
+            && let Ok(len) = file.len()
+        {
+            file.drop_cache(0, len);
+        }
     }
 
     fn report(&self, running: Running, result: Result<Vec<Copied>>) {

@@ -102,9 +102,11 @@ pub(crate) struct Schedule {
     sweep: Option<Sweep>,
     look_at_us: u64,
     /// Segments that cannot be compacted until the next start.
-    stuck: Vec<SegmentId>,
-    /// The file in which a compaction has met damage, once: it is read again before that is believed.
-    doubted: Option<SegmentId>,
+    stuck: BTreeSet<SegmentId>,
+    /// Those of them whose files are not what the executor knows any more.
+    replaced: BTreeSet<SegmentId>,
+    /// The files in which compactions have met damage, once: they are read again before that is believed.
+    doubted: BTreeSet<SegmentId>,
     /// The segments that damaged files are named after: they are not read.
     pub(crate) damaged: BTreeSet<SegmentId>,
     /// Whether it keeps up.
@@ -129,8 +131,9 @@ impl Schedule {
             target: 0,
             sweep: None,
             look_at_us: 0,
-            stuck: Vec::new(),
-            doubted: None,
+            stuck: BTreeSet::new(),
+            replaced: BTreeSet::new(),
+            doubted: BTreeSet::new(),
             damaged: BTreeSet::new(),
             debt: Debt::default(),
             tally: Tally::default(),
@@ -148,8 +151,8 @@ impl Schedule {
     }
 
     /// Whether the segment cannot be compacted until the next start.
-    pub(crate) fn is_stuck(&self, segment: SegmentId) -> bool {
-        self.stuck.contains(&segment)
+    pub(crate) fn is_replaced(&self, segment: SegmentId) -> bool {
+        self.replaced.contains(&segment)
     }
 
     pub(crate) const fn is_sweeping(&self) -> bool {
@@ -445,7 +448,7 @@ impl Schedule {
                 let bytes: u64 = copied.iter().map(|copied| copied.bytes).sum();
                 tally.reclaimed_bytes += outcome.bytes_before.saturating_sub(bytes);
                 take_over(scene.segments, &copied, outcome.target);
-                self.doubted.take_if(|leader| outcome.segments.contains(leader));
+                self.doubted.retain(|leader| !outcome.segments.contains(leader));
                 None
             }
             Err(Failure { error, is_replaced }) => {
@@ -457,15 +460,18 @@ impl Schedule {
                 let is_final = damaged.is_none() && (is_replaced || !is_full(&error));
                 for segment in outcome.segments {
                     if is_final {
-                        self.stuck.push(segment);
+                        self.stuck.insert(segment);
+                    }
+                    if is_replaced {
+                        self.replaced.insert(segment);
                     }
                     if let Some(segment) = scene.segments.get_mut(segment) {
                         segment.note_compaction_failed();
                     }
                 }
                 let leader = damaged?;
-                let is_sure = self.doubted.replace(leader) == Some(leader);
-                is_sure.then_some((leader, error))
+                let is_first = self.doubted.insert(leader);
+                (!is_first).then_some((leader, error))
             }
         }
     }

@@ -204,10 +204,14 @@ fn damage_that_a_compaction_meets_is_healed_as_what_scrubbing_finds() {
     let len = |file: &PathBuf| read_all(&Patient::new(|_| {}).disk)[file].len();
     let mut met = 0;
     for file in Patient::new(|_| {}).sealed_files() {
-        for at in (0..len(&file)).step_by(97) {
-            let what = format!("byte {at} of {}", file.display());
+        for (at, is_alone) in (0..len(&file)).step_by(97).zip([true, false].into_iter().cycle()) {
+            let what = format!("byte {at} of {}, alone: {is_alone}", file.display());
             let mut patient = Patient::new(|options| options.compaction.invalid_count_min = 1);
-            assert!(patient.disk.flip_bit(&file, at as u64, 3), "{what}");
+            for other in patient.sealed_files() {
+                if other == file || !is_alone {
+                    patient.disk.flip_bit(&other, at as u64, 3);
+                }
+            }
             for _ in 0..60 {
                 // What was tried since the last write is not tried again.
                 patient.database.set(&key(0), b"again");

@@ -278,9 +278,14 @@ impl Sessions {
     /// Lets the clients go on that waited for what nothing brings any more.
     pub(super) fn resume_fetching(&mut self, keyspace: &mut Keyspace) {
         self.resume_all(keyspace, |wait| matches!(wait, Wait::Fetch(_)));
-        for (_, client) in self.clients.iter().filter(|(_, it)| it.session.fetched.is_some()) {
-            if let Some(Wait::Keys(wait)) = client.session.wait.as_deref() {
+        for key in self.clients.keys() {
+            let session = &mut self.clients[key].session;
+            if session.fetched.is_some()
+                && let Some(Wait::Keys(wait)) = session.wait.as_deref()
+            {
                 self.ready_keys.extend(wait.places());
+                // It is asked for again.
+                session.fetched = None;
             }
         }
     }
@@ -304,6 +309,7 @@ impl Engine {
             && !self.in_transaction
             && self.pause.is_none()
             && !self.shard.is_loading()
+            && !self.shard.log_state().is_copying()
             && self.shard.write_refusal().is_none()
     }
 
@@ -312,6 +318,14 @@ impl Engine {
         if self.can_serve() {
             self.serve_ready_keys();
             self.seal_if_large();
+        }
+        self.release_given_up();
+    }
+
+    /// Gives back what was read for clients that do not wait for it any more.
+    fn release_given_up(&mut self) {
+        for id in std::mem::take(&mut self.sessions.given_up) {
+            self.release(id);
         }
     }
 
@@ -328,16 +342,15 @@ impl Engine {
                 .get(&place)
                 .map(|queue| queue.iter().copied().collect())
                 .unwrap_or_default();
+            let mut is_there = true;
             for waiter in queue {
-                if !self.shard.keyspace.exists(place.0, &place.1, false) {
+                is_there = is_there && self.shard.keyspace.exists(place.0, &place.1, false);
+                if !is_there {
                     self.end_fetch_in_vain(waiter);
                 } else if !self.retry(waiter, &place.1) {
                     break;
                 }
             }
-        }
-        for id in std::mem::take(&mut self.sessions.given_up) {
-            self.release(id);
         }
     }
 

@@ -207,6 +207,20 @@ fn no_client_is_served_while_writes_are_paused() {
 }
 
 #[test]
+fn what_a_client_does_not_wait_for_any_more_is_not_charged_whatever_the_log_takes() {
+    let mut cold = Cold::new("BLMOVE src dst LEFT LEFT 1\r\n");
+    assert_eq!(cold.send("RPUSH src x\r\n"), ":1\r\n");
+    cold.log.0.lock().unwrap().read_only = true;
+    cold.answer(Some(list()));
+    cold.server.pass_ms(1100);
+    assert_eq!(cold.replies(), ["*-1\r\n", ""]);
+    cold.assert_over();
+    cold.log.0.lock().unwrap().read_only = false;
+    cold.server.pass_ms(100);
+    assert_eq!(cold.replies(), ["", "*2\r\n$3\r\nsrc\r\n$1\r\nx\r\n"]);
+}
+
+#[test]
 fn no_client_is_served_while_the_log_takes_nothing() {
     let mut cold = Cold::new("BLMOVE src dst LEFT LEFT 0\r\n");
     assert_eq!(cold.send("RPUSH src x\r\n"), ":1\r\n");
