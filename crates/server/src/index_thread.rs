@@ -468,10 +468,13 @@ fn begin_when_large(index: &mut LogIndex, logger: &Logger, is_ending: &AtomicBoo
                     logger.notice("The log is large by now, and an index of it is begun");
                     return true;
                 }
-                Err(error) if !std::mem::replace(&mut has_failed, true) => {
-                    logger.warning(&format!("No index of the log can be begun: {error}"));
+                Err(error) => {
+                    if !std::mem::replace(&mut has_failed, true) {
+                        logger.warning(&format!("No index of the log can be begun: {error}"));
+                    }
+                    // Otherwise what is not in it would not be compacted. If there is none this changes nothing.
+                    let _tried_again = index.give_up();
                 }
-                Err(_) => {}
             }
         }
         std::thread::park_timeout(LOOK_EVERY);
@@ -544,7 +547,8 @@ fn do_without(
             return false;
         }
         // More than it takes: the log must not lack what it takes.
-        let free = disk.available_bytes(directory);
+        let parent = directory.parent().unwrap_or(directory);
+        let free = disk.available_bytes(directory).or_else(|_| disk.available_bytes(parent));
         if free.is_ok_and(|bytes| bytes >= index.log_bytes()) {
             if begin_anew(index, logger) {
                 status.is_given_up.store(false, Ordering::Relaxed);

@@ -329,6 +329,15 @@ impl Running {
                 self.images.entry(image.header.segment).or_default().push(image);
             }
         }
+        let mut needed = self.members.iter().filter(|member| !member.drops_all);
+        if self.aside.is_none()
+            && let Some(member) = needed.find(|it| !self.images.contains_key(&it.segment))
+        {
+            // What it has would be taken for nothing.
+            let dir = &shared.devices[member.device].path;
+            let path = dir.join(segment::file_name(member.leader, 0));
+            return Err(Error::corrupt(&path, 0, "another segment is in it than there should be"));
+        }
         self.new_file = NewFile::Copying(Output::create(disk, &self.temp_path(shared))?);
         Ok(())
     }

@@ -103,8 +103,8 @@ pub(crate) struct Schedule {
     look_at_us: u64,
     /// Segments that cannot be compacted until the next start.
     stuck: BTreeSet<SegmentId>,
-    /// Those of them whose files are not what the executor knows any more.
-    replaced: BTreeSet<SegmentId>,
+    /// Those of them whose files are not what the executor knows any more, or could not be put aside.
+    immovable: BTreeSet<SegmentId>,
     /// The files in which compactions have met damage, once: they are read again before that is believed.
     doubted: BTreeSet<SegmentId>,
     /// The segments that damaged files are named after: they are not read.
@@ -132,7 +132,7 @@ impl Schedule {
             sweep: None,
             look_at_us: 0,
             stuck: BTreeSet::new(),
-            replaced: BTreeSet::new(),
+            immovable: BTreeSet::new(),
             doubted: BTreeSet::new(),
             damaged: BTreeSet::new(),
             debt: Debt::default(),
@@ -151,8 +151,8 @@ impl Schedule {
     }
 
     /// Whether the segment cannot be compacted until the next start.
-    pub(crate) fn is_replaced(&self, segment: SegmentId) -> bool {
-        self.replaced.contains(&segment)
+    pub(crate) fn is_immovable(&self, segment: SegmentId) -> bool {
+        self.immovable.contains(&segment)
     }
 
     pub(crate) const fn is_sweeping(&self) -> bool {
@@ -454,24 +454,28 @@ impl Schedule {
             Err(Failure { error, is_replaced }) => {
                 tally.failed += 1;
                 tally.last_error = Some(error.to_string());
-                self.look_at_us = scene.shared.clock.monotonic_us() + REST_AFTER_FAILURE_US;
                 let damaged =
                     if is_replaced { None } else { damaged_file(scene, &outcome.segments, &error) };
                 let is_final = damaged.is_none() && (is_replaced || !is_full(&error));
                 for segment in outcome.segments {
                     if is_final {
                         self.stuck.insert(segment);
-                    }
-                    if is_replaced {
-                        self.replaced.insert(segment);
+                        // Nothing else is done with a damaged file than to put it aside.
+                        let leader = scene.segments.get(segment).map(|segment| segment.leader);
+                        if is_replaced || leader.is_some_and(|it| self.damaged.contains(&it)) {
+                            self.immovable.insert(segment);
+                        }
                     }
                     if let Some(segment) = scene.segments.get_mut(segment) {
                         segment.note_compaction_failed();
                     }
                 }
-                let leader = damaged?;
-                let is_first = self.doubted.insert(leader);
-                (!is_first).then_some((leader, error))
+                let is_first = damaged.is_some_and(|leader| self.doubted.insert(leader));
+                if !is_first {
+                    let now_us = scene.shared.clock.monotonic_us();
+                    self.look_at_us = now_us + REST_AFTER_FAILURE_US;
+                }
+                damaged.filter(|_| !is_first).map(|leader| (leader, error))
             }
         }
     }

@@ -22,7 +22,7 @@ use crate::read::scan::SegmentFile;
 use base::SegmentId;
 use base::checksum::crc32c;
 
-/// The memory for a larger group is given back after its record was copied: values are up to 512 MB long, and each
+/// The memory for a larger group is given back when what was asked for was copied: values are up to 512 MB long, and each
 /// thread that reads has such memory.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 

@@ -76,12 +76,8 @@ impl Places {
         self.learn(source)?;
         match self {
             Self::Groups(groups) => {
-                let body = group.body(disk, file, image, groups, ordinal);
-                let found = body.and_then(|body| {
-                    FoundRecord::of(body).map(Some).map_err(|what| image.corrupt(0, what))
-                });
-                group.shrink();
-                found
+                let body = group.body(disk, file, image, groups, ordinal)?;
+                FoundRecord::of(body).map(Some).map_err(|what| image.corrupt(0, what))
             }
             Self::Blocks(index) => {
                 let found = in_its_block(file, image, index, ordinal)?;

@@ -113,6 +113,18 @@ impl Reader {
     /// # Errors
     /// When a file cannot be read, or is damaged.
     pub fn record(&mut self, addr: RecordAddr) -> Result<Option<FoundRecord>> {
+        let found = self.find_record(addr);
+        self.shrink();
+        found
+    }
+
+    /// Gives back memory that is too large to be kept.
+    pub(crate) fn shrink(&mut self) {
+        self.group.shrink();
+    }
+
+    /// As [`Reader::record`]; the group that it was in is kept.
+    pub(crate) fn find_record(&mut self, addr: RecordAddr) -> Result<Option<FoundRecord>> {
         let mut damaged: Option<Vec<SegmentFile>> = None;
         let mut attempt = 1;
         loop {

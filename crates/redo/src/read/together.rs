@@ -71,8 +71,9 @@ impl Reader {
     ) {
         let others = self.records_of_groups(addrs, &mut |at, found| each(at, Ok(Some(found))));
         for at in others {
-            each(at, self.record(addrs[at]));
+            each(at, self.find_record(addrs[at]));
         }
+        self.shrink();
     }
 
     /// As [`Reader::records`], of those that are where they were expected; returns the places of all others.

@@ -184,7 +184,7 @@ impl Healing {
             // For the keyspace.
             return Next::Wait;
         }
-        if segments().any(|segment| schedule.is_replaced(segment.id)) {
+        if segments().any(|segment| schedule.is_immovable(segment.id)) {
             return Next::GiveUp("its file cannot be put aside");
         }
         if !segments().all(|segment| segment.is_sealed && is_reachable(scene.shared, segment)) {

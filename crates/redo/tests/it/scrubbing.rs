@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{Lsn, SegmentId};
-use env::Disk;
+use env::{Access, Disk};
 use env_sim::{Faults, SimDisk};
 use redo::{Error, FileError, Options, Reader, Scrubber, Step};
 
@@ -184,7 +184,7 @@ fn a_turned_bit_anywhere_is_found_healed_and_kept_as_evidence() {
             let damaged = image_of(&files, &patient.disk)[file].clone();
             patient.scrub();
             let stats = patient.database.log.stats();
-            assert_eq!((stats.scrub_errors, stats.scrub_healed), (1, 1), "{what}");
+            assert_eq!((stats.scrub_errors, stats.scrub_healed), (1, 1), "{what} {stats:?}");
             let name = file.file_name().unwrap().to_str().unwrap();
             assert!(patient.news[0].contains(name), "{what}: {:?}", patient.news);
             let is_evidence = |(path, bytes): (&PathBuf, &Vec<u8>)| {
@@ -231,6 +231,32 @@ fn damage_that_a_compaction_meets_is_healed_as_what_scrubbing_finds() {
         }
     }
     assert!(met > 20, "{met}");
+}
+
+/// Written to the wrong place, or restored from there.
+#[test]
+fn a_compaction_takes_a_file_of_another_segment_for_damage_and_not_for_nothing() {
+    let (files, mut healed) = (Patient::new(|_| {}).sealed_files(), 0);
+    for (file, other) in files.iter().zip(files.iter().skip(1)) {
+        let what = format!("{} in {}", other.display(), file.display());
+        let mut patient = Patient::new(|options| options.compaction.invalid_count_min = 1);
+        let bytes = read_all(&patient.disk)[other].clone();
+        let written = patient.disk.open(file, Access::ReadWrite).unwrap();
+        written.write_all_at(&bytes, 0).unwrap();
+        written.set_len(bytes.len() as u64).unwrap();
+        for _ in 0..60 {
+            patient.database.set(&key(0), b"again");
+            patient.database.log.compact_all();
+            patient.rewrite();
+            patient.database.settle();
+        }
+        let stats = patient.database.log.stats();
+        // Of the first files nothing is needed any more, so they are not read.
+        assert_eq!(stats.scrub_errors, stats.scrub_healed, "{what}");
+        healed += stats.scrub_healed;
+        patient.check(&what);
+    }
+    assert!(healed > 1, "{healed}");
 }
 
 #[test]

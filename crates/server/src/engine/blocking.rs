@@ -279,13 +279,12 @@ impl Sessions {
     pub(super) fn resume_fetching(&mut self, keyspace: &mut Keyspace) {
         self.resume_all(keyspace, |wait| matches!(wait, Wait::Fetch(_)));
         for key in self.clients.keys() {
+            // It is asked for again.
             let session = &mut self.clients[key].session;
-            if session.fetched.is_some()
+            if session.fetched.take().is_some()
                 && let Some(Wait::Keys(wait)) = session.wait.as_deref()
             {
                 self.ready_keys.extend(wait.places());
-                // It is asked for again.
-                session.fetched = None;
             }
         }
     }
@@ -316,7 +315,9 @@ impl Engine {
     /// Executes the commands that have waited for what they need besides.
     pub(super) fn serve_late(&mut self) {
         if self.can_serve() {
+            self.shard.keyspace.begin_command(self.time.unix_ms());
             self.serve_ready_keys();
+            self.end_unasked();
             self.seal_if_large();
         }
         self.release_given_up();
