@@ -128,6 +128,13 @@ fn damaged() -> Server {
     server
 }
 
+/// Waits until the log alone has the values of all keys.
+fn wait_until_cold(server: &Server) {
+    let number_of = |name: &str| info(server, name).parse::<u64>().unwrap();
+    let all: u64 = keys(server).parse().unwrap();
+    wait_until(|| number_of("cold_values") + number_of("cold_keys") >= all);
+}
+
 const LOST: [&str; 2] = ["lost", "lost-hash"];
 
 fn lost_values(server: &Server) -> u64 {
@@ -142,8 +149,7 @@ fn keys(server: &Server) -> String {
 fn what_is_damaged_and_in_no_memory_is_lost_by_name_until_it_is_overwritten() {
     let server = damaged();
     let all = keys(&server);
-    let number_of = |name: &str| info(&server, name).parse::<u64>().unwrap();
-    wait_until(|| number_of("cold_values") + number_of("cold_keys") >= all.parse().unwrap());
+    wait_until_cold(&server);
     let files = damage_both(&server);
     assert_eq!(lost_values(&server), 0);
     let lost = heal(&server, &files);
@@ -178,6 +184,7 @@ fn what_is_damaged_when_a_start_by_the_index_looks_for_it_is_lost_and_the_start_
 fn a_device_with_damage_is_emptied_and_what_was_lost_on_it_stays_so() {
     let mut server = damaged();
     let all = keys(&server);
+    wait_until_cold(&server);
     damage_both(&server);
     let [old, new] = ["redo", "new"].map(|name| server.directory().join(name));
     let mut admin = server.connect();
