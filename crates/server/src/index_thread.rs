@@ -15,7 +15,7 @@
 //! disk has room it is begun again, after a pause that grows. If it cannot be removed either, that is tried again
 //! and again: until then nothing is compacted that it does not know, but writers wait for it no more.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -397,30 +397,29 @@ impl IndexThread {
     }
 }
 
-fn run(open: OpenIndex, status: &IndexStatus, is_ending: &AtomicBool) {
-    let OpenIndex { mut index, disk, logger, directory, rests } = open;
-    if rests && !begin_when_large(&mut index, &logger, is_ending) {
+fn run(mut open: OpenIndex, status: &IndexStatus, is_ending: &AtomicBool) {
+    if open.rests && !open.begin_when_large(is_ending) {
         return;
     }
     status.rests.store(false, Ordering::Relaxed);
-    let (mut looked_at, mut failures, mut cut) = (None::<Instant>, 0, index.cut());
+    let (mut looked_at, mut failures, mut cut) = (None::<Instant>, 0, open.index.cut());
     let mut without = WITHOUT_MIN;
     while !is_ending.load(Ordering::Acquire) {
         let is_due = looked_at.is_none_or(|at| at.elapsed() >= LOOK_EVERY);
         if is_due {
             looked_at = Some(Instant::now());
         }
-        status.hot.save(&index, &logger);
+        status.hot.save(&open.index, &open.logger);
         if let Some(bytes) = status.memory.lock().take() {
             let (cache_bytes, cut_entries) = shares(bytes);
-            index.set_memory(cache_bytes, cut_entries);
+            open.index.set_memory(cache_bytes, cut_entries);
         }
-        match index.step(is_due) {
+        match open.index.step(is_due) {
             // What fails is often preceded by what works: only a cut says that it goes on.
-            Ok(Step::Worked) if index.cut() > cut => {
-                (cut, failures) = (index.cut(), 0);
+            Ok(Step::Worked) if open.index.cut() > cut => {
+                (cut, failures) = (open.index.cut(), 0);
                 *status.last_error.lock() = None;
-                status.note(&index);
+                status.note(&open.index);
             }
             Ok(Step::Worked) => {}
             Ok(Step::Idle) => {
@@ -428,134 +427,127 @@ fn run(open: OpenIndex, status: &IndexStatus, is_ending: &AtomicBool) {
                     // It has caught up: a build that fails late must not be begun again and again.
                     without = WITHOUT_MIN;
                 }
-                status.note(&index);
+                status.note(&open.index);
                 std::thread::park_timeout(IDLE_WAIT);
             }
             Err(error) => {
                 failures += 1;
                 let reason = error.to_string();
                 if failures == 1 {
-                    logger.warning(&format!("The log index does not keep up: {reason}"));
+                    open.logger.warning(&format!("The log index does not keep up: {reason}"));
                 }
                 *status.last_error.lock() = Some(reason);
                 if failures > FAILURES_MAX {
-                    let is_begun = do_without(
-                        &mut index, &logger, &*disk, &directory, status, is_ending, without,
-                    );
-                    if !is_begun {
+                    if !open.do_without(status, is_ending, without) {
                         return;
                     }
-                    (cut, failures, without) = (index.cut(), 0, (without * 2).min(WITHOUT_MAX));
+                    (cut, failures, without) =
+                        (open.index.cut(), 0, (without * 2).min(WITHOUT_MAX));
                     continue;
                 }
-                if error.is_final() && begin_anew(&mut index, &logger) {
-                    cut = index.cut();
+                if error.is_final() && open.begin_anew() {
+                    cut = open.index.cut();
                 }
                 std::thread::park_timeout(Duration::from_secs(1));
             }
         }
     }
-    status.hot.save(&index, &logger);
+    status.hot.save(&open.index, &open.logger);
 }
 
-/// Waits until the log is large, and begins its index. Whether it has.
-fn begin_when_large(index: &mut LogIndex, logger: &Logger, is_ending: &AtomicBool) -> bool {
-    let mut has_failed = false;
-    while !is_ending.load(Ordering::Acquire) {
-        if index.log_bytes() >= AUTO_BYTES {
-            match index.begin_anew() {
-                Ok(()) => {
-                    logger.notice("The log is large by now, and an index of it is begun");
-                    return true;
-                }
-                Err(error) => {
-                    if !std::mem::replace(&mut has_failed, true) {
-                        logger.warning(&format!("No index of the log can be begun: {error}"));
+impl OpenIndex {
+    /// Waits until the log is large, and begins its index. Whether it has.
+    fn begin_when_large(&mut self, is_ending: &AtomicBool) -> bool {
+        let mut has_failed = false;
+        while !is_ending.load(Ordering::Acquire) {
+            if self.index.log_bytes() >= AUTO_BYTES {
+                match self.index.begin_anew() {
+                    Ok(()) => {
+                        self.logger.notice("The log is large by now, and an index of it is begun");
+                        return true;
                     }
-                    // Otherwise what is not in it would not be compacted. If there is none this changes nothing.
-                    let _tried_again = index.give_up();
+                    Err(error) => {
+                        if !std::mem::replace(&mut has_failed, true) {
+                            let what = format!("No index of the log can be begun: {error}");
+                            self.logger.warning(&what);
+                        }
+                        // Otherwise what is not in it would not be compacted. If there is none this changes nothing.
+                        let _tried_again = self.index.give_up();
+                    }
                 }
             }
-        }
-        std::thread::park_timeout(LOOK_EVERY);
-    }
-    false
-}
-
-fn begin_anew(index: &mut LogIndex, logger: &Logger) -> bool {
-    match index.begin_anew() {
-        Ok(()) => {
-            logger.warning("The log index is built anew");
-            true
-        }
-        Err(error) => {
-            logger.warning(&format!("The log index cannot be begun anew: {error}"));
-            false
-        }
-    }
-}
-
-/// Removes the index, as soon as that can be done.
-fn give_up(
-    index: &mut LogIndex,
-    logger: &Logger,
-    directory: &Path,
-    status: &IndexStatus,
-    is_ending: &AtomicBool,
-) {
-    status.is_given_up.store(true, Ordering::Relaxed);
-    let mut pause = REMOVAL_PAUSE_MIN;
-    while let Err(error) = index.give_up() {
-        if pause == REMOVAL_PAUSE_MIN {
-            logger.warning(&format!(
-                "The log index in {} can be neither kept nor removed, so nothing is compacted that it \
-                 does not know, until it is removed: {error}",
-                directory.display()
-            ));
-        }
-        *status.last_error.lock() = Some(error.to_string());
-        std::thread::park_timeout(pause);
-        if is_ending.load(Ordering::Acquire) {
-            return;
-        }
-        pause = (pause * 2).min(REMOVAL_PAUSE_MAX);
-    }
-    logger.warning(
-        "The log index is removed, because it cannot be kept; it is built anew when its disk has room for as \
-         much as the log has, or after the next start",
-    );
-}
-
-/// Removes an index that cannot be kept, and begins it again after `pause`, when there is room. Returns `false` if
-/// the thread is to end.
-fn do_without(
-    index: &mut LogIndex,
-    logger: &Logger,
-    disk: &dyn Disk,
-    directory: &Path,
-    status: &IndexStatus,
-    is_ending: &AtomicBool,
-    pause: Duration,
-) -> bool {
-    give_up(index, logger, directory, status, is_ending);
-    loop {
-        let begun = Instant::now();
-        while begun.elapsed() < pause && !is_ending.load(Ordering::Acquire) {
             std::thread::park_timeout(LOOK_EVERY);
         }
-        if is_ending.load(Ordering::Acquire) {
-            return false;
-        }
-        // More than it takes: the log must not lack what it takes.
-        let parent = directory.parent().unwrap_or(directory);
-        let free = disk.available_bytes(directory).or_else(|_| disk.available_bytes(parent));
-        if free.is_ok_and(|bytes| bytes >= index.log_bytes()) {
-            if begin_anew(index, logger) {
-                status.is_given_up.store(false, Ordering::Relaxed);
-                return true;
+        false
+    }
+
+    fn begin_anew(&mut self) -> bool {
+        let begun = self.index.begin_anew();
+        self.logger.warning(&match &begun {
+            Ok(()) => "The log index is built anew".to_owned(),
+            Err(error) => format!("The log index cannot be begun anew: {error}"),
+        });
+        begun.is_ok()
+    }
+
+    /// Removes the index, as soon as that can be done.
+    fn give_up(&mut self, status: &IndexStatus, is_ending: &AtomicBool) {
+        status.is_given_up.store(true, Ordering::Relaxed);
+        let mut pause = REMOVAL_PAUSE_MIN;
+        while let Err(error) = self.index.give_up() {
+            if pause == REMOVAL_PAUSE_MIN {
+                self.logger.warning(&format!(
+                    "The log index in {} can be neither kept nor removed, so nothing is compacted that it \
+                     does not know, until it is removed: {error}",
+                    self.directory.display()
+                ));
             }
-            // Nothing was compacted from when it was to begin.
-            give_up(index, logger, directory, status, is_ending);
+            *status.last_error.lock() = Some(error.to_string());
+            std::thread::park_timeout(pause);
+            if is_ending.load(Ordering::Acquire) {
+                return;
+            }
+            pause = (pause * 2).min(REMOVAL_PAUSE_MAX);
         }
+        self.logger.warning(
+            "The log index is removed, because it cannot be kept; it is built anew when its disk has room for as \
+             much as the log has, or after the next start",
+        );
+    }
+
+    /// Removes an index that cannot be kept, and begins it again after `pause`, when there is room. Returns
+    /// `false` if the thread is to end.
+    fn do_without(
+        &mut self,
+        status: &IndexStatus,
+        is_ending: &AtomicBool,
+        pause: Duration,
+    ) -> bool {
+        self.give_up(status, is_ending);
+        loop {
+            let begun = Instant::now();
+            while begun.elapsed() < pause && !is_ending.load(Ordering::Acquire) {
+                std::thread::park_timeout(LOOK_EVERY);
+            }
+            if is_ending.load(Ordering::Acquire) {
+                return false;
+            }
+            if self.has_room() {
+                if self.begin_anew() {
+                    status.is_given_up.store(false, Ordering::Relaxed);
+                    return true;
+                }
+                // Nothing was compacted from when it was to begin.
+                self.give_up(status, is_ending);
+            }
+        }
+    }
+
+    /// Whether more is free than an index takes: the log must not lack what it takes.
+    fn has_room(&self) -> bool {
+        let parent = self.directory.parent().unwrap_or(&self.directory);
+        let free = self.disk.available_bytes(&self.directory);
+        let free = free.or_else(|_| self.disk.available_bytes(parent));
+        free.is_ok_and(|bytes| bytes >= self.index.log_bytes())
     }
 }

@@ -304,8 +304,7 @@ impl Running {
         self.started_us = shared.clock.monotonic_us();
         let mut names = BTreeMap::new();
         for member in &self.members {
-            let dir = &shared.devices[member.device].path;
-            let path = dir.join(segment::file_name(member.leader, 0));
+            let path = shared.file_of(member.device, member.leader);
             // The file that the segment began in is missing when its device has failed at making it.
             if member.parts.is_empty() || disk.exists(&path).at(&path, "look for")? {
                 names.insert(path, (member.device, (member.leader, 0)));
@@ -334,8 +333,7 @@ impl Running {
             && let Some(member) = needed.find(|it| !self.images.contains_key(&it.segment))
         {
             // What it has would be taken for nothing.
-            let dir = &shared.devices[member.device].path;
-            let path = dir.join(segment::file_name(member.leader, 0));
+            let path = shared.file_of(member.device, member.leader);
             return Err(Error::corrupt(&path, 0, "another segment is in it than there should be"));
         }
         self.new_file = NewFile::Copying(Output::create(disk, &self.temp_path(shared))?);
@@ -348,7 +346,7 @@ impl Running {
     }
 
     fn target_path(&self, shared: &Shared, leader: SegmentId) -> PathBuf {
-        shared.devices[self.target].path.join(segment::file_name(leader, 0))
+        shared.file_of(self.target, leader)
     }
 
     /// Copies a block, or begins or ends a segment; whether there is more to copy.

@@ -33,7 +33,6 @@ use crate::compact::job::{Failure, Job, JobQueue, Member, Outcome};
 use crate::compact::marks::Marks;
 use crate::compact::segments::{Segment, Segments};
 use crate::error::{Error, is_full};
-use crate::format::segment;
 use crate::options::CompactionOptions;
 use crate::shared::device::{DeviceState, Service, Shared};
 
@@ -486,10 +485,7 @@ fn damaged_file(scene: &Scene<'_>, segments: &[SegmentId], error: &Error) -> Opt
     let Error::File(FileError::Corrupt { path, .. }) = error else { return None };
     let segments = segments.iter().filter_map(|id| scene.segments.get(*id));
     let mut leaders = segments.filter_map(|segment| scene.segments.get(segment.leader));
-    let path_of = |leader: &Segment| {
-        scene.shared.devices[leader.device].path.join(segment::file_name(leader.id, 0))
-    };
-    let found = leaders.find(|leader| path_of(leader) == *path)?;
+    let found = leaders.find(|leader| scene.shared.file_of(leader.device, leader.id) == *path)?;
     // What is in several files has not been read as a whole.
     let is_whole = scene.segments.file(found.id).all(|segment| segment.parts.is_empty());
     is_whole.then_some(found.id)

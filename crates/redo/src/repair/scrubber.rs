@@ -31,7 +31,6 @@ use env::Access;
 use crate::compact::segments::{Segment, Segments};
 use crate::error::lacks_descriptor;
 use crate::error::{Error, Result};
-use crate::format::segment;
 use crate::read::large_block::LargeCopy;
 use crate::read::scan::{BlockCursor, Next, SegmentFile, SizedNext};
 use crate::shared::device::Shared;
@@ -68,7 +67,7 @@ impl Target {
             generation: leader.generation,
             segments: ids,
             device: leader.device,
-            path: shared.devices[leader.device].path.join(segment::file_name(leader.id, 0)),
+            path: shared.file_of(leader.device, leader.id),
         }
     }
 }

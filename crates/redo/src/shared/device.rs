@@ -20,6 +20,7 @@ use env::{Clock, Disk, Lock};
 
 use crate::format::groups::Mark;
 use crate::format::manifest::{Manifest, ManifestStore};
+use crate::format::segment;
 use crate::id::Id;
 use crate::options::Waker;
 use crate::shared::devices::Devices;
@@ -370,6 +371,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Where the file is, or would be, that is named after a segment.
+    pub(crate) fn file_of(&self, device: usize, leader: SegmentId) -> PathBuf {
+        self.devices[device].path.join(segment::file_name(leader, 0))
+    }
+
     #[expect(clippy::too_many_arguments, reason = "called once, by recovery")]
     pub(crate) fn new(
         disk: Arc<dyn Disk>,

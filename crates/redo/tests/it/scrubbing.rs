@@ -121,6 +121,17 @@ impl Patient {
         assert_eq!(self.read_some(&mut reader), 0, "what was damaged is elsewhere");
     }
 
+    /// Compacts everything, again and again, and scrubs nothing.
+    fn compact(&mut self) {
+        for _ in 0..60 {
+            // What was tried since the last write is not tried again.
+            self.database.set(&key(0), b"again");
+            self.database.log.compact_all();
+            self.rewrite();
+            self.database.settle();
+        }
+    }
+
     /// Runs the scrubber until a pass has ended; what it finds is noted, and nothing is logged anew.
     fn find(&mut self) {
         self.rate += 1 << 20;
@@ -212,13 +223,7 @@ fn damage_that_a_compaction_meets_is_healed_as_what_scrubbing_finds() {
                     patient.disk.flip_bit(&other, at as u64, 3);
                 }
             }
-            for _ in 0..60 {
-                // What was tried since the last write is not tried again.
-                patient.database.set(&key(0), b"again");
-                patient.database.log.compact_all();
-                patient.rewrite();
-                patient.database.settle();
-            }
+            patient.compact();
             let stats = patient.database.log.stats();
             assert_eq!(stats.scrub_passes, 0);
             assert_eq!(stats.scrub_errors, stats.scrub_healed, "{what}");
@@ -244,12 +249,7 @@ fn a_compaction_takes_a_file_of_another_segment_for_damage_and_not_for_nothing()
         let written = patient.disk.open(file, Access::ReadWrite).unwrap();
         written.write_all_at(&bytes, 0).unwrap();
         written.set_len(bytes.len() as u64).unwrap();
-        for _ in 0..60 {
-            patient.database.set(&key(0), b"again");
-            patient.database.log.compact_all();
-            patient.rewrite();
-            patient.database.settle();
-        }
+        patient.compact();
         let stats = patient.database.log.stats();
         // Of the first files nothing is needed any more, so they are not read.
         assert_eq!(stats.scrub_errors, stats.scrub_healed, "{what}");

@@ -79,10 +79,12 @@ impl Engine {
         }
         let session = &self.sessions[key].session;
         if let Some(id) = session.fetched {
-            return match id {
-                id if self.fetches.is_too_much(id) => FetchWait::TooMuch,
-                id if self.fetches.is_waiting(id) => FetchWait::Waits,
-                _ => FetchWait::None,
+            return if self.fetches.is_too_much(id) {
+                FetchWait::TooMuch
+            } else if self.fetches.is_waiting(id) {
+                FetchWait::Waits
+            } else {
+                FetchWait::None
             };
         }
         let all_missing = match &session.transaction {

@@ -14,5 +14,6 @@ mod restoring;
 mod server;
 mod serving;
 mod sweeping;
+mod threads;
 mod transactions;
 mod waiting;

@@ -1,56 +1,23 @@
 //! Clients that wait for keys, and whose commands need what has left memory meanwhile.
 
-use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
-use base::{DbId, Lsn, Record, RecordAddr, RecordKind, SegmentId};
+use base::{DbId, Record, RecordAddr, RecordKind, SegmentId};
 use keyspace::{KeyHasher, Missing, Restored};
 
 use super::restoring::{SEED, Said, cold_server};
 use super::server::{SharedLog, TestServer, host_of};
-use crate::engine::{ClientKey, Comeback, Fetched, Fetching, Wanted};
-
-/// Threads that read what a test says, when it says so.
-#[derive(Clone, Default)]
-struct Threads(Arc<Mutex<Desk>>);
-
-#[derive(Default)]
-struct Desk {
-    asked: Vec<Missing>,
-    done: VecDeque<Fetched>,
-}
-
-impl Fetching for Threads {
-    fn ask(&mut self, wanted: Wanted) -> bool {
-        if let Wanted::Missing(missing) = wanted {
-            self.0.lock().unwrap().asked.push(missing);
-        }
-        true
-    }
-
-    fn indexed_lsn(&mut self) -> Option<Lsn> {
-        None
-    }
-
-    fn pin(&mut self, _: bool) {}
-
-    fn pin_dropped(&mut self, _: DbId) {}
-
-    fn take(&mut self) -> Option<Fetched> {
-        self.0.lock().unwrap().done.pop_front()
-    }
-
-    fn take_garbage(&mut self) -> Option<Fetched> {
-        None
-    }
-}
+use super::threads::Threads;
+use crate::engine::{ClientKey, Comeback, Fetched, Wanted};
 
 /// A list of one element, of which the log alone has more than the name.
 struct Cold {
     server: TestServer,
     log: SharedLog,
     threads: Threads,
+    /// What was asked for and has not come.
+    asked: Option<Missing>,
     /// Moves what comes into `src` to the cold list; and waits behind it for `src`.
     waiters: [ClientKey; 2],
     other: ClientKey,
@@ -80,7 +47,7 @@ impl Cold {
         used.store(2 << 20, Ordering::Relaxed);
         assert_eq!(server.send(other, "PING\r\n"), "+PONG\r\n");
         used.store(0, Ordering::Relaxed);
-        let mut cold = Self { server, log, threads, waiters, other };
+        let mut cold = Self { server, log, threads, asked: None, waiters, other };
         assert_eq!(cold.figure("evicted_values"), "1");
         cold
     }
@@ -100,17 +67,19 @@ impl Cold {
     }
 
     /// The list is asked for, once.
-    fn assert_asked(&self) {
-        let asked = self.threads.0.lock().unwrap();
-        assert_eq!(asked.asked.len(), 1);
-        assert_eq!(&asked.asked[0].key[..], b"dst");
+    fn assert_asked(&mut self) {
+        while let Some(wanted) = self.threads.asked() {
+            let Wanted::Missing(missing) = wanted else { panic!("nothing else is wanted") };
+            assert_eq!(&missing.key[..], b"dst");
+            assert!(self.asked.replace(missing).is_none(), "once");
+        }
+        assert!(self.asked.is_some());
     }
 
     fn answer(&mut self, restored: Option<Restored>) {
-        let mut desk = self.threads.0.lock().unwrap();
-        let missing = desk.asked.pop().unwrap();
-        desk.done.push_back(Fetched::Missing(missing, restored));
-        drop(desk);
+        self.assert_asked();
+        let missing = self.asked.take().unwrap();
+        self.threads.answer(Fetched::Missing(missing, restored));
         self.server.pass_ms(1);
     }
 

@@ -1,59 +1,20 @@
 //! Keys that expire while they are in the log only: when they are looked for.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
-
-use base::{DbId, Lsn, Record, RecordAddr, RecordKind, SegmentId};
+use base::{DbId, Record, RecordAddr, RecordKind, SegmentId};
 use env::Clock;
 use keyspace::{KeyHasher, RestoreError, Restored};
 
 use super::restoring::{SEED, Said, cold_server};
 use super::server::TestServer;
-use crate::engine::{Comeback, Fetched, Fetching, Sweep, Wanted};
+use super::threads::Threads;
+use crate::engine::{Comeback, Fetched, Sweep, Wanted};
 
-/// Threads that do what a test does.
-#[derive(Clone, Default)]
-struct Threads(Arc<Mutex<Desk>>);
-
-#[derive(Default)]
-struct Desk {
-    asked: VecDeque<Sweep>,
-    done: VecDeque<Fetched>,
-}
-
-impl Threads {
-    fn asked(&self) -> Option<Sweep> {
-        self.0.lock().unwrap().asked.pop_front()
-    }
-
-    fn answer(&self, sweep: Sweep, found: Result<Vec<Restored>, RestoreError>) {
-        self.0.lock().unwrap().done.push_back(Fetched::Swept(sweep, found));
-    }
-}
-
-impl Fetching for Threads {
-    fn ask(&mut self, wanted: Wanted) -> bool {
-        if let Wanted::Sweep(sweep) = wanted {
-            self.0.lock().unwrap().asked.push_back(sweep);
-        }
-        true
-    }
-
-    fn indexed_lsn(&mut self) -> Option<Lsn> {
-        None
-    }
-
-    fn pin(&mut self, _: bool) {}
-
-    fn pin_dropped(&mut self, _: DbId) {}
-
-    fn take(&mut self) -> Option<Fetched> {
-        None
-    }
-
-    fn take_garbage(&mut self) -> Option<Fetched> {
-        self.0.lock().unwrap().done.pop_front()
-    }
+/// The next step that is asked for.
+fn step(threads: &Threads) -> Option<Sweep> {
+    threads.asked().map(|wanted| match wanted {
+        Wanted::Sweep(sweep) => sweep,
+        _ => panic!("nothing else is wanted"),
+    })
 }
 
 /// A server with two keys, which stay in the log after its start.
@@ -63,7 +24,7 @@ fn server() -> (TestServer, Threads) {
     let threads = Threads::default();
     server.engine.fetch_from(Box::new(threads.clone()));
     server.pass_ms(200);
-    assert!(threads.asked().is_none(), "they may come back");
+    assert!(step(&threads).is_none(), "they may come back");
     said.say(Comeback::Failed("no more of them comes".to_owned()));
     (server, threads)
 }
@@ -80,7 +41,7 @@ fn found(server: &TestServer, key: &[u8], ordinal: u32, in_ms: i64) -> Restored 
 fn asked(server: &mut TestServer, threads: &Threads, cycles: usize) -> Option<Sweep> {
     (0..cycles).find_map(|_| {
         server.pass_ms(100);
-        threads.asked()
+        step(threads)
     })
 }
 
@@ -95,7 +56,7 @@ fn what_a_sweep_finds_expires_unless_it_has_not_or_was_deleted() {
     let sweep = asked(&mut server, &threads, 3).unwrap();
     assert!(asked(&mut server, &threads, 20).is_none(), "one step at a time");
     let keys = vec![found(&server, b"later", 1, 5), found(&server, b"k", 2, -5)];
-    threads.answer(sweep, Ok(keys));
+    threads.answer(Fetched::Swept(sweep, Ok(keys)));
     server.pass_ms(1);
     assert!(server.read(client).ends_with("expired\r\n$1\r\nk\r\n"), "it is told");
     let other = server.connect();
@@ -103,7 +64,7 @@ fn what_a_sweep_finds_expires_unless_it_has_not_or_was_deleted() {
     // It is not over: there may be more.
     let sweep = asked(&mut server, &threads, 3).unwrap();
     server.send(other, "FLUSHALL\r\n");
-    threads.answer(sweep, Ok(vec![found(&server, b"later", 1, -5)]));
+    threads.answer(Fetched::Swept(sweep, Ok(vec![found(&server, b"later", 1, -5)])));
     server.pass_ms(1);
     assert_eq!(server.send(other, "DBSIZE\r\n"), ":0\r\n");
     assert_eq!(server.read(client), "", "it was deleted before");
@@ -117,17 +78,17 @@ fn nothing_is_looked_for_while_nothing_may_expire_and_a_while_after_an_error() {
     assert!(asked(&mut server, &threads, 20).is_none());
     server.send(client, "DEBUG SET-ACTIVE-EXPIRE 1\r\n");
     let sweep = asked(&mut server, &threads, 3).unwrap();
-    threads.answer(sweep, Err(RestoreError::Io("the disk is away".to_owned())));
+    threads.answer(Fetched::Swept(sweep, Err(RestoreError::Io("the disk is away".to_owned()))));
     assert!(asked(&mut server, &threads, 90).is_none(), "the disk has ten seconds");
     let sweep = asked(&mut server, &threads, 20).unwrap();
     // What comes while writers are paused is looked for again.
     server.send(client, "CLIENT PAUSE 1000 WRITE\r\n");
     server.pass_ms(1);
-    threads.answer(sweep, Ok(vec![found(&server, b"k", 1, -5)]));
+    threads.answer(Fetched::Swept(sweep, Ok(vec![found(&server, b"k", 1, -5)])));
     assert!(asked(&mut server, &threads, 5).is_none());
     assert_eq!(server.send(client, "DBSIZE\r\n"), ":2\r\n");
     let sweep = asked(&mut server, &threads, 10).unwrap();
-    threads.answer(sweep, Ok(vec![found(&server, b"k", 1, -5)]));
+    threads.answer(Fetched::Swept(sweep, Ok(vec![found(&server, b"k", 1, -5)])));
     server.pass_ms(1);
     assert_eq!(server.send(client, "DBSIZE\r\n"), ":1\r\n");
 }
