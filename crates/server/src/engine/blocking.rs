@@ -54,6 +54,9 @@ pub(crate) struct KeyWait {
     args: Vec<Vec<u8>>,
     db: DbIndex,
     keys: Vec<Box<[u8]>>,
+    /// Those of them that were there when what its command needs besides was not: clients behind it were not
+    /// served from them.
+    held_up: Vec<Box<[u8]>>,
     deadline_ms: Option<i64>,
     on_timeout: TimeoutReply,
     /// The memory that the arguments and the keys take.
@@ -61,9 +64,10 @@ pub(crate) struct KeyWait {
 }
 
 impl KeyWait {
-    /// Where it waits.
-    pub(super) fn places(&self) -> impl Iterator<Item = DbKey> + '_ {
-        self.keys.iter().map(|name| (self.db, name.clone()))
+    /// It holds nothing up any more: from where it and those behind it may be served.
+    pub(super) fn take_held_up(&mut self) -> impl Iterator<Item = DbKey> + use<> {
+        let db = self.db;
+        std::mem::take(&mut self.held_up).into_iter().map(move |name| (db, name))
     }
 }
 
@@ -139,7 +143,16 @@ impl Sessions {
         let (deadline_ms, on_timeout) = (blocking.deadline_ms, blocking.on_timeout);
         self.start_wait(
             key,
-            Wait::Keys(KeyWait { command, args, db, keys, deadline_ms, on_timeout, memory_bytes }),
+            Wait::Keys(KeyWait {
+                command,
+                args,
+                db,
+                keys,
+                held_up: Vec::new(),
+                deadline_ms,
+                on_timeout,
+                memory_bytes,
+            }),
         );
     }
 
@@ -156,16 +169,14 @@ impl Sessions {
 
     /// Takes a client out of everything it waits in, without a reply.
     pub(super) fn stop_waiting(&mut self, key: ClientKey, keyspace: &mut Keyspace) -> Option<Wait> {
-        let wait = *self.clients.get_mut(key)?.session.wait.take()?;
+        let mut wait = *self.clients.get_mut(key)?.session.wait.take()?;
         if let Some(deadline_ms) = wait.deadline_ms() {
             self.deadlines.remove(&(deadline_ms, key));
         }
-        match &wait {
+        match &mut wait {
             Wait::Keys(wait) => {
-                if let Some(id) = self.clients[key].session.fetched.take() {
-                    self.given_up.push(id);
-                    self.ready_keys.extend(wait.places());
-                }
+                self.given_up.extend(self.clients[key].session.fetched.take());
+                self.ready_keys.extend(wait.take_held_up());
                 for name in &wait.keys {
                     keyspace.unawait_key(wait.db, name);
                     let place = (wait.db, name.clone());
@@ -281,10 +292,9 @@ impl Sessions {
         for key in self.clients.keys() {
             // It is asked for again.
             let session = &mut self.clients[key].session;
-            if session.fetched.take().is_some()
-                && let Some(Wait::Keys(wait)) = session.wait.as_deref()
-            {
-                self.ready_keys.extend(wait.places());
+            session.fetched = None;
+            if let Some(Wait::Keys(wait)) = session.wait.as_deref_mut() {
+                self.ready_keys.extend(wait.take_held_up());
             }
         }
     }
@@ -386,6 +396,9 @@ impl Engine {
             client.connection.output.truncate(before);
             if let Some(Wait::Keys(wait)) = client.session.wait.as_deref_mut() {
                 wait.args = args;
+                if is_asked && !wait.held_up.iter().any(|name| **name == *ready) {
+                    wait.held_up.push(ready.into());
+                }
             }
             if !is_asked {
                 self.release_fetched(key);

@@ -360,14 +360,14 @@ impl Sessions {
     /// All that a client's request waits for has come, or cannot.
     fn end_fetch(&mut self, key: ClientKey, id: RequestId) {
         let Some(client) = self.clients.get_mut(key) else { return };
-        match client.session.wait.as_deref() {
+        match client.session.wait.as_deref_mut() {
             Some(Wait::Fetch(waits)) if *waits == id => {
                 client.session.wait = None;
                 self.resumed.push_back(key);
             }
             // It is served in its place.
             Some(Wait::Keys(wait)) if client.session.fetched == Some(id) => {
-                self.ready_keys.extend(wait.places());
+                self.ready_keys.extend(wait.take_held_up());
             }
             _ => {}
         }
