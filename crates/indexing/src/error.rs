@@ -77,7 +77,8 @@ impl Error {
         match self {
             Self::Log(error) => matches!(error, redo::Error::DeletesDropped { .. }),
             Self::Index(error) => {
-                error.is_corrupt() || matches!(error, logindex::Error::OtherDatabase { .. })
+                use logindex::Error::{Contradicted, OtherDatabase};
+                error.is_corrupt() || matches!(error, OtherDatabase { .. } | Contradicted { .. })
             }
             Self::Miscounted { .. } => true,
             Self::Record(_)

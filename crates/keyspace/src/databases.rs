@@ -9,6 +9,7 @@ use base::{DbId, DbIndex, varint};
 use crate::db::Db;
 use crate::entry::Entry;
 use crate::keyspace::Keyspace;
+use crate::source::Need;
 use crate::table::{Keyed, Table};
 use crate::value_type::{Type, entry_type};
 
@@ -33,9 +34,10 @@ impl Keyspace {
         for db in [a, b] {
             for key in self.awaited.keys_of(db) {
                 let hash = self.hash_of(&key);
-                let is_there = self.dbs[db].keys.locate(hash, &key).is_some();
-                let is_there = is_there || self.locate_cold(db, hash, &key).is_some();
-                if is_there || self.take_restore_failure().is_some() {
+                // Whether a key is there that memory does not know, the client that waits for it finds out.
+                let is_there = self.missing(db, &key, Need::Name).is_some()
+                    || self.dbs[db].keys.locate(hash, &key).is_some();
+                if is_there {
                     self.effects.ready.push((db, key));
                 }
             }

@@ -4,7 +4,8 @@
 //!   start     log-index no: an index that is left is removed, before the log is opened
 //!             yes: opened, or begun anew with the reason said, before the log's compactor runs
 //!             auto: as with yes, if one is there or the log is large; else it rests
-//!   resting   looks once a second how large the log is; begun when it is large
+//!   resting   looks once a second how large the log is; begun when it is large, or when memory is full of what only an
+//!             index lets go
 //!   running   follows the log; looks for new blocks once a second, or when a compaction waits
 //!   hot       writes the hint of what is hot that the executor has found, between two steps
 //!   end       with the threads of the log: an index holds its lock, too
@@ -307,6 +308,8 @@ pub(crate) struct IndexStatus {
     entries: AtomicU64,
     cached_bytes: AtomicU64,
     rests: AtomicBool,
+    /// An index is begun although the log is small.
+    is_wanted: AtomicBool,
     is_given_up: AtomicBool,
     last_error: Mutex<Option<String>>,
     hot: HotDesk,
@@ -376,6 +379,15 @@ impl IndexThread {
         is_off.iter().all(|flag| !flag.load(Ordering::Relaxed))
     }
 
+    /// Has an index begun, if it rests. Whether one is kept or will be.
+    pub(crate) fn want(&self) -> bool {
+        let is_resting = self.status.rests.load(Ordering::Relaxed);
+        if is_resting && !self.status.is_wanted.swap(true, Ordering::Relaxed) {
+            self.thread.thread().unpark();
+        }
+        !self.status.is_given_up.load(Ordering::Relaxed)
+    }
+
     /// Tells it what the server may use in all from now on.
     pub(crate) fn set_memory(&self, bytes: Option<u64>) {
         *self.status.memory.lock() = Some(bytes);
@@ -398,7 +410,7 @@ impl IndexThread {
 }
 
 fn run(mut open: OpenIndex, status: &IndexStatus, is_ending: &AtomicBool) {
-    if open.rests && !open.begin_when_large(is_ending) {
+    if open.rests && !open.begin_when_wanted(status, is_ending) {
         return;
     }
     status.rests.store(false, Ordering::Relaxed);
@@ -456,14 +468,17 @@ fn run(mut open: OpenIndex, status: &IndexStatus, is_ending: &AtomicBool) {
 }
 
 impl OpenIndex {
-    /// Waits until the log is large, and begins its index. Whether it has.
-    fn begin_when_large(&mut self, is_ending: &AtomicBool) -> bool {
+    /// Waits until the log is large, or memory needs an index, and begins it. Whether it has.
+    fn begin_when_wanted(&mut self, status: &IndexStatus, is_ending: &AtomicBool) -> bool {
         let mut has_failed = false;
         while !is_ending.load(Ordering::Acquire) {
-            if self.index.log_bytes() >= AUTO_BYTES {
+            let is_large = self.index.log_bytes() >= AUTO_BYTES;
+            if is_large || status.is_wanted.load(Ordering::Relaxed) {
                 match self.index.begin_anew() {
                     Ok(()) => {
-                        self.logger.notice("The log is large by now, and an index of it is begun");
+                        let why =
+                            if is_large { "The log is large by now" } else { "Memory is full" };
+                        self.logger.notice(&format!("{why}, and an index of the log is begun"));
                         return true;
                     }
                     Err(error) => {

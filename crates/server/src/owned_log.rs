@@ -58,6 +58,11 @@ pub trait LogWorkers: Send {
         None
     }
 
+    /// Has an index begun if it is left open whether one is kept. Whether there is one or will be.
+    fn want_index(&mut self) -> bool {
+        false
+    }
+
     /// Tells the index of the log what the server may use in all; `None` for any amount.
     fn set_memory(&mut self, _bytes: Option<u64>) {}
 
@@ -162,6 +167,10 @@ impl LogWorkers for Threads {
 
     fn index_figures(&self) -> Option<IndexFigures> {
         self.index.as_ref().and_then(IndexThread::figures)
+    }
+
+    fn want_index(&mut self) -> bool {
+        self.index.as_ref().is_some_and(IndexThread::want)
     }
 
     fn set_memory(&mut self, bytes: Option<u64>) {
@@ -337,8 +346,9 @@ impl ShardLog for OwnedLog {
         lsn
     }
 
-    fn want_indexed(&mut self) {
+    fn want_indexed(&mut self) -> bool {
         self.log.want_indexed();
+        self.workers.want_index()
     }
 
     fn set_policy(&mut self, policy: FsyncPolicy) {

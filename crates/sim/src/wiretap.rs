@@ -301,8 +301,8 @@ impl ShardLog for Wiretap {
         self.log.request_sync()
     }
 
-    fn want_indexed(&mut self) {
-        self.log.want_indexed();
+    fn want_indexed(&mut self) -> bool {
+        self.log.want_indexed()
     }
 
     fn set_policy(&mut self, policy: FsyncPolicy) {

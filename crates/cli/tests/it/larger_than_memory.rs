@@ -153,6 +153,26 @@ fn keys_leave_memory_after_their_values() {
     assert_eq!(server.connect().words("GET key:1").text(), "new");
 }
 
+/// As quickly as it can be filled: the log has no index yet, which values of more than one record need to leave.
+#[test]
+fn large_values_may_leave_memory_of_a_server_that_was_just_started() {
+    for index in [&[][..], &["--log-index", "yes"]] {
+        let server = Program::indelible().start(&[&OPTIONS[..], index].concat());
+        let mut connection = server.connect();
+        let value = |number: usize| format!("{number:08}").repeat(1 << 16);
+        let key = |number: usize| format!("large:{number}");
+        for number in 0..120 {
+            let reply = connection.call(&["SET", &key(number), &value(number)]).unwrap();
+            assert_eq!(reply.text(), "OK", "{number}");
+        }
+        for number in 0..120 {
+            let found = connection.call(&["GET", &key(number)]).unwrap();
+            assert!(found.text() == value(number), "{number}");
+        }
+        assert!(number_of(&server, "cold_values") > 30);
+    }
+}
+
 #[test]
 fn nothing_is_written_when_values_leave_memory() {
     let server = Program::indelible().start(&OPTIONS);

@@ -19,7 +19,7 @@ use crate::linearizability_models::{
 };
 use crate::loop_device::LoopDisk;
 use crate::process::{Program, Server};
-use crate::random_commands::FORGETFUL;
+use crate::random_commands::{Ballast, FORGETFUL, NARROW};
 use crate::wire::{Connection, Reply, encode};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,6 +41,13 @@ fn single_keys_are_linearizable_across_crashes() {
 #[test]
 fn single_keys_are_linearizable_while_values_leave_memory() {
     keys(TIME, &mut Random::from_environment(), &[&OPTIONS[..], &FORGETFUL].concat());
+}
+
+#[test]
+fn single_keys_are_linearizable_while_memory_is_full() {
+    let mut server = Program::indelible().start(&[&OPTIONS[..], &NARROW].concat());
+    drop(Ballast::open(server.connect()));
+    keys_of(&mut server, TIME, &mut Random::from_environment(), next_to_ballast);
 }
 
 #[test]
@@ -86,7 +93,16 @@ const KEYS: [&str; 7] =
 
 fn keys(time: Duration, random: &mut Random, options: &[&str]) {
     let mut server = Program::indelible().start(options);
-    let history = survive(&mut server, time, random, touch_a_key, Server::kill);
+    keys_of(&mut server, time, random, touch_a_key);
+}
+
+fn keys_of(
+    server: &mut Server,
+    time: Duration,
+    random: &mut Random,
+    act: fn(&mut Client<KeyCall, KeyReply>) -> io::Result<()>,
+) {
+    let history = survive(server, time, random, act, Server::kill);
     let mut by_key: Vec<History<Key>> = vec![Vec::new(); KEYS.len()];
     for (key, operation) in history {
         by_key[key].push(operation);
@@ -234,6 +250,17 @@ fn words(line: &str) -> Vec<String> {
 
 fn integer(reply: &Reply) -> i64 {
     reply.text().parse().unwrap_or_else(|_| panic!("an account has lost its balance: {reply:?}"))
+}
+
+/// Mostly reads what fills the memory, so that the keys may leave it meanwhile.
+fn next_to_ballast(client: &mut Client<KeyCall, KeyReply>) -> io::Result<()> {
+    if client.below(3) == 0 {
+        return touch_a_key(client);
+    }
+    client.connection.call(&["SELECT", "5"])?;
+    Ballast::read(&mut client.connection, &mut client.random)?;
+    client.connection.call(&["SELECT", "0"])?;
+    Ok(())
 }
 
 /// A random command on a random key.

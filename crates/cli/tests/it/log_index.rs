@@ -192,3 +192,67 @@ fn an_index_is_begun_when_the_log_is_large_and_kept_from_then_on() {
     assert_eq!(figure(&server, "redo_index"), 1, "the log was large at the start");
     wait_until(|| manifest.exists());
 }
+
+/// Copies of a directory are the same database, and their indexes fit each other's logs as far as any number can
+/// tell. One that was put next to the wrong log is noticed at the latest when a key has the place of another one.
+#[test]
+fn an_index_of_another_copy_of_the_directory_is_built_anew() {
+    // Not all that a start brings back has room, nor have all keys.
+    let narrow = ["--maxmemory", "20mb", "--maxmemory-policy", "cold-lfu"];
+    let options = [&OPTIONS[..], &narrow, &["--cold-keys-maxmemory", "1mb"]].concat();
+    let mut server = Program::indelible().start(&options);
+    server.connect().words("SET same database");
+    server.kill();
+    let directory = server.directory();
+    let place = |name: &str| directory.with_file_name(name);
+    let copy = |from: &Path, to: &Path| {
+        let status = Command::new("cp").arg("-a").args([from, to]).status().unwrap();
+        assert!(status.success());
+    };
+    copy(&directory, &place("copy"));
+    let value = |number: usize| format!("{number}:").repeat(120);
+    // Blocks of a hundred.
+    let write = |server: &Server, numbers: &[usize]| {
+        let mut connection = server.connect();
+        for numbers in numbers.chunks(100) {
+            connection.send(&["MULTI"]).unwrap();
+            for number in numbers {
+                connection.send(&["SET", &format!("key:{number}"), &value(*number)]).unwrap();
+            }
+            connection.send(&["EXEC"]).unwrap();
+            (0..numbers.len() + 2).for_each(|_| _ = connection.receive().unwrap());
+        }
+        make_a_cut_due(&mut connection);
+        let logged = figure(server, "redo_open_lsn") - 2;
+        wait_until(|| figure(server, "redo_index_cut_lsn") >= logged);
+    };
+    let mut numbers: Vec<usize> = (10_000..40_000).collect();
+    server.restart();
+    write(&server, &numbers);
+    server.kill();
+    copy(&directory.join("index"), &place("its-index"));
+    std::fs::remove_dir_all(&directory).unwrap();
+    std::fs::rename(place("copy"), &directory).unwrap();
+
+    // The same keys in the other order, and some more blocks.
+    server.restart();
+    numbers.reverse();
+    write(&server, &numbers);
+    (0..50).for_each(|_| _ = server.connect().words("SET same database"));
+    server.kill();
+    std::fs::remove_dir_all(directory.join("index")).unwrap();
+    copy(&place("its-index"), &directory.join("index"));
+    server.restart();
+    assert!(server.log().contains("DB opened by its index"), "{}", server.log());
+    let mut connection = server.connect();
+    let mut read = |number: usize| connection.words(&format!("GET key:{number}")).text();
+    for number in numbers.iter().step_by(50) {
+        let found = read(*number);
+        let is_refused = found.starts_with("CORRUPT") || found.starts_with("LOADING");
+        assert!(found == value(*number) || is_refused, "{found}");
+    }
+    // What brings keys back may have noticed before any client, and that numbers do not fit either.
+    wait_until(|| numbers.iter().step_by(50).all(|number| read(*number) == value(*number)));
+    let said = ["The log index is built anew", "the log is read again as a whole"];
+    assert!(said.iter().any(|what| server.log().contains(what)), "{}", server.log());
+}

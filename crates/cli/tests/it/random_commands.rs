@@ -22,6 +22,13 @@ pub(crate) const FORGETFUL: [&str; 8] = [
     "--log-segment-bytes", "1mb",
 ];
 
+/// Memory holds half of what [`Ballast`] has, so that what is not read for a while leaves it, keys as well.
+#[rustfmt::skip]
+pub(crate) const NARROW: [&str; 10] = [
+    "--maxmemory", "32mb", "--maxmemory-policy", "cold-lru", "--cold-keys-maxmemory", "1",
+    "--log-index", "yes", "--log-index-cut-bytes", "1mb",
+];
+
 /// Commands between two crashes.
 const COMMANDS_A_CRASH: u64 = 3_000;
 
@@ -58,9 +65,53 @@ const SHAPES: &[&str] = &[
     "MOVE k 1", "COPY k k DB 1 REPLACE", "SWAPDB 0 1",
 ];
 
+/// More than memory holds, in a database of its own: as it is read, all else has to leave.
+pub(crate) struct Ballast(Connection);
+
+impl Ballast {
+    const COUNT: usize = 480;
+    const BYTES: usize = 128 << 10;
+
+    /// Of a server that has none yet, or has it from before a crash.
+    pub(crate) fn open(mut connection: Connection) -> Self {
+        assert_eq!(connection.words("SELECT 5").text(), "OK");
+        if connection.words("DBSIZE").text() == "0" {
+            for number in 0..Self::COUNT {
+                let value = Self::value(number);
+                let reply = connection.call(&["SET", &format!("ballast:{number}"), &value]);
+                assert_eq!(reply.unwrap().text(), "OK");
+            }
+        }
+        Self(connection)
+    }
+
+    fn value(number: usize) -> String {
+        format!("{number:08}").repeat(Self::BYTES / 8)
+    }
+
+    /// Reads some of it.
+    pub(crate) fn stir(&mut self, random: &mut Random) -> std::io::Result<()> {
+        Self::read(&mut self.0, random)
+    }
+
+    /// The same by a connection that has selected its database.
+    pub(crate) fn read(connection: &mut Connection, random: &mut Random) -> std::io::Result<()> {
+        let number = index(random, Self::COUNT);
+        let found = connection.call(&["GET", &format!("ballast:{number}")])?;
+        assert!(found.text() == Self::value(number), "ballast:{number}");
+        Ok(())
+    }
+}
+
 #[test]
 fn random_commands_get_the_same_replies() {
     compare(&[]);
+}
+
+#[test]
+fn random_commands_get_the_same_replies_while_memory_is_full() {
+    let Some(departed) = compare(&NARROW) else { return };
+    assert!(departed > 0, "keys have left memory");
 }
 
 #[test]
@@ -72,7 +123,7 @@ fn random_commands_get_the_same_replies_while_values_leave_memory() {
 /// How many keys have left memory meanwhile; `None` without a Redis.
 fn compare(more: &[&str]) -> Option<u64> {
     let redis = Program::redis()?;
-    let mut departed = 0;
+    let (mut departed, mut came) = (0, 0);
     let mut random = Random::from_environment();
     // So that no bit is so far away that both fill hundreds of megabytes with zeros.
     let shared = ["--proto-max-bulk-len", "1mb", "--enable-debug-command", "yes"];
@@ -80,12 +131,22 @@ fn compare(more: &[&str]) -> Option<u64> {
     let durable = ["--appendonly", "yes", "--appendfsync", "always"];
     let mut indelible = Program::indelible().start(&[&durable, &shared[..], more].concat());
     let mut sides = [redis.connect(), indelible.connect()];
+    let mut ballast = (more == NARROW).then(|| {
+        drop(Ballast::open(redis.connect()));
+        Ballast::open(indelible.connect())
+    });
     let mut history: Vec<String> = Vec::new();
-    for number in 1..=COMMANDS {
+    // What one command has to read of all data would not fit.
+    let (share, has_digest) = if ballast.is_some() { (3, false) } else { (1, true) };
+    for number in 1..=COMMANDS / share {
+        if let Some(ballast) = &mut ballast {
+            (0..4).for_each(|_| ballast.stir(&mut random).unwrap());
+        }
         let calls = match random.below(20) {
             0 => transaction(&mut random),
             _ => vec![shape_words(&mut random)],
         };
+        let fetched = (number % 20 == 0).then(|| info(&indelible, "cold_fetches"));
         for words in &calls {
             history.push(words.join(" "));
             let [expected, found] = sides.each_mut().map(|side| {
@@ -98,15 +159,19 @@ fn compare(more: &[&str]) -> Option<u64> {
                 "after {number} commands: {found:?}\nand not {expected:?}\nthe last ones: {recent:#?}"
             );
         }
-        if number % COMMANDS_A_CRASH == 0 {
+        came += u32::from(fetched.is_some_and(|it| info(&indelible, "cold_fetches") != it));
+        if number % (COMMANDS_A_CRASH / share) == 0 {
             departed += info(&indelible, "evicted_entries").parse::<u64>().unwrap();
             indelible.kill();
             indelible.restart();
             sides[1] = indelible.connect();
-            let [expected, found] = sides.each_mut().map(everything);
+            ballast = ballast.map(|_| Ballast::open(indelible.connect()));
+            let look = if has_digest { everything } else { every_key };
+            let [expected, found] = sides.each_mut().map(look);
             assert_eq!(found, expected, "after {number} commands and a crash");
         }
     }
+    assert!(ballast.is_none() || came > 5, "{came} of the calls that were looked at had to wait");
     Some(departed)
 }
 
@@ -214,6 +279,13 @@ fn ordered_each(calls: &[Vec<String>], reply: Reply) -> Reply {
 
 /// Every key of both databases in use, with its value, and Redis' own digest of it all.
 pub(crate) fn everything(connection: &mut Connection) -> Vec<String> {
+    let mut found = every_key(connection);
+    found.push(connection.words("DEBUG DIGEST").text());
+    found
+}
+
+/// Every key of both databases in use, with its value.
+fn every_key(connection: &mut Connection) -> Vec<String> {
     let mut found = Vec::new();
     for database in ["0", "1"] {
         assert_eq!(connection.call(&["SELECT", database]).unwrap().text(), "OK");
@@ -235,6 +307,5 @@ pub(crate) fn everything(connection: &mut Connection) -> Vec<String> {
         }
     }
     assert_eq!(connection.words("SELECT 0").text(), "OK");
-    found.push(connection.words("DEBUG DIGEST").text());
     found
 }

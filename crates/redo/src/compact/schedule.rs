@@ -480,9 +480,14 @@ impl Schedule {
     }
 }
 
-/// The file that a compaction could not read because bytes of it are bad: the segment that it is named after.
+/// The file that a compaction could not read, because bytes of it are bad or the device does not give them: the
+/// segment that it is named after.
 fn damaged_file(scene: &Scene<'_>, segments: &[SegmentId], error: &Error) -> Option<SegmentId> {
-    let Error::File(FileError::Corrupt { path, .. }) = error else { return None };
+    let path = match error {
+        Error::File(FileError::Corrupt { path, .. }) => path,
+        Error::File(FileError::Io { path, doing: "open" | "read", .. }) if !is_full(error) => path,
+        _ => return None,
+    };
     let segments = segments.iter().filter_map(|id| scene.segments.get(*id));
     let mut leaders = segments.filter_map(|segment| scene.segments.get(segment.leader));
     let found = leaders.find(|leader| scene.shared.file_of(leader.device, leader.id) == *path)?;

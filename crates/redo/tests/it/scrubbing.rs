@@ -123,13 +123,15 @@ impl Patient {
 
     /// Compacts everything, again and again, and scrubs nothing.
     fn compact(&mut self) {
-        for _ in 0..60 {
-            // What was tried since the last write is not tried again.
-            self.database.set(&key(0), b"again");
-            self.database.log.compact_all();
-            self.rewrite();
-            self.database.settle();
-        }
+        (0..60).for_each(|_| self.compact_once());
+    }
+
+    fn compact_once(&mut self) {
+        // What was tried since the last write is not tried again.
+        self.database.set(&key(0), b"again");
+        self.database.log.compact_all();
+        self.rewrite();
+        self.database.settle();
     }
 
     /// Runs the scrubber until a pass has ended; what it finds is noted, and nothing is logged anew.
@@ -236,6 +238,30 @@ fn damage_that_a_compaction_meets_is_healed_as_what_scrubbing_finds() {
         }
     }
     assert!(met > 20, "{met}");
+}
+
+/// An error of the device, twice: what is there is written again elsewhere, as if bytes were bad.
+#[test]
+fn a_file_that_a_compaction_cannot_read_is_healed() {
+    let mut met = 0;
+    for file in Patient::new(|_| {}).sealed_files() {
+        let mut patient = Patient::new(|options| options.compaction.invalid_count_min = 1);
+        patient.disk.break_dir(&file);
+        for _ in 0..10 {
+            patient.compact_once();
+            if patient.database.log.stats().scrub_errors > 0 {
+                break;
+            }
+        }
+        // Here nothing can be done with such a file, not even that it gets another name.
+        patient.disk.mend_dir(&file);
+        patient.compact();
+        let stats = patient.database.log.stats();
+        assert_eq!((stats.scrub_passes, stats.scrub_errors), (0, stats.scrub_healed), "{file:?}");
+        met += stats.scrub_healed;
+        patient.check(&file.display().to_string());
+    }
+    assert!(met > 1, "{met}");
 }
 
 /// Written to the wrong place, or restored from there.

@@ -17,8 +17,8 @@ use std::collections::{BTreeMap, VecDeque};
 use base::{DbIndex, Lsn};
 use command::context::{Blocking, TimeoutReply};
 use command::table::Command;
-use keyspace::Keyspace;
 use keyspace::effects::DbKey;
+use keyspace::{Keyspace, Need};
 
 use super::call::{Attempt, TOO_MUCH};
 use super::client::ReplyMode;
@@ -355,7 +355,11 @@ impl Engine {
                 .unwrap_or_default();
             let mut is_there = true;
             for waiter in queue {
-                is_there = is_there && self.shard.keyspace.exists(place.0, &place.1, false);
+                // What only reading can tell is asked for with what else the command needs.
+                let keyspace = &mut self.shard.keyspace;
+                is_there = is_there
+                    && (keyspace.missing(place.0, &place.1, Need::Name).is_some()
+                        || keyspace.exists(place.0, &place.1, false));
                 if !is_there {
                     self.end_fetch_in_vain(waiter);
                 } else if !self.retry(waiter, &place.1) {

@@ -71,6 +71,7 @@ impl Engine {
         }
         self.shard.keyspace.begin_command(unix_us / 1000);
         let may_lack = self.shard.keyspace.may_lack();
+        let fetched_before = self.shard.keyspace.cold_stats().map_or(0, |stats| stats.fetched);
         let (result, blocking) = match commands::executor(command) {
             Some(Executor::Data(_))
                 if may_lack && let Err(error) = self.restore_keys(key, command, args) =>
@@ -111,6 +112,9 @@ impl Engine {
                 true
             }
         };
+        if may_lack && let Some(stats) = self.shard.keyspace.cold_stats() {
+            self.observed.counters.note_fetched(command.ordinal(), fetched_before, stats.fetched);
+        }
         self.shard.pin_dropped();
         let (lsn, wrote) = self.shard.keyspace.end_command();
         if self.sessions[key].connection.output.is_over() {

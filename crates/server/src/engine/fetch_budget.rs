@@ -32,6 +32,9 @@ const REQUEST_ASKED_MAX: usize = 128;
 const EXPECTED_BYTES: u64 = 256 << 10;
 const EXPECTED_BYTES_MIN: u64 = 64;
 
+/// So often a request asks: what has come for it may have gone again before its turn.
+const ROUNDS_MAX: u32 = 8;
+
 /// The number of a request that waits for keys, or has: larger ones are younger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RequestId(u64);
@@ -51,6 +54,10 @@ struct Request {
     /// More than this it may not bring into memory.
     bytes_max: u64,
     is_too_much: bool,
+    /// How often it has asked.
+    rounds: u32,
+    /// What could not be read, or is not there.
+    in_vain: BTreeSet<Missing>,
     /// It is among the turns.
     has_turn: bool,
     /// The number of the names that were asked for.
@@ -143,23 +150,43 @@ impl FetchBudget {
         self.last_id += 1;
         let id = RequestId(self.last_id);
         keys.reverse();
-        let (unasked, asked) = (keys, 0);
-        let (bytes, came_bytes, is_too_much, has_turn) = (0, 0, false, true);
         let request = Request {
             client,
-            unasked,
-            asked,
-            bytes,
-            came_bytes,
+            unasked: keys,
+            asked: 0,
+            bytes: 0,
+            came_bytes: 0,
             bytes_max,
-            is_too_much,
-            has_turn,
+            is_too_much: false,
+            rounds: 1,
+            in_vain: BTreeSet::new(),
+            has_turn: true,
             names: None,
         };
         self.requests.insert(id, request);
         self.waiting.insert(id);
         self.turns.push_back(id);
         id
+    }
+
+    /// Whether a request for which nothing is to come any more may ask for what it lacks once again. Not if what came
+    /// for it may be half of what it may have.
+    pub(crate) fn may_ask_again(&self, id: RequestId) -> bool {
+        let request = self.requests.get(&id);
+        request.is_some_and(|it| it.rounds < ROUNDS_MAX && it.came_bytes <= it.bytes_max / 2)
+    }
+
+    /// A request waits for those of `keys` that have come for it and have gone again, or that it did not know of.
+    pub(crate) fn enter_again(&mut self, id: RequestId, mut keys: Vec<Missing>) {
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        keys.retain(|missing| !request.in_vain.contains(missing));
+        keys.reverse();
+        request.rounds += 1;
+        request.unasked = keys;
+        self.waiting.insert(id);
+        if !std::mem::replace(&mut request.has_turn, true) {
+            self.turns.push_back(id);
+        }
     }
 
     /// Whether a request needs more than it may bring into memory.
@@ -269,6 +296,9 @@ impl FetchBudget {
             self.came_bytes += charged_bytes;
             request.bytes += std::mem::take(&mut charged_bytes);
             request.came_bytes += bytes;
+            if bytes == 0 {
+                request.in_vain.insert(missing.clone());
+            }
             if request.came_bytes > request.bytes_max {
                 request.is_too_much = true;
                 request.unasked.clear();

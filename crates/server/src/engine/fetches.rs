@@ -9,8 +9,9 @@
 //! KEYS, SCAN and RANDOMKEY wait for the names of keys that are not in memory in the same way.
 //!
 //! Only the client that asks waits. What a request behind it in the same read will need is asked for, too, and
-//! so is what is queued for EXEC. A request waits once: what is still missing then (it could not be read,
-//! or only the command itself could tell its name) is read by the keyspace, while the executor waits.
+//! so is what is queued for EXEC. What has gone again before its turn is asked for again, some times; what is
+//! still missing then, what could not be read, and what only the command itself can name is read by the keyspace, while the
+//! executor waits.
 
 use base::DbIndex;
 use command::argument;
@@ -84,16 +85,10 @@ impl Engine {
             } else if self.fetches.is_waiting(id) {
                 FetchWait::Waits
             } else {
-                FetchWait::None
+                self.ask_again(key, id, command, args)
             };
         }
-        let all_missing = match &session.transaction {
-            Some(_) if command.name == "exec" => self.missing_of_exec(key),
-            _ => {
-                let db = session.db;
-                self.missing(db, command, args)
-            }
-        };
+        let all_missing = self.missing_of_request(key, command, args);
         let names = self.names_wanted(key, command, args);
         if all_missing.is_empty() && names.is_none() {
             return FetchWait::None;
@@ -117,6 +112,42 @@ impl Engine {
         self.sessions[key].session.fetched = Some(id);
         // Unless nothing of it can be asked for.
         if self.fetches.is_waiting(id) { FetchWait::Waits } else { FetchWait::None }
+    }
+
+    /// Asks again for what has gone before the request could be executed.
+    fn ask_again(
+        &mut self,
+        key: ClientKey,
+        id: RequestId,
+        command: Command,
+        args: &[&[u8]],
+    ) -> FetchWait {
+        if !self.fetches.may_ask_again(id) {
+            return FetchWait::None;
+        }
+        let all_missing = self.missing_of_request(key, command, args);
+        if all_missing.is_empty() {
+            return FetchWait::None;
+        }
+        self.fetches.enter_again(id, all_missing);
+        self.ask_more();
+        self.fetches.end_if_over(id);
+        if self.fetches.is_waiting(id) { FetchWait::Waits } else { FetchWait::None }
+    }
+
+    /// What a client's request needs and memory lacks.
+    fn missing_of_request(
+        &mut self,
+        key: ClientKey,
+        command: Command,
+        args: &[&[u8]],
+    ) -> Vec<Missing> {
+        let session = &self.sessions[key].session;
+        if session.transaction.is_some() && command.name == "exec" {
+            return self.missing_of_exec(key);
+        }
+        let db = session.db;
+        self.missing(db, command, args)
     }
 
     /// Names of keys that a command looks at and that are not in memory.

@@ -458,6 +458,17 @@ impl Engine {
         &self.shard.keyspace
     }
 
+    /// What commands have read from the log while everything waited: how much, by command.
+    #[must_use]
+    pub fn blocking_fetches(&self) -> Vec<(&'static str, u64)> {
+        let all = command::table::all()
+            .flat_map(|command| std::iter::once(command).chain(command.subcommands()));
+        let stats = &self.observed.counters.by_command;
+        all.map(|command| (command.name, stats[command.ordinal()].fetched))
+            .filter(|(_, count)| *count > 0)
+            .collect()
+    }
+
     /// The log, if it is open, to be looked at.
     #[must_use]
     pub fn log(&self) -> Option<&dyn ShardLog> {

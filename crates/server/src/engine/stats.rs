@@ -43,6 +43,8 @@ pub(crate) struct CommandStats {
     pub(crate) rejected: u64,
     /// Executed, with an error as the reply.
     pub(crate) failed: u64,
+    /// What was read from the log while the command ran.
+    pub(crate) fetched: u64,
     pub(crate) latency: Option<Box<Histogram>>,
 }
 
@@ -59,6 +61,8 @@ pub(crate) struct Counters {
     pub(crate) error_replies: u64,
     pub(crate) errors: BTreeMap<String, u64>,
     pub(crate) by_command: Vec<CommandStats>,
+    /// What has been read while everything waited, as far as it is counted.
+    fetched: u64,
 }
 
 impl Default for Counters {
@@ -74,11 +78,19 @@ impl Default for Counters {
             error_replies: 0,
             errors: BTreeMap::new(),
             by_command: (0..ORDINAL_COUNT).map(|_| CommandStats::default()).collect(),
+            fetched: 0,
         }
     }
 }
 
 impl Counters {
+    /// Notes what was read in all before and after a command; what those have read that EXEC calls is theirs.
+    pub(crate) fn note_fetched(&mut self, ordinal: usize, before: u64, after: u64) {
+        let known = before.max(self.fetched);
+        self.by_command[ordinal].fetched += after.saturating_sub(known);
+        self.fetched = after;
+    }
+
     /// Notes an error reply, `-CODE text`.
     pub(crate) fn error(&mut self, reply: &[u8]) {
         self.error_replies += 1;

@@ -507,8 +507,11 @@ impl Restorer for LogRestorer {
 
     fn read_unnamed(&mut self, key: &LostKey) -> Result<Option<Restored>, RestoreError> {
         let Some(found) = self.record(key.addr)? else { return Ok(None) };
-        let root = root_of(self.hasher, key, &found)?;
-        self.gather(root)
+        let root = root_of(self.hasher, key, &found);
+        if let Err(RestoreError::Unlisted(what)) = &root {
+            self.index.iter().for_each(|index| index.contradict(what));
+        }
+        self.gather(root?)
     }
 
     fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Result<Restored, RestoreError> {

@@ -99,6 +99,11 @@ impl NewestIndex {
         self.leaves_garbage.load(Ordering::Relaxed)
     }
 
+    /// The log says otherwise: see [`Index::contradict`].
+    pub(super) fn contradict(&self, what: &str) {
+        self.get().contradict(what.to_owned());
+    }
+
     /// It as it is now.
     #[must_use]
     pub fn get(&self) -> Index {

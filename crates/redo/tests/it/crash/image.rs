@@ -22,9 +22,10 @@ impl Image {
         let mut files = Vec::new();
         for dir in Self::dirs(devices) {
             for name in disk.list(&dir).unwrap() {
-                let path = dir.join(name);
-                // What is kept for marks means nothing to a start.
+                let path = dir.join(&name);
+                // What is kept for marks, or as evidence of damage, means nothing to a start.
                 if path.ends_with("history")
+                    || name.to_string_lossy().starts_with("damaged-")
                     || path.extension().is_some_and(|extension| extension == "lock")
                 {
                     continue;

@@ -207,6 +207,12 @@ fn cold(engine: &Engine, out: &mut String) {
     line(out, "cold_fetches", stats.warmed);
     line(out, "cold_expired_keys", stats.expired);
     line(out, "cold_blocking_fetches", stats.fetched);
+    let by_command = engine.blocking_fetches();
+    if !by_command.is_empty() {
+        let parts: Vec<String> =
+            by_command.iter().map(|(name, count)| format!("{name}={count}")).collect();
+        line(out, "cold_blocking_fetches_by", parts.join(","));
+    }
     line(out, "cold_failures", stats.failed);
     line(out, "cold_fetches_waiting", engine.fetches.asked_count());
     line(out, "cold_fetching_clients", engine.fetches.waiting_count());

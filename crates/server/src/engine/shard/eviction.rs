@@ -138,11 +138,10 @@ impl Shard {
     fn end_round(&mut self, round: Round, used_bytes: u64, now_us: u64) {
         let before = self.cooling.round_bytes.replace(used_bytes);
         let lacks_index = std::mem::take(&mut self.cooling.lacks_index);
-        let may_be_indexed = self.keyspace.knows_index();
+        let is_indexed = self.keyspace.knows_index();
         let Some(log) = self.keyspace.journal_mut().log_mut() else { return };
-        if lacks_index {
-            log.want_indexed();
-        }
+        // One that is just begun knows nothing yet.
+        let may_be_indexed = lacks_index && log.want_indexed() || is_indexed;
         let is_no_less = before.is_some_and(|before| used_bytes >= before);
         if !is_no_less {
             let is_clearly_less = before.is_some_and(|it| used_bytes + it / PROGRESS_SHARE < it);

@@ -114,8 +114,11 @@ pub trait ShardLog: Journal {
     /// block of it.
     fn request_sync(&mut self) -> Lsn;
 
-    /// Asks for everything so far to be indexed soon, if an index is kept.
-    fn want_indexed(&mut self) {}
+    /// Asks for everything so far to be indexed soon, and for an index if it is left to the server whether one is kept.
+    /// Whether there is one or will be.
+    fn want_indexed(&mut self) -> bool {
+        false
+    }
 
     /// Changes when the log is synced.
     fn set_policy(&mut self, policy: FsyncPolicy);
