@@ -77,8 +77,7 @@ impl Error {
         match self {
             Self::Log(error) => matches!(error, redo::Error::DeletesDropped { .. }),
             Self::Index(error) => {
-                use logindex::Error::{Contradicted, OtherDatabase};
-                error.is_corrupt() || matches!(error, OtherDatabase { .. } | Contradicted { .. })
+                error.is_corrupt() || matches!(error, logindex::Error::OtherDatabase { .. })
             }
             Self::Miscounted { .. } => true,
             Self::Record(_)

@@ -213,7 +213,10 @@ impl Keyspace {
     /// Takes bare keys out of the page under the hand.
     fn take_keys(&mut self, hand: &mut Hand) -> Departed {
         let mut departed = Departed::default();
-        let Some(indexed) = self.indexed_lsn() else { return departed };
+        let Some(indexed) = self.indexed_lsn() else {
+            departed.lacks_index = true;
+            return departed;
+        };
         let Self { dbs, recorder, settings, watched, now_ms, .. } = self;
         let (db, page) = (hand.db, hand.page);
         let Some(from) = dbs.get_mut(db) else { return departed };

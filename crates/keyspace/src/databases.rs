@@ -36,7 +36,7 @@ impl Keyspace {
                 let hash = self.hash_of(&key);
                 // Whether a key is there that memory does not know, the client that waits for it finds out.
                 let is_there = self.missing(db, &key, Need::Name).is_some()
-                    || self.dbs[db].keys.locate(hash, &key).is_some();
+                    || self.dbs[db].has_key(self.recorder.hasher, hash, &key);
                 if is_there {
                     self.effects.ready.push((db, key));
                 }

@@ -117,8 +117,9 @@ impl Keyspace {
                             let (recorder, free) = (&mut self.recorder, &mut self.free);
                             self.lost.give_up((walk.db, *id), entry, recorder, free);
                         }
-                        // Neither says that it is lost.
-                        Some(Err(_)) | None => {}
+                        // It does not say that it is lost. A device that fails may take long for it: one at a time.
+                        Some(Err(_)) => left = left.min(1),
+                        None => {}
                     }
                 }
                 if let Some(object) = entry.object_mut() {

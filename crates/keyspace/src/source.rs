@@ -288,8 +288,9 @@ impl Keyspace {
         }
     }
 
-    /// Up to this block the index knows all elements, and so does the restorer.
-    pub(crate) fn indexed_lsn(&self) -> Option<Lsn> {
+    /// Up to this block the index knows all elements, and so does the restorer; `None` without an index.
+    #[must_use]
+    pub fn indexed_lsn(&self) -> Option<Lsn> {
         let found = self.source.as_ref()?.indexed?;
         self.recorder.journal.indexed_lsn().map(|known| known.min(found))
     }

@@ -21,15 +21,6 @@ pub enum Error {
         path: PathBuf,
     },
 
-    /// No checksum is wrong, and the log says otherwise all the same.
-    #[error("the index in {} is not of this log: {what}", dir.display())]
-    Contradicted {
-        /// The index's directory.
-        dir: PathBuf,
-        /// What the log says otherwise.
-        what: String,
-    },
-
     /// A pass, or the range of a scope, was continued after an error.
     #[error("this pass over the log index has failed before: begin another one")]
     Interrupted,

@@ -174,14 +174,6 @@ impl Index {
         }
     }
 
-    /// Notes that what the index said of a record is not so: it must be built anew.
-    ///
-    /// [`crate::Indexer::step`] says so, once in the life of an indexer: if an index that was just built is wrong, too, to build it
-    /// once more does not help.
-    pub fn contradict(&self, what: String) {
-        self.list.damage.contradict(what);
-    }
-
     fn find_unwritten(&self, name: Name) -> Option<Entry> {
         self.list.unwritten.as_ref()?.find(name)
     }

@@ -104,8 +104,6 @@ pub struct Indexer {
     index: Index,
     /// What readers of it have found.
     damage: Damage,
-    /// It was told that the log says otherwise.
-    is_contradicted: bool,
     published: Published,
     next_run: u64,
     batches: VecDeque<Batch>,
@@ -159,7 +157,6 @@ impl Indexer {
             filter: index.missing_filter(),
             index,
             damage,
-            is_contradicted: false,
             batches: VecDeque::new(),
             writing: None,
             order: Vec::new(),
@@ -260,7 +257,6 @@ impl Indexer {
         // The numbers go on: a run that could not be removed is never taken for another one.
         let next_run = self.next_run;
         self.manifest = Manifest { next_run, ..Manifest::empty(self.manifest.database) };
-        self.damage = Damage::default();
         self.index = self.index_of(Vec::new(), None);
         *self.published.index.lock() = self.index.clone();
         self.batches.clear();
@@ -279,12 +275,6 @@ impl Indexer {
     pub fn step(&mut self, durable: Lsn) -> Result<Step> {
         if let Some(error) = self.damage.confirm(self.index.run_list())? {
             return Err(error);
-        }
-        if !self.is_contradicted
-            && let Some(what) = self.damage.take_contradiction()
-        {
-            self.is_contradicted = true;
-            return Err(Error::Contradicted { dir: self.dir.clone(), what });
         }
         self.replaced.retain(|run| Arc::strong_count(run) > 1);
         if let Merging::Merged(..) = self.merging {

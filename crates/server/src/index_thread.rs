@@ -473,7 +473,7 @@ impl OpenIndex {
         let mut has_failed = false;
         while !is_ending.load(Ordering::Acquire) {
             let is_large = self.index.log_bytes() >= AUTO_BYTES;
-            if is_large || status.is_wanted.load(Ordering::Relaxed) {
+            if is_large || (status.is_wanted.load(Ordering::Relaxed) && self.has_room()) {
                 match self.index.begin_anew() {
                     Ok(()) => {
                         let why =

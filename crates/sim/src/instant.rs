@@ -179,6 +179,10 @@ impl Fetching for Source {
         lock(&self.0).fetcher.as_ref()?.index()?.cut()
     }
 
+    fn take_contradiction(&mut self) -> Option<String> {
+        lock(&self.0).fetcher.as_ref()?.index()?.take_contradiction()
+    }
+
     fn pin(&mut self, is_pinned: bool) {
         let comebacks = lock(&self.0);
         match comebacks.fetcher.as_ref().and_then(LogRestorer::index) {

@@ -204,6 +204,10 @@ impl LogWorkers for Stepped {
         lock(&self.works).write_now(device, &mut self.rng)
     }
 
+    fn want_index(&mut self) -> bool {
+        lock(&self.works).index.as_ref().is_some_and(Keeper::is_kept)
+    }
+
     fn keeps_hot(&self) -> bool {
         lock(&self.works).index.as_ref().is_some_and(Keeper::is_kept)
     }

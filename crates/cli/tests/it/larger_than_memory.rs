@@ -173,6 +173,27 @@ fn large_values_may_leave_memory_of_a_server_that_was_just_started() {
     }
 }
 
+/// There are no values to speak of: only keys can leave, and the log is too small to have an index for its own sake.
+#[test]
+fn keys_may_leave_memory_of_a_server_whose_log_is_small() {
+    const KEYS: usize = 200_000;
+    let options = ["--maxmemory", "10mb", "--maxmemory-policy", "cold-lfu"];
+    let server = Program::indelible().start(&options);
+    let mut connection = server.connect();
+    let numbers: Vec<usize> = (0..KEYS).collect();
+    for numbers in numbers.chunks(500) {
+        let set = |number: &usize| encode(&["SET", &format!("key:{number:012}"), "1"]);
+        connection.send_bytes(&numbers.iter().flat_map(set).collect::<Vec<u8>>()).unwrap();
+        numbers.iter().for_each(|_| assert_eq!(connection.receive().unwrap().text(), "OK"));
+    }
+    assert!(server.log().contains("Memory is full, and an index"), "{}", server.log());
+    assert_eq!(connection.words("DBSIZE").text(), KEYS.to_string());
+    assert!(number_of(&server, "cold_keys") > KEYS as u64 / 4);
+    for number in (0..KEYS).step_by(997) {
+        assert_eq!(connection.words(&format!("GET key:{number:012}")).text(), "1");
+    }
+}
+
 #[test]
 fn nothing_is_written_when_values_leave_memory() {
     let server = Program::indelible().start(&OPTIONS);

@@ -243,7 +243,8 @@ fn an_index_of_another_copy_of_the_directory_is_built_anew() {
     std::fs::remove_dir_all(directory.join("index")).unwrap();
     copy(&place("its-index"), &directory.join("index"));
     server.restart();
-    assert!(server.log().contains("DB opened by its index"), "{}", server.log());
+    let by_index = |server: &Server| server.log().matches("DB opened by its index").count();
+    assert_eq!(by_index(&server), 1, "{}", server.log());
     let mut connection = server.connect();
     let mut read = |number: usize| connection.words(&format!("GET key:{number}")).text();
     for number in numbers.iter().step_by(50) {
@@ -253,6 +254,5 @@ fn an_index_of_another_copy_of_the_directory_is_built_anew() {
     }
     // What brings keys back may have noticed before any client, and that numbers do not fit either.
     wait_until(|| numbers.iter().step_by(50).all(|number| read(*number) == value(*number)));
-    let said = ["The log index is built anew", "the log is read again as a whole"];
-    assert!(said.iter().any(|what| server.log().contains(what)), "{}", server.log());
+    assert!(server.log().contains("the log is read again as a whole"), "{}", server.log());
 }

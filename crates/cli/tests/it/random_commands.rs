@@ -171,7 +171,10 @@ fn compare(more: &[&str]) -> Option<u64> {
             assert_eq!(found, expected, "after {number} commands and a crash");
         }
     }
-    assert!(ballast.is_none() || came > 5, "{came} of the calls that were looked at had to wait");
+    assert!(
+        ballast.is_none() || came > 5,
+        "during {came} of the calls that were looked at a key came"
+    );
     Some(departed)
 }
 

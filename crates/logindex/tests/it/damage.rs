@@ -286,24 +286,3 @@ fn a_run_of_another_life_is_refused() {
     pass(&open(&disk).unwrap().index(), &judge, &mut seen).unwrap();
     assert_eq!(seen.len(), 4);
 }
-
-/// No checksum is wrong; what reads the log says so. An index that was just built and is wrong as well is not built
-/// again and again.
-#[test]
-fn that_the_log_says_otherwise_is_told_once() {
-    let (sim, mut writer) = sample();
-    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-    let mut indexer = open(&disk).unwrap();
-    let old = indexer.index().clone();
-    old.contradict("the record is another one".to_owned());
-    let told = settle(&mut indexer, writer.lsn).unwrap_err();
-    assert!(matches!(told, Error::Contradicted { .. }), "{told}");
-    assert!(told.to_string().contains("the record is another one"), "{told}");
-    indexer.begin_anew().unwrap();
-    for index in [old, indexer.index().clone()] {
-        index.contradict("still".to_owned());
-        writer.run(Op::Set { db: 1, key: 1, expires: false });
-        indexer.add(writer.cut().unwrap());
-        settle(&mut indexer, writer.lsn).unwrap();
-    }
-}

@@ -470,7 +470,9 @@ impl Schedule {
                     }
                 }
                 let is_first = damaged.is_some_and(|leader| self.doubted.insert(leader));
-                if !is_first {
+                // Bytes that are bad are read again at once; what a device does not give it may give a while later.
+                let is_corrupt = matches!(error, Error::File(FileError::Corrupt { .. }));
+                if !(is_first && is_corrupt) {
                     let now_us = scene.shared.clock.monotonic_us();
                     self.look_at_us = now_us + REST_AFTER_FAILURE_US;
                 }

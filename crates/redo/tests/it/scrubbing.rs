@@ -247,7 +247,7 @@ fn a_file_that_a_compaction_cannot_read_is_healed() {
     for file in Patient::new(|_| {}).sealed_files() {
         let mut patient = Patient::new(|options| options.compaction.invalid_count_min = 1);
         patient.disk.break_dir(&file);
-        for _ in 0..10 {
+        for _ in 0..60 {
             patient.compact_once();
             if patient.database.log.stats().scrub_errors > 0 {
                 break;

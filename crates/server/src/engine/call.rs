@@ -71,7 +71,8 @@ impl Engine {
         }
         self.shard.keyspace.begin_command(unix_us / 1000);
         let may_lack = self.shard.keyspace.may_lack();
-        let fetched_before = self.shard.keyspace.cold_stats().map_or(0, |stats| stats.fetched);
+        let fetched = |engine: &Self| engine.shard.keyspace.cold_stats().map_or(0, |it| it.fetched);
+        let (fetched_before, noted_before) = (fetched(self), self.observed.counters.fetched);
         let (result, blocking) = match commands::executor(command) {
             Some(Executor::Data(_))
                 if may_lack && let Err(error) = self.restore_keys(key, command, args) =>
@@ -112,8 +113,10 @@ impl Engine {
                 true
             }
         };
-        if may_lack && let Some(stats) = self.shard.keyspace.cold_stats() {
-            self.observed.counters.note_fetched(command.ordinal(), fetched_before, stats.fetched);
+        if may_lack {
+            // Another log may have come with the command.
+            let count = fetched(self).saturating_sub(fetched_before);
+            self.observed.counters.note_fetched(command.ordinal(), count, noted_before);
         }
         self.shard.pin_dropped();
         let (lsn, wrote) = self.shard.keyspace.end_command();

@@ -169,20 +169,21 @@ impl FetchBudget {
         id
     }
 
-    /// Whether a request for which nothing is to come any more may ask for what it lacks once again. Not if what came
-    /// for it may be half of what it may have.
+    /// Whether a request for which nothing is to come any more may ask for what it lacks once again.
     pub(crate) fn may_ask_again(&self, id: RequestId) -> bool {
-        let request = self.requests.get(&id);
-        request.is_some_and(|it| it.rounds < ROUNDS_MAX && it.came_bytes <= it.bytes_max / 2)
+        self.requests.get(&id).is_some_and(|request| request.rounds < ROUNDS_MAX)
     }
 
-    /// A request waits for those of `keys` that have come for it and have gone again, or that it did not know of.
+    /// A request waits for those of `keys` that have come for it and have gone again, or that it did not know of. What
+    /// it has been charged with has mostly gone, too.
     pub(crate) fn enter_again(&mut self, id: RequestId, mut keys: Vec<Missing>) {
         let Some(request) = self.requests.get_mut(&id) else { return };
         keys.retain(|missing| !request.in_vain.contains(missing));
         keys.reverse();
         request.rounds += 1;
         request.unasked = keys;
+        self.came_bytes -= std::mem::take(&mut request.bytes);
+        request.came_bytes = 0;
         self.waiting.insert(id);
         if !std::mem::replace(&mut request.has_turn, true) {
             self.turns.push_back(id);
@@ -452,6 +453,40 @@ mod tests {
         world.fetches.release(id);
         assert!(!world.fetches.is_too_much(id));
         assert_eq!(world.fetches.bytes(), 0);
+    }
+
+    #[test]
+    fn what_has_gone_again_is_asked_for_again_but_not_what_was_not_there() {
+        let mut world = World::new();
+        let [kept, absent] = [key(1, 700), key(2, 0)];
+        let id = world.enter([kept.clone(), absent.clone()]);
+        world.ask();
+        world.come(&kept, 700);
+        world.come(&absent, 0);
+        assert_eq!(world.ready, [id]);
+        for round in 2..=ROUNDS_MAX {
+            assert!(world.fetches.may_ask_again(id), "{round}");
+            world.fetches.enter_again(id, vec![kept.clone(), absent.clone()]);
+            assert!(world.fetches.is_waiting(id) && world.fetches.bytes() == 0);
+            assert_eq!(world.ask(), [id], "{round}");
+            world.come(&kept, 40_000);
+            assert!(!world.fetches.is_waiting(id) && !world.fetches.is_too_much(id), "{round}");
+        }
+        assert!(!world.fetches.may_ask_again(id));
+        world.fetches.release(id);
+        assert_eq!(world.fetches.bytes(), 0);
+    }
+
+    #[test]
+    fn nothing_is_waited_for_where_all_was_in_vain() {
+        let mut world = World::new();
+        let id = world.enter([key(2, 0)]);
+        world.ask();
+        world.come(&key(2, 0), 0);
+        world.fetches.enter_again(id, vec![key(2, 0)]);
+        assert_eq!(world.ask(), []);
+        world.fetches.end_if_over(id);
+        assert!(!world.fetches.is_waiting(id));
     }
 
     #[test]

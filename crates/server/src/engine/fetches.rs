@@ -68,7 +68,7 @@ impl Engine {
         wait
     }
 
-    /// Asks for what a client's request needs and memory lacks, once.
+    /// Asks for what a client's request needs and memory lacks; again if it has gone before its turn.
     pub(super) fn ask_for_keys(
         &mut self,
         key: ClientKey,

@@ -61,8 +61,8 @@ pub(crate) struct Counters {
     pub(crate) error_replies: u64,
     pub(crate) errors: BTreeMap<String, u64>,
     pub(crate) by_command: Vec<CommandStats>,
-    /// What has been read while everything waited, as far as it is counted.
-    fetched: u64,
+    /// The sum of what was read while commands ran.
+    pub(crate) fetched: u64,
 }
 
 impl Default for Counters {
@@ -84,11 +84,13 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// Notes what was read in all before and after a command; what those have read that EXEC calls is theirs.
-    pub(crate) fn note_fetched(&mut self, ordinal: usize, before: u64, after: u64) {
-        let known = before.max(self.fetched);
-        self.by_command[ordinal].fetched += after.saturating_sub(known);
-        self.fetched = after;
+    /// Notes how much was read while a command ran, when so much was noted before; what those have read that EXEC calls
+    /// is theirs.
+    pub(crate) fn note_fetched(&mut self, ordinal: usize, count: u64, noted_before: u64) {
+        let of_others = self.fetched.saturating_sub(noted_before);
+        let own = count.saturating_sub(of_others);
+        self.by_command[ordinal].fetched += own;
+        self.fetched += own;
     }
 
     /// Notes an error reply, `-CODE text`.
@@ -126,6 +128,20 @@ mod tests {
         counters.error(b"-ERR y\r\n");
         assert_eq!(counters.errors["ERR"], 2);
         assert_eq!(counters.errors["WRONGTYPE"], 1);
+    }
+
+    #[test]
+    fn what_exec_reads_and_what_its_commands_read_is_counted_apart() {
+        let mut counters = Counters::default();
+        let (exec, get, set) = (3, 4, 5);
+        counters.note_fetched(get, 1, 0);
+        let before = counters.fetched;
+        // EXEC reads two itself, and its commands three and none.
+        counters.note_fetched(get, 3, counters.fetched);
+        counters.note_fetched(set, 0, counters.fetched);
+        counters.note_fetched(exec, 5, before);
+        let read = [exec, get, set].map(|ordinal| counters.by_command[ordinal].fetched);
+        assert_eq!((read, counters.fetched), ([2, 4, 0], 6));
     }
 
     #[test]

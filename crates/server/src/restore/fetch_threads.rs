@@ -271,6 +271,10 @@ impl Fetching for FetchThreads {
         self.restorer.index()?.cut()
     }
 
+    fn take_contradiction(&mut self) -> Option<String> {
+        self.restorer.index()?.take_contradiction()
+    }
+
     fn pin(&mut self, is_pinned: bool) {
         match self.restorer.index() {
             Some(index) if is_pinned => index.pin(),

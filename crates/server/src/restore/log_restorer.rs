@@ -112,8 +112,9 @@ impl LogRestorer {
         let others = self.reader.records_of_groups(&addrs, &mut |which, found| {
             let missing = missing[which].take().expect("each is told of once");
             let at = key_at(hasher, missing.db, &missing.key, addrs[which]);
-            let root = root_of(hasher, &at, &found).ok();
-            match root {
+            let root = root_of(hasher, &at, &found);
+            note_contradiction(self.index.as_ref(), &root);
+            match root.ok() {
                 Some(root) if root.object() != ObjectId::NONE => large.push(missing),
                 root => {
                     let restored = root.and_then(|root| root.arrange().ok());
@@ -508,9 +509,7 @@ impl Restorer for LogRestorer {
     fn read_unnamed(&mut self, key: &LostKey) -> Result<Option<Restored>, RestoreError> {
         let Some(found) = self.record(key.addr)? else { return Ok(None) };
         let root = root_of(self.hasher, key, &found);
-        if let Err(RestoreError::Unlisted(what)) = &root {
-            self.index.iter().for_each(|index| index.contradict(what));
-        }
+        note_contradiction(self.index.as_ref(), &root);
         self.gather(root?)
     }
 
@@ -552,6 +551,13 @@ fn root_of(
         return Err(RestoreError::Unlisted(what));
     }
     Restored::of(&record, key.addr, hasher).map_err(bad_record)
+}
+
+/// Tells the index if it has taken a record for that of another key.
+fn note_contradiction(index: Option<&NewestIndex>, root: &Result<Restored, RestoreError>) {
+    if let (Some(index), Err(RestoreError::Unlisted(what))) = (index, root) {
+        index.contradict(what);
+    }
 }
 
 pub(super) fn of_index(error: logindex::Error) -> RestoreError {

@@ -24,6 +24,8 @@ pub struct NewestIndex {
     dropped: Arc<Mutex<BTreeMap<DbId, Index>>>,
     /// One that was kept turned out to be damaged.
     leaves_garbage: Arc<AtomicBool>,
+    /// What the log says otherwise.
+    contradiction: Arc<Mutex<Option<String>>>,
 }
 
 impl NewestIndex {
@@ -43,6 +45,7 @@ impl NewestIndex {
             pinned: Arc::default(),
             dropped: Arc::default(),
             leaves_garbage: Arc::default(),
+            contradiction: Arc::default(),
         }
     }
 
@@ -99,9 +102,16 @@ impl NewestIndex {
         self.leaves_garbage.load(Ordering::Relaxed)
     }
 
-    /// The log says otherwise: see [`Index::contradict`].
+    /// Notes that no checksum is wrong and the log says otherwise all the same: what the index has told of live records
+    /// is not to be believed either.
     pub(super) fn contradict(&self, what: &str) {
-        self.get().contradict(what.to_owned());
+        self.contradiction.lock().get_or_insert_with(|| what.to_owned());
+    }
+
+    /// What the log says otherwise, if it does; told once.
+    #[must_use]
+    pub fn take_contradiction(&self) -> Option<String> {
+        self.contradiction.lock().take()
     }
 
     /// It as it is now.

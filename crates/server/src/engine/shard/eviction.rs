@@ -12,8 +12,8 @@ use crate::host::Host;
 /// next ones.
 const EVICTION_US_MAX: u64 = 500;
 
-/// For so long writers wait for memory that does not become less; what needs memory is refused then. The
-/// index is behind by less than that, unless it cannot be written.
+/// For so long writers wait for memory that does not become less while the index does not come further; what needs
+/// memory is refused then.
 const WAIT_US_MAX: u64 = 2_000_000;
 
 /// It becomes less if it does so by one in so many bytes.
@@ -118,9 +118,10 @@ impl Shard {
             if let Some(round) = cooled.round {
                 self.end_round(round, used_bytes, clock.monotonic_us());
             }
-            let (durable, now_us) = (self.reach.durable, clock.monotonic_us());
+            let now_us = clock.monotonic_us();
+            let log = Known { durable: self.reach.durable, indexed: self.keyspace.indexed_lsn() };
             if let Some(wait) = &mut self.cooling.wait
-                && wait.is_in_vain(used_bytes, limit_bytes, durable, now_us)
+                && wait.is_in_vain(used_bytes, limit_bytes, log, now_us)
             {
                 (self.cooling.wait, self.cooling.is_hopeless) = (None, true);
             }
@@ -162,7 +163,7 @@ impl Shard {
             return;
         }
         let (least_bytes, since_us) = (used_bytes, now_us);
-        let begun = Wait { least_bytes, since_us, until, has_seen_all: false };
+        let begun = Wait { least_bytes, since_us, until, indexed: None, has_seen_all: false };
         let wait = self.cooling.wait.get_or_insert(begun);
         wait.has_seen_all |= round.was_desperate;
         self.keyspace.hurry();
@@ -185,8 +186,8 @@ impl Shard {
 ///          └─────────────┴────────── memory falls below the limit ─────────────────────────────┘
 /// ```
 ///
-/// The time counts from when what was written before is durable, and is not over before the hand has passed
-/// over all and taken whatever may go.
+/// The time counts from when what was written before is durable and the index was written last, and is not over before
+/// the hand has passed over all and taken whatever may go.
 ///
 /// While it waits, writers are held back, and each round of the hand takes more than the one before: what
 /// fills memory besides values becomes less by itself, as blocks are written and the index is merged, and
@@ -210,24 +211,33 @@ pub(in crate::engine) struct Cooling {
 struct Wait {
     /// The least that was used since.
     least_bytes: u64,
-    /// When it began, or there was clearly less.
+    /// When it began, or there was clearly less, or the index came further.
     since_us: u64,
     /// What was written when it began.
     until: Lsn,
+    /// Up to where the index knew the log.
+    indexed: Option<Lsn>,
     /// A round has taken all that may go.
     has_seen_all: bool,
 }
 
+/// Up to which blocks the log is durable, and indexed.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    durable: Lsn,
+    indexed: Option<Lsn>,
+}
+
 impl Wait {
     /// Notes how much is used; whether it is not worth waiting any more.
-    fn is_in_vain(&mut self, used_bytes: u64, limit_bytes: u64, durable: Lsn, now_us: u64) -> bool {
+    fn is_in_vain(&mut self, used_bytes: u64, limit_bytes: u64, log: Known, now_us: u64) -> bool {
         let excess_bytes = self.least_bytes.saturating_sub(limit_bytes);
         let clearly = (self.least_bytes / PROGRESS_SHARE).min(excess_bytes / 8);
         if used_bytes + clearly < self.least_bytes {
             (self.least_bytes, self.since_us) = (used_bytes, now_us);
         }
-        if self.until > durable {
-            self.since_us = now_us;
+        if self.until > log.durable || self.indexed < log.indexed {
+            (self.indexed, self.since_us) = (log.indexed, now_us);
         }
         self.has_seen_all && now_us - self.since_us > WAIT_US_MAX
     }

@@ -91,6 +91,11 @@ pub trait Fetching: Send {
     /// The block up to which it finds elements, whatever becomes of the index.
     fn indexed_lsn(&mut self) -> Option<Lsn>;
 
+    /// Why the index cannot be of this log, if that was found out; told once.
+    fn take_contradiction(&mut self) -> Option<String> {
+        None
+    }
+
     /// Keeps the index as it is now, or no more: it says what is garbage of what is being deleted.
     fn pin(&mut self, is_pinned: bool);
 
@@ -369,7 +374,8 @@ impl Shard {
 
     /// Why the index is not to be believed, if that is so; said once.
     pub(in crate::engine) fn take_distrust(&mut self) -> Option<String> {
-        self.restoring.as_mut()?.distrust.take()
+        let in_pass = self.restoring.as_mut().and_then(|restoring| restoring.distrust.take());
+        in_pass.or_else(|| self.fetching.as_mut()?.take_contradiction())
     }
 
     /// Whether there is something to take over now.
