@@ -55,6 +55,7 @@ mod lost;
 mod names;
 mod object;
 pub mod packed;
+pub mod plain;
 pub mod rank_tree;
 mod record_check;
 mod recorder;

@@ -1,0 +1,369 @@
+//! From records to keys with their values.
+
+use std::collections::BTreeMap;
+
+use base::{DbId, ObjectId, Record, RecordAddr, RecordKind, varint};
+use keyspace::string::CHUNK_BYTES;
+use keyspace::{Type, plain};
+
+use crate::error::{Error, Result};
+use crate::merge::{Merge, Merged};
+use crate::sorter::Sorter;
+use crate::spill::SpillOptions;
+use crate::target::{DumpedKey, Element, Target};
+
+/// What is passed on in one step of merging, in bytes, about.
+const STEP_BYTES: usize = 256 << 10;
+
+/// What was dumped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Figures {
+    /// Keys that the target has taken.
+    pub keys: u64,
+    /// Keys whose values are lost: they are in no dump.
+    pub lost_keys: u64,
+    /// Elements that belong to nothing any more and wait to be freed.
+    pub orphans: u64,
+    /// How much was spilled, in bytes.
+    pub spilled_bytes: u64,
+}
+
+/// Takes records in any order, and passes keys on. See the crate's essay.
+pub struct Dumper<T> {
+    /// The indexes of the databases that count.
+    databases: BTreeMap<DbId, u32>,
+    stage: Stage,
+    passing: Passing<T>,
+}
+
+enum Stage {
+    Sorting(Sorter),
+    Merging(Merge),
+    /// Merging could not begin, or has ended.
+    Over,
+}
+
+impl<T: Target> Dumper<T> {
+    /// Begins a dump of `databases`, the ids by the index that clients name them by.
+    pub fn new(databases: &[DbId], target: T, options: SpillOptions) -> Self {
+        let indexes = (0_u32..).zip(databases).map(|(index, id)| (*id, index));
+        let passing = Passing { target, open: None, figures: Figures::default() };
+        let stage = Stage::Sorting(Sorter::new(options));
+        Self { databases: indexes.collect(), stage, passing }
+    }
+
+    /// What was dumped until now.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        let mut figures = self.passing.figures;
+        if let Stage::Sorting(sorter) = &self.stage {
+            figures.spilled_bytes = sorter.spilled_bytes();
+        }
+        figures
+    }
+
+    /// The target, with all that it was given.
+    pub fn into_target(self) -> T {
+        self.passing.target
+    }
+
+    /// Takes a record.
+    ///
+    /// # Errors
+    /// When it is malformed, or the target or the spill file fails.
+    ///
+    /// # Panics
+    /// After [`Dumper::finish_records`].
+    pub fn record(&mut self, addr: RecordAddr, record: &Record<'_>) -> Result<()> {
+        plain::check(record).map_err(|bad| Error::Record { addr, bad })?;
+        let Stage::Sorting(sorter) = &mut self.stage else { panic!("all records have come") };
+        match record.kind {
+            RecordKind::Databases | RecordKind::KeyDeleted | RecordKind::ElementDeleted => Ok(()),
+            RecordKind::ListNode => {
+                let order = record.sub.try_into().map(u64::from_be_bytes).unwrap_or_default();
+                let count = plain::elements(record).map_or(0, Iterator::count);
+                sorter.push(record.object, Some(order), count as u64, &[record.value])
+            }
+            RecordKind::StringChunk => {
+                let order = record.sub.try_into().map(u32::from_be_bytes).unwrap_or_default();
+                sorter.push(record.object, Some(order.into()), 1, &[record.value])
+            }
+            RecordKind::HashField | RecordKind::SetMember | RecordKind::ZSetMember => {
+                let mut head = Vec::with_capacity(10);
+                varint::put(&mut head, record.sub.len() as u64);
+                sorter.push(record.object, Some(0), 1, &[&head, record.sub, record.value])
+            }
+            _ => {
+                let Some(&database) = self.databases.get(&record.db) else { return Ok(()) };
+                if matches!(record.kind, RecordKind::ValueLost | RecordKind::KeyLost) {
+                    self.passing.figures.lost_keys += 1;
+                    Ok(())
+                } else if record.kind.is_root() {
+                    let root = Root::of(record, database);
+                    sorter.push(record.object, None, 0, &[&root.head(), record.key])
+                } else {
+                    self.passing.whole(record, database)
+                }
+            }
+        }
+    }
+
+    /// All records have come.
+    ///
+    /// # Errors
+    /// When the spill file fails.
+    pub fn finish_records(&mut self) -> Result<()> {
+        if let Stage::Sorting(sorter) = std::mem::replace(&mut self.stage, Stage::Over) {
+            let merge = sorter.finish()?;
+            self.passing.figures.spilled_bytes = merge.spilled_bytes();
+            self.stage = Stage::Merging(merge);
+        }
+        Ok(())
+    }
+
+    /// Passes on some of what consists of several records. Whether that was all.
+    ///
+    /// # Errors
+    /// When the spill file or the target fails, or the log does not have all of a value.
+    pub fn merge_step(&mut self) -> Result<bool> {
+        let Stage::Merging(merge) = &mut self.stage else { return Ok(true) };
+        let mut bytes = 0;
+        while bytes < STEP_BYTES {
+            let goes_on = merge.step(&mut |merged| {
+                // What is small costs a call, too.
+                bytes += 64 + merged.bytes();
+                self.passing.merged(&merged)
+            })?;
+            if !goes_on {
+                self.stage = Stage::Over;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// The root of an object, on its way through the sorter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Root {
+    value_type: Type,
+    database: u32,
+    expires_at_ms: Option<i64>,
+    /// Of a string, how long it is.
+    string_bytes: u64,
+}
+
+/// What [`Root::head`] takes.
+const HEAD_BYTES: usize = 1 + 4 + 1 + 8 + 8;
+
+impl Root {
+    fn of(record: &Record<'_>, database: u32) -> Self {
+        let value_type = Type::of_record(record.kind).expect("roots have values");
+        let (expires_at_ms, string_bytes) = (record.expires_at_ms, plain::string_bytes(record));
+        Self { value_type, database, expires_at_ms, string_bytes }
+    }
+
+    fn head(&self) -> [u8; HEAD_BYTES] {
+        let mut head = [0; HEAD_BYTES];
+        head[0] = TYPES.iter().position(|it| *it == self.value_type).map_or(0, |at| at as u8);
+        head[1..5].copy_from_slice(&self.database.to_le_bytes());
+        head[5] = self.expires_at_ms.is_some().into();
+        head[6..14].copy_from_slice(&self.expires_at_ms.unwrap_or(0).to_le_bytes());
+        head[14..].copy_from_slice(&self.string_bytes.to_le_bytes());
+        head
+    }
+
+    /// Returns it and the key behind it.
+    fn read(payload: &[u8]) -> (Self, &[u8]) {
+        let (head, key) = payload.split_first_chunk::<HEAD_BYTES>().expect("as it was pushed");
+        let number = |at: usize| *head[at..].first_chunk::<8>().expect("it is in the head");
+        let expires_at_ms = (head[5] == 1).then(|| i64::from_le_bytes(number(6)));
+        let root = Self {
+            value_type: TYPES[usize::from(head[0])],
+            database: u32::from_le_bytes(*head[1..].first_chunk().expect("it is in the head")),
+            expires_at_ms,
+            string_bytes: u64::from_le_bytes(number(14)),
+        };
+        (root, key)
+    }
+}
+
+const TYPES: [Type; 5] = [Type::String, Type::List, Type::Hash, Type::Set, Type::ZSet];
+
+/// The key that is passed on.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    object: ObjectId,
+    value_type: Type,
+    /// Elements, or bytes, that are still to come.
+    left: u64,
+    /// Of a string, how many bytes have come.
+    at: u64,
+}
+
+/// What has the target.
+struct Passing<T> {
+    target: T,
+    open: Option<Open>,
+    figures: Figures,
+}
+
+impl<T: Target> Passing<T> {
+    /// A key that is one record.
+    fn whole(&mut self, record: &Record<'_>, database: u32) -> Result<()> {
+        let value_type = Type::of_record(record.kind).expect("only keys with values come here");
+        let (key, expires_at_ms) = (record.key, record.expires_at_ms);
+        let Some(elements) = plain::elements(record) else {
+            let count = record.value.len() as u64;
+            self.begin(&DumpedKey { database, key, value_type, count, expires_at_ms })?;
+            if count > 0 {
+                self.element(Element::Part(record.value))?;
+            }
+            return self.end();
+        };
+        let (arity, count) = (arity(value_type), elements.clone().count() as u64);
+        let count = count / arity;
+        self.begin(&DumpedKey { database, key, value_type, count, expires_at_ms })?;
+        self.packed(value_type, elements)?;
+        self.end()
+    }
+
+    /// Passes on packed elements.
+    fn packed<'a>(
+        &mut self,
+        value_type: Type,
+        mut elements: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<()> {
+        while let Some(first) = elements.next() {
+            let mut second = || elements.next().expect("their number was checked");
+            self.element(match value_type {
+                Type::String => unreachable!("strings are not packed"),
+                Type::List => Element::Item(first),
+                Type::Set => Element::Member(first),
+                Type::Hash => Element::Field(first, second()),
+                Type::ZSet => Element::Scored(first, score(second())),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn merged(&mut self, merged: &Merged<'_>) -> Result<()> {
+        match *merged {
+            Merged::Root { object, payload, weight } => self.root(object, payload, weight),
+            Merged::Element { order, payload } => self.large_element(order, payload),
+            Merged::End => self.end_object(),
+            Merged::Orphans(count) => {
+                self.figures.orphans += count;
+                Ok(())
+            }
+        }
+    }
+
+    fn root(&mut self, object: ObjectId, payload: &[u8], weight: u64) -> Result<()> {
+        let (root, key) = Root::read(payload);
+        let Root { value_type, database, expires_at_ms, string_bytes } = root;
+        let count = if value_type == Type::String { string_bytes } else { weight };
+        if count == 0 && value_type != Type::String {
+            return Err(Error::Object { object, what: "no elements" });
+        }
+        self.begin(&DumpedKey { database, key, value_type, count, expires_at_ms })?;
+        self.open = Some(Open { object, value_type, left: count, at: 0 });
+        Ok(())
+    }
+
+    fn large_element(&mut self, order: u64, payload: &[u8]) -> Result<()> {
+        let Some(Open { object, value_type, .. }) = self.open else { return Ok(()) };
+        let malformed = || Error::Object { object, what: "an element of another type" };
+        match value_type {
+            Type::String => return self.chunk(order, payload),
+            Type::List => {
+                let node = Record::element(RecordKind::ListNode, object, &[0; 8], payload);
+                plain::check(&node).map_err(|_| malformed())?;
+                let elements = plain::elements(&node).expect("nodes are packed");
+                self.count(elements.clone().count() as u64)?;
+                return self.packed(Type::List, elements);
+            }
+            Type::Hash | Type::Set | Type::ZSet => {}
+        }
+        self.count(1)?;
+        let mut rest = payload;
+        let name = varint::take_bytes(&mut rest).ok_or_else(malformed)?;
+        self.element(match value_type {
+            Type::Hash => Element::Field(name, rest),
+            Type::Set if rest.is_empty() => Element::Member(name),
+            Type::ZSet if rest.len() == 8 => Element::Scored(name, score(rest)),
+            _ => return Err(malformed()),
+        })
+    }
+
+    /// A chunk of a string; what is missing before it is zeros.
+    fn chunk(&mut self, number: u64, payload: &[u8]) -> Result<()> {
+        let Some(open) = self.open else { return Ok(()) };
+        let from = number * CHUNK_BYTES as u64;
+        let gap = from.checked_sub(open.at);
+        let Some(gap) = gap.filter(|_| payload.len() <= CHUNK_BYTES) else {
+            return Err(Error::Object { object: open.object, what: "chunks that overlap" });
+        };
+        self.zeros(gap)?;
+        self.count(payload.len() as u64)?;
+        self.element(Element::Part(payload))
+    }
+
+    fn zeros(&mut self, mut bytes: u64) -> Result<()> {
+        const ZEROS: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
+        while bytes > 0 {
+            let part = usize::try_from(bytes).map_or(CHUNK_BYTES, |bytes| bytes.min(CHUNK_BYTES));
+            self.count(part as u64)?;
+            self.element(Element::Part(&ZEROS[..part]))?;
+            bytes -= part as u64;
+        }
+        Ok(())
+    }
+
+    /// So many elements of the open key come.
+    fn count(&mut self, count: u64) -> Result<()> {
+        let Some(open) = &mut self.open else { return Ok(()) };
+        let what = "more elements than its root says";
+        let object = open.object;
+        open.left = open.left.checked_sub(count).ok_or(Error::Object { object, what })?;
+        open.at += count;
+        Ok(())
+    }
+
+    fn end_object(&mut self) -> Result<()> {
+        if let Some(Open { object, value_type, left, .. }) = self.open {
+            if value_type == Type::String {
+                self.zeros(left)?;
+            } else if left > 0 {
+                return Err(Error::Object { object, what: "fewer elements than it had" });
+            }
+        }
+        self.open = None;
+        self.end()
+    }
+
+    fn begin(&mut self, key: &DumpedKey<'_>) -> Result<()> {
+        self.target.begin(key).map_err(|error| Error::Target(Box::new(error)))
+    }
+
+    fn element(&mut self, element: Element<'_>) -> Result<()> {
+        self.target.element(element).map_err(|error| Error::Target(Box::new(error)))
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.figures.keys += 1;
+        self.target.end().map_err(|error| Error::Target(Box::new(error)))
+    }
+}
+
+/// How many packed elements make one.
+const fn arity(value_type: Type) -> u64 {
+    match value_type {
+        Type::Hash | Type::ZSet => 2,
+        Type::String | Type::List | Type::Set => 1,
+    }
+}
+
+fn score(bytes: &[u8]) -> f64 {
+    f64::from_le_bytes(bytes.try_into().expect("scores were checked"))
+}

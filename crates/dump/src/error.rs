@@ -1,0 +1,44 @@
+//! Why a dump fails.
+
+use std::error::Error as StdError;
+
+use base::{ObjectId, RecordAddr};
+use env::FileError;
+use keyspace::BadRecord;
+
+/// Why a dump fails. The log is as it was, and another one may be begun.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The log cannot be read.
+    #[error(transparent)]
+    Log(#[from] redo::Error),
+
+    /// A record is whole, and has what no keyspace wrote.
+    #[error("the record at {addr} cannot be used: {bad}; a newer program may have written it")]
+    Record {
+        /// The record.
+        addr: RecordAddr,
+        /// What is wrong with it.
+        bad: BadRecord,
+    },
+
+    /// The elements of an object are not what its root says.
+    #[error("of the large value {object:?} the log has {what}: the dump would be wrong; see `indelible log verify`", object = object.0)]
+    Object {
+        /// The object.
+        object: ObjectId,
+        /// What is the matter.
+        what: &'static str,
+    },
+
+    /// The file in which large values are sorted cannot be used.
+    #[error(transparent)]
+    Spill(#[from] FileError),
+
+    /// What takes the dump refuses it.
+    #[error(transparent)]
+    Target(Box<dyn StdError + Send + Sync>),
+}
+
+/// The result type of this crate.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,59 @@
+//! What takes a dump.
+
+use std::error::Error;
+
+use keyspace::Type;
+
+/// A key, before its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DumpedKey<'a> {
+    /// The database's index, as clients name it.
+    pub database: u32,
+    /// Its name.
+    pub key: &'a [u8],
+    /// What its value is.
+    pub value_type: Type,
+    /// How many elements follow; of a string, how many bytes.
+    pub count: u64,
+    /// When it expires, in Unix milliseconds; what has expired and is not deleted yet is dumped as well.
+    pub expires_at_ms: Option<i64>,
+}
+
+/// A part of a value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Element<'a> {
+    /// The next bytes of a string.
+    Part(&'a [u8]),
+    /// The next item of a list.
+    Item(&'a [u8]),
+    /// A member of a set.
+    Member(&'a [u8]),
+    /// A member of a sorted set, and its score.
+    Scored(&'a [u8], f64),
+    /// A field of a hash, and its value.
+    Field(&'a [u8], &'a [u8]),
+}
+
+/// What takes a dump: each key, its value, its end, in any order of keys.
+pub trait Target {
+    /// Why it refuses what it is given.
+    type Error: Error + Send + Sync + 'static;
+
+    /// Begins a key. A string of no bytes has no part.
+    ///
+    /// # Errors
+    /// When it cannot be taken.
+    fn begin(&mut self, key: &DumpedKey<'_>) -> Result<(), Self::Error>;
+
+    /// Takes a part of the value of the key.
+    ///
+    /// # Errors
+    /// When it cannot be taken.
+    fn element(&mut self, element: Element<'_>) -> Result<(), Self::Error>;
+
+    /// Ends the key: all that was announced has come.
+    ///
+    /// # Errors
+    /// When it cannot be taken.
+    fn end(&mut self) -> Result<(), Self::Error>;
+}

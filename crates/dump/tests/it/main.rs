@@ -1,0 +1,4 @@
+//! Tests of dumps.
+
+mod journal;
+mod records;
