@@ -165,7 +165,8 @@ impl Root {
 
     fn head(&self) -> [u8; HEAD_BYTES] {
         let mut head = [0; HEAD_BYTES];
-        head[0] = TYPES.iter().position(|it| *it == self.value_type).map_or(0, |at| at as u8);
+        let number = (0_u8..).zip(TYPES).find(|(_, it)| *it == self.value_type);
+        head[0] = number.expect("there are no others").0;
         head[1..5].copy_from_slice(&self.database.to_le_bytes());
         head[5] = self.expires_at_ms.is_some().into();
         head[6..14].copy_from_slice(&self.expires_at_ms.unwrap_or(0).to_le_bytes());

@@ -30,13 +30,16 @@ enum Value {
     ZSet(BTreeMap<Vec<u8>, u64>),
 }
 
-type All = BTreeMap<(u32, Vec<u8>), (Option<i64>, Value)>;
+/// A key in its database.
+type Name = (u32, Vec<u8>);
+
+type All = BTreeMap<Name, (Option<i64>, Value)>;
 
 /// Keeps what it is given, and checks the order in which it comes.
 #[derive(Default)]
 struct Kept {
     all: All,
-    open: Option<((u32, Vec<u8>), Option<i64>, Value, u64)>,
+    open: Option<(Name, Option<i64>, Value, u64)>,
 }
 
 impl Target for Kept {

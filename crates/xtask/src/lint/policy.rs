@@ -27,6 +27,11 @@ pub(super) const ORDER: &[Place] = &[
         may_use: &["base", "env", "keyspace", "redo", "logindex"],
         tests_may_use: &["env-sim"],
     },
+    Place {
+        name: "dump",
+        may_use: &["base", "env", "keyspace", "redo"],
+        tests_may_use: &["env-sim"],
+    },
     Place { name: "pages", may_use: &["base", "env", "env-os"], tests_may_use: &["env-sim"] },
     Place { name: "snapshot", may_use: &["base", "env"], tests_may_use: &["env-os", "env-sim"] },
     Place { name: "transfer", may_use: &["base", "env", "env-os"], tests_may_use: &["env-sim"] },
