@@ -174,16 +174,20 @@ impl FetchBudget {
         self.requests.get(&id).is_some_and(|request| request.rounds < ROUNDS_MAX)
     }
 
-    /// A request waits for those of `keys` that have come for it and have gone again, or that it did not know of. What
-    /// it has been charged with has mostly gone, too.
+    /// A request waits for those of `keys` that have come for it and have gone again, or that it did not know of. It
+    /// is charged no longer with what has gone.
     pub(crate) fn enter_again(&mut self, id: RequestId, mut keys: Vec<Missing>) {
         let Some(request) = self.requests.get_mut(&id) else { return };
         keys.retain(|missing| !request.in_vain.contains(missing));
         keys.reverse();
         request.rounds += 1;
         request.unasked = keys;
-        self.came_bytes -= std::mem::take(&mut request.bytes);
-        request.came_bytes = 0;
+        let size = |it: &Missing| if it.bytes > 0 { it.bytes } else { self.expected_bytes };
+        let gone: u64 = request.unasked.iter().map(size).sum();
+        let charged = gone.min(request.bytes);
+        self.came_bytes -= charged;
+        request.bytes -= charged;
+        request.came_bytes = request.came_bytes.saturating_sub(gone);
         self.waiting.insert(id);
         if !std::mem::replace(&mut request.has_turn, true) {
             self.turns.push_back(id);
@@ -458,18 +462,20 @@ mod tests {
     #[test]
     fn what_has_gone_again_is_asked_for_again_but_not_what_was_not_there() {
         let mut world = World::new();
-        let [kept, absent] = [key(1, 700), key(2, 0)];
-        let id = world.enter([kept.clone(), absent.clone()]);
+        let [gone, stays, absent] = [key(1, 700), key(3, 20), key(2, 0)];
+        let id = world.enter([gone.clone(), stays.clone(), absent.clone()]);
         world.ask();
-        world.come(&kept, 700);
+        world.come(&gone, 700);
+        world.come(&stays, 20);
         world.come(&absent, 0);
         assert_eq!(world.ready, [id]);
         for round in 2..=ROUNDS_MAX {
             assert!(world.fetches.may_ask_again(id), "{round}");
-            world.fetches.enter_again(id, vec![kept.clone(), absent.clone()]);
-            assert!(world.fetches.is_waiting(id) && world.fetches.bytes() == 0);
+            world.fetches.enter_again(id, vec![gone.clone(), absent.clone()]);
+            assert!(world.fetches.is_waiting(id) && world.fetches.bytes() == 20);
             assert_eq!(world.ask(), [id], "{round}");
-            world.come(&kept, 40_000);
+            world.come(&gone, 700);
+            assert_eq!(world.fetches.bytes(), 720);
             assert!(!world.fetches.is_waiting(id) && !world.fetches.is_too_much(id), "{round}");
         }
         assert!(!world.fetches.may_ask_again(id));

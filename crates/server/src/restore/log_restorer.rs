@@ -432,11 +432,15 @@ impl LogRestorer {
                 self.check_ending()?;
                 for (addr, found) in addrs.iter().zip(self.records(addrs)) {
                     let Some(found) = found? else { return Ok(None) };
-                    restored.gather(&found.record(), *addr).map_err(unlisted)?;
+                    let gathered = restored.gather(&found.record(), *addr).map_err(unlisted);
+                    note_contradiction(self.index.as_ref(), &gathered);
+                    gathered?;
                 }
             }
         }
-        restored.arrange().map(Some).map_err(unlisted)
+        let arranged = restored.arrange().map_err(unlisted);
+        note_contradiction(self.index.as_ref(), &arranged);
+        arranged.map(Some)
     }
 }
 
@@ -553,9 +557,9 @@ fn root_of(
     Restored::of(&record, key.addr, hasher).map_err(bad_record)
 }
 
-/// Tells the index if it has taken a record for that of another key.
-fn note_contradiction(index: Option<&NewestIndex>, root: &Result<Restored, RestoreError>) {
-    if let (Some(index), Err(RestoreError::Unlisted(what))) = (index, root) {
+/// Tells the index if it has taken a record for that of another key or object.
+fn note_contradiction<T>(index: Option<&NewestIndex>, found: &Result<T, RestoreError>) {
+    if let (Some(index), Err(RestoreError::Unlisted(what))) = (index, found) {
         index.contradict(what);
     }
 }

@@ -236,7 +236,9 @@ impl Wait {
         if used_bytes + clearly < self.least_bytes {
             (self.least_bytes, self.since_us) = (used_bytes, now_us);
         }
-        if self.until > log.durable || self.indexed < log.indexed {
+        // What is written later than the wait began is not waited for.
+        let comes_further = self.indexed != log.indexed && self.indexed < Some(self.until);
+        if self.until > log.durable || comes_further {
             (self.indexed, self.since_us) = (log.indexed, now_us);
         }
         self.has_seen_all && now_us - self.since_us > WAIT_US_MAX

@@ -73,6 +73,8 @@ pub(crate) struct Shard {
     cooling: Cooling,
     sweeper: Sweeper,
     is_index_pinned: bool,
+    /// In this process it was found out once that the index cannot be of this log.
+    is_contradicted: bool,
     /// Reads what memory lacks; none without a log.
     fetching: Option<Box<dyn Fetching>>,
     /// While keys are cold.
@@ -97,6 +99,7 @@ impl Shard {
             cooling: Cooling::default(),
             sweeper: Sweeper::default(),
             is_index_pinned: false,
+            is_contradicted: false,
             fetching: None,
             restoring: None,
             restored: None,

@@ -375,7 +375,11 @@ impl Shard {
     /// Why the index is not to be believed, if that is so; said once.
     pub(in crate::engine) fn take_distrust(&mut self) -> Option<String> {
         let in_pass = self.restoring.as_mut().and_then(|restoring| restoring.distrust.take());
-        in_pass.or_else(|| self.fetching.as_mut()?.take_contradiction())
+        in_pass.or_else(|| {
+            let why = self.fetching.as_mut()?.take_contradiction()?;
+            // If an index that was just built is wrong, too, to build it again does not help.
+            (!std::mem::replace(&mut self.is_contradicted, true)).then_some(why)
+        })
     }
 
     /// Whether there is something to take over now.
