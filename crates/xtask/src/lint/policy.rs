@@ -158,7 +158,18 @@ pub(super) struct FolderOrder {
 pub(super) const FOLDERS: &[FolderOrder] = &[
     FolderOrder { krate: "command-spec", layers: &[&["spec"], &["table"], &["keys", "names"]] },
     FolderOrder { krate: "resp", layers: &[&["number", "pieces", "words"], &["parse", "writer"]] },
-    FolderOrder { krate: "rdb", layers: &[&["crc64", "listpack", "lzf"], &["decode", "encode"]] },
+    FolderOrder {
+        krate: "rdb",
+        layers: &[
+            &["crc64", "event", "lzf", "version"],
+            &["error"],
+            &["packed"],
+            &["form", "input"],
+            &["encode", "skip", "template"],
+            &["value"],
+            &["decode", "reader"],
+        ],
+    },
     FolderOrder {
         krate: "tap",
         layers: &[

@@ -1,0 +1,13 @@
+//! Dumps as their users see them: what is right is read, and what is damaged is refused.
+//!
+//! ```text
+//!   forms       every form of a value, and everything that is no value, by hand
+//!   damage      flips, cuts and lies: refused where there is a checksum, survived where there is none
+//!   dump ── dumps made by hand, and events as lines
+//! ```
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod damage;
+mod dump;
+mod forms;
