@@ -12,6 +12,10 @@ pub(crate) mod number {
     pub(crate) const HASH: u8 = 4;
     /// Scores as binary doubles.
     pub(crate) const ZSET_2: u8 = 5;
+    /// Redis: fields that expire, each after its time.
+    pub(crate) const HASH_TIMED: u8 = 24;
+    /// Valkey: fields that expire, each before its time.
+    pub(crate) const VALKEY_HASH_TIMED: u8 = 22;
 }
 
 /// What is no value, by the byte that stands where a form could.

@@ -1,8 +1,8 @@
-//! Redis' serialized data: whole dumps (RDB files) to read, and single values (DUMP and RESTORE) in both
+//! Redis' serialized data: whole dumps (RDB files) and single values (DUMP and RESTORE), in both
 //! directions.
 //!
 //! ```text
-//!   source ──► Reader ──► Event …                                a dump, streamed in bounded memory
+//!   source ──► Reader ──► Event … ──► Writer ──► target          a dump, streamed in bounded memory
 //!                │
 //!                └─ form ─ value ─ packed                        one reader a form, for both
 //!                             │
@@ -16,7 +16,7 @@
 //! by name. All input is verified before use: lengths against what is there, checksums, types. Memory is
 //! never reserved for a length that is merely announced.
 //!
-//! Pure: reads only what it is given, and has no dependency on the rest of the server.
+//! Pure: reads and writes only what it is given, and has no dependency on the rest of the server.
 
 mod crc64;
 mod decode;
@@ -32,6 +32,7 @@ mod skip;
 mod template;
 mod value;
 mod version;
+mod writer;
 
 pub use decode::{BadPayload, decode};
 pub use encode::{encode, seal};
@@ -39,6 +40,7 @@ pub use error::Error;
 pub use event::{Checksum, Event, Key, Kind};
 pub use reader::Reader;
 pub use version::{REDIS_VERSION_MAX, VALKEY_VERSION, Version};
+pub use writer::{WriteError, WriteOptions, Writer};
 
 /// The version that payloads are written with: Redis 7.0's.
 pub const VERSION: u16 = 10;

@@ -1,8 +1,9 @@
-//! Dumps as their users see them: what is right is read, and what is damaged is refused.
+//! Dumps as their users see them: what was written is read, and what is damaged is refused.
 //!
 //! ```text
 //!   forms       every form of a value, and everything that is no value, by hand
 //!   damage      flips, cuts and lies: refused where there is a checksum, survived where there is none
+//!   round_trip  what the writer writes, the reader reads
 //!   dump ── dumps made by hand, and events as lines
 //! ```
 
@@ -11,3 +12,4 @@
 mod damage;
 mod dump;
 mod forms;
+mod round_trip;

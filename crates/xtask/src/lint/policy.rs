@@ -166,7 +166,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
             &["packed"],
             &["form", "input"],
             &["encode", "skip", "template"],
-            &["value"],
+            &["value", "writer"],
             &["decode", "reader"],
         ],
     },
