@@ -2,8 +2,8 @@
 //! directions.
 //!
 //! ```text
-//!   source ──► Reader ──► Event … ──► Writer ──► target          a dump, streamed in bounded memory
-//!                │
+//!   source ──► Reader ──► Event … ──► Digest                     a dump, streamed in bounded memory
+//!                │           └──────► Writer ──► target
 //!                └─ form ─ value ─ packed                        one reader a form, for both
 //!                             │
 //!   type │ value … │ version │ CRC64 ──► decode ──► Value ──► encode      a payload, in memory
@@ -16,10 +16,12 @@
 //! by name. All input is verified before use: lengths against what is there, checksums, types. Memory is
 //! never reserved for a length that is merely announced.
 //!
-//! Pure: reads and writes only what it is given, and has no dependency on the rest of the server.
+//! Pure: reads and writes only what it is given, and knows nothing of the rest of the server but how
+//! doubles are printed.
 
 mod crc64;
 mod decode;
+mod digest;
 mod encode;
 mod error;
 mod event;
@@ -35,6 +37,7 @@ mod version;
 mod writer;
 
 pub use decode::{BadPayload, decode};
+pub use digest::{DatasetFingerprint, Digest, Fingerprint};
 pub use encode::{encode, seal};
 pub use error::Error;
 pub use event::{Checksum, Event, Key, Kind};
