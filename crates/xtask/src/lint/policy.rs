@@ -62,7 +62,9 @@ pub(super) const ORDER: &[Place] = &[
     },
     Place {
         name: "cli",
-        may_use: &["env", "env-os", "redo", "logindex", "indexing", "transfer", "tap", "server"],
+        may_use: &[
+            "env", "env-os", "rdb", "redo", "logindex", "indexing", "transfer", "tap", "server",
+        ],
         tests_may_use: &["env-sim"],
     },
     Place {
