@@ -10,8 +10,7 @@ use env_os::{OsClock, OsDisk, OsEntropy};
 use logindex::Stats;
 use server::Rebuilding;
 
-/// A build says how far it is every so many percent.
-const SAID_PERCENT: u64 = 10;
+use crate::progress::Said;
 
 /// Looks at the index of a redo log (log-index yes). Nothing is changed but by rebuild.
 #[derive(Parser)]
@@ -139,19 +138,6 @@ fn compare(directory: &Path, devices: &[PathBuf]) -> anyhow::Result<ExitCode> {
         compared.end, compared.same
     );
     Ok(ExitCode::SUCCESS)
-}
-
-/// What was said last of how far something is.
-#[derive(Default)]
-struct Said(Option<(&'static str, u64)>);
-
-impl Said {
-    fn say(&mut self, what: &'static str, percentage: u64) {
-        let tenths = percentage / SAID_PERCENT;
-        if self.0.replace((what, tenths)) != Some((what, tenths)) {
-            eprintln!("{what}: {} %", tenths * SAID_PERCENT);
-        }
-    }
 }
 
 fn rebuild(directory: &Path, devices: &[PathBuf]) -> anyhow::Result<ExitCode> {

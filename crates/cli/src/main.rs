@@ -5,6 +5,7 @@
 //!   indelible log verify|dump|repair DIR                     looks at a redo log, or repairs it
 //!   indelible index verify|stats|rebuild DIR                 looks at the index of a redo log
 //!   indelible transfer serve|send|fetch|token ...            files, verified on the medium they rest on
+//!   indelible rdb check|digest|diff FILE ...                 looks at dumps of Redis and Valkey
 //!   indelible tap log|inspect|replay ...                     records a server's requests from the network
 //!   indelible --version | --help
 //! ```
@@ -18,6 +19,8 @@ mod daemon;
 mod host;
 mod index;
 mod log;
+mod progress;
+mod rdb;
 mod run;
 mod size;
 mod tap;
@@ -50,6 +53,11 @@ Usage:
       it with the log of a server that is not running.
   indelible index rebuild DIR [--device DIR ...]
       Reads and checks the log of a server that is not running, and builds its index anew.
+  indelible rdb check|digest FILE
+      Reads every byte of a dump (an RDB file of Redis or Valkey) and shows what is in it, or its
+      fingerprint: what DEBUG DIGEST says of a server that has loaded it.
+  indelible rdb diff FILE FILE
+      Names the keys in which two dumps differ.
   indelible transfer serve DIR [--listen ADDRESS]
       Receives files into a directory, and gives out what is in it.
   indelible transfer send PATH... HOST:PORT[/DIR]
@@ -102,6 +110,7 @@ fn main() -> ExitCode {
         ["server", ..] => run::server(&arguments[1..]),
         ["log", ..] => log::log(&arguments),
         ["index", ..] => index::index(&arguments),
+        ["rdb", ..] => rdb::rdb(&arguments),
         ["tap", ..] => tap::tap(&arguments),
         [unknown, ..] => {
             eprintln!("unknown command '{unknown}'; try: indelible --help");

@@ -31,6 +31,7 @@ mod manifest;
 mod page;
 mod page_store;
 mod payload;
+mod rdb_file;
 mod record;
 mod replay;
 mod requests;
@@ -98,6 +99,15 @@ pub const TARGETS: &[Target] = &[
         seeds: payload::seeds,
         fixed_bytes: 1 << 20,
         // LZF makes 88 bytes of one, and of each two an element of a list.
+        bytes_per_byte: 88 * 512,
+    },
+    Target {
+        name: "rdb_file",
+        run: rdb_file::run,
+        seeds: rdb_file::seeds,
+        // Windows of three readers and what a writer gathers.
+        fixed_bytes: 4 << 20,
+        // As of payloads, several times.
         bytes_per_byte: 88 * 512,
     },
     Target {

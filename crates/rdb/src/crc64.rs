@@ -1,38 +1,50 @@
-//! The checksum of payloads: CRC64 with Jones' polynomial, bits reflected, no inversion.
+//! The checksum of payloads and files: CRC64 with Jones' polynomial, bits reflected, no inversion.
 
-/// The polynomial, reflected.
-const POLYNOMIAL: u64 = 0x95ac_9329_ac4b_c9b5;
+use crc_fast::{CrcAlgorithm, Digest};
 
-static TABLE: [u64; 256] = build_table();
+/// A sum of bytes that come in pieces.
+#[derive(Clone, Debug)]
+pub(crate) struct Crc64(Digest);
 
-const fn build_table() -> [u64; 256] {
-    let mut table = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let mut sum = byte as u64;
-        let mut bit = 0;
-        while bit < 8 {
-            sum = if sum & 1 == 1 { (sum >> 1) ^ POLYNOMIAL } else { sum >> 1 };
-            bit += 1;
-        }
-        table[byte] = sum;
-        byte += 1;
+impl Crc64 {
+    /// The sum of nothing.
+    pub(crate) fn new() -> Self {
+        Self(Digest::new(CrcAlgorithm::Crc64Redis))
     }
-    table
+
+    /// Adds a piece.
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// Returns the sum of all pieces.
+    pub(crate) fn sum(&self) -> u64 {
+        self.0.finalize()
+    }
 }
 
 /// Returns the checksum of `bytes`.
 pub(crate) fn crc64(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0, |sum, &byte| {
-        let [low, ..] = sum.to_le_bytes();
-        TABLE[usize::from(low ^ byte)] ^ (sum >> 8)
-    })
+    crc_fast::checksum(CrcAlgorithm::Crc64Redis, bytes)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
     fn the_check_value_is_redis() {
-        assert_eq!(super::crc64(b"123456789"), 0xe9c6_d914_c4b8_d9ca);
+        assert_eq!(crc64(b"123456789"), 0xe9c6_d914_c4b8_d9ca);
+    }
+
+    #[test]
+    fn pieces_sum_up_to_the_whole() {
+        let bytes: Vec<u8> = (0..=255).cycle().take(10_000).collect();
+        for piece_bytes in [1, 7, 255, 4096] {
+            let mut sum = Crc64::new();
+            bytes.chunks(piece_bytes).for_each(|piece| sum.update(piece));
+            assert_eq!(sum.sum(), crc64(&bytes), "pieces of {piece_bytes}");
+        }
+        assert_eq!(Crc64::new().sum(), 0);
     }
 }

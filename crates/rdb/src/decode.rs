@@ -2,8 +2,13 @@
 
 use std::collections::HashSet;
 
+use crate::Value;
 use crate::crc64::crc64;
-use crate::{VERSION, Value, form, length, listpack, lzf};
+use crate::event::Kind;
+use crate::form::{self, Numbered};
+use crate::input::Input;
+use crate::value::{Element, ValueReader};
+use crate::version::Version;
 
 /// Bytes of version and checksum at the end.
 const FOOTER_BYTES: usize = 10;
@@ -11,174 +16,78 @@ const FOOTER_BYTES: usize = 10;
 /// Why a payload is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPayload {
-    /// The version is newer, the checksum is wrong, or it is not a payload.
+    /// The version is not one that is read, the checksum is wrong, or it is not a payload.
     #[error("DUMP payload version or checksum are wrong")]
     Footer,
-    /// The checksum is right, but the content is invalid.
+    /// The checksum is right, but the content is invalid or of a kind that a [`Value`] cannot be.
     #[error("Bad data format")]
     Content,
 }
 
-/// Decodes the value of a payload.
+/// Decodes the value of a payload, of Redis up to 8.10 or Valkey up to 9.0.
 ///
 /// # Errors
-/// If this version cannot read it.
+/// If this version cannot read it: it is damaged, is a stream, a module's value or an array, has
+/// metadata of a module, or is a hash with fields that expire. The texts are Redis'.
 pub fn decode(payload: &[u8]) -> Result<Value, BadPayload> {
     let body_bytes = payload.len().checked_sub(FOOTER_BYTES).ok_or(BadPayload::Footer)?;
     let (body, footer) = payload.split_at(body_bytes);
     let (summed, sum) = payload.split_at(body_bytes + 2);
-    let is_known = matches!(*footer, [low, high, ..] if u16::from_le_bytes([low, high]) <= VERSION);
-    if !is_known || sum != crc64(summed).to_le_bytes() {
+    let version = match *footer {
+        [low, high, ..] => Version::of_payload(u16::from_le_bytes([low, high])),
+        _ => None,
+    };
+    let version = version.ok_or(BadPayload::Footer)?;
+    if sum != crc64(summed).to_le_bytes() {
         return Err(BadPayload::Footer);
     }
-    let mut reader = Reader(body);
-    let value = reader.value().ok_or(BadPayload::Content)?;
-    if reader.0.is_empty() { Ok(value) } else { Err(BadPayload::Content) }
+    let value = read(body, version).ok_or(BadPayload::Content)?;
+    if is_good(&value) { Ok(value) } else { Err(BadPayload::Content) }
 }
 
-/// The bytes left to read.
-struct Reader<'a>(&'a [u8]);
-
-impl Reader<'_> {
-    fn value(&mut self) -> Option<Value> {
-        let value = match self.byte()? {
-            form::STRING => return self.string().map(Value::String),
-            form::LIST => Value::List(self.strings()?),
-            form::SET => Value::Set(self.strings()?),
-            form::ZSET_2 => Value::ZSet(self.scored_members()?),
-            form::HASH => {
-                let count = self.length()?;
-                let mut fields = Vec::new();
-                for _ in 0..count {
-                    fields.push((self.string()?, self.string()?));
-                }
-                Value::Hash(fields)
+/// Reads a value and nothing behind it.
+fn read(body: &[u8], version: Version) -> Option<Value> {
+    let mut input = Input::of_payload(body);
+    let Some(Numbered::Value(form)) = form::of(input.byte().ok()?, version) else { return None };
+    let mut values = ValueReader::default();
+    values.begin(&mut input, form).ok()?;
+    let mut value = match form.kind() {
+        Kind::String => Value::String(Vec::new()),
+        Kind::List => Value::List(Vec::new()),
+        Kind::Set => Value::Set(Vec::new()),
+        Kind::ZSet => Value::ZSet(Vec::new()),
+        Kind::Hash => Value::Hash(Vec::new()),
+    };
+    while let Some(element) = values.next(&mut input).ok()? {
+        let first = values.first(&input).to_vec();
+        match (&mut value, element) {
+            (Value::String(bytes), Element::String) => *bytes = first,
+            (Value::List(items), Element::Item) => items.push(first),
+            (Value::Set(members), Element::Member) => members.push(first),
+            (Value::ZSet(members), Element::Scored(score)) => members.push((first, score)),
+            (Value::Hash(fields), Element::Field(None)) => {
+                fields.push((first, values.second(&input).to_vec()));
             }
-            form::SET_INTSET => Value::Set(listpack::intset_members(&self.string()?)?),
-            form::HASH_LISTPACK => Value::Hash(pairs(listpack::elements(&self.string()?)?)?),
-            form::ZSET_LISTPACK => {
-                let pairs = pairs(listpack::elements(&self.string()?)?)?;
-                let scored = pairs.into_iter().map(|(member, score)| {
-                    let score: f64 = std::str::from_utf8(&score).ok()?.parse().ok()?;
-                    (!score.is_nan()).then_some((member, score))
-                });
-                Value::ZSet(scored.collect::<Option<_>>()?)
-            }
-            form::LIST_QUICKLIST_2 => Value::List(self.quicklist()?),
+            // A field that expires is not one that does not.
             _ => return None,
-        };
-        // A collection is never empty, and never has a member twice.
-        let is_good = match &value {
-            Value::String(_) => true,
-            Value::List(items) => !items.is_empty(),
-            Value::Set(members) => are_distinct(members.iter().map(Vec::as_slice)),
-            Value::ZSet(members) => are_distinct(members.iter().map(|(name, _)| name.as_slice())),
-            Value::Hash(fields) => are_distinct(fields.iter().map(|(name, _)| name.as_slice())),
-        };
-        is_good.then_some(value)
-    }
-
-    fn strings(&mut self) -> Option<Vec<Vec<u8>>> {
-        let count = self.length()?;
-        let mut strings = Vec::new();
-        for _ in 0..count {
-            strings.push(self.string()?);
-        }
-        Some(strings)
-    }
-
-    fn scored_members(&mut self) -> Option<Vec<(Vec<u8>, f64)>> {
-        let count = self.length()?;
-        let mut members = Vec::new();
-        for _ in 0..count {
-            let member = self.string()?;
-            let score = f64::from_le_bytes(self.array()?);
-            if score.is_nan() {
-                return None;
-            }
-            members.push((member, score));
-        }
-        Some(members)
-    }
-
-    fn quicklist(&mut self) -> Option<Vec<Vec<u8>>> {
-        const PLAIN: u64 = 1;
-        const PACKED: u64 = 2;
-        let count = self.length()?;
-        let mut elements = Vec::new();
-        for _ in 0..count {
-            match self.length()? {
-                PLAIN => elements.push(self.string()?),
-                PACKED => elements.append(&mut listpack::elements(&self.string()?)?),
-                _ => return None,
-            }
-        }
-        Some(elements)
-    }
-
-    fn byte(&mut self) -> Option<u8> {
-        self.array().map(|[byte]| byte)
-    }
-
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (array, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*array)
-    }
-
-    fn bytes(&mut self, count: u64) -> Option<&[u8]> {
-        let (bytes, rest) = self.0.split_at_checked(usize::try_from(count).ok()?)?;
-        self.0 = rest;
-        Some(bytes)
-    }
-
-    fn length(&mut self) -> Option<u64> {
-        let first = self.byte()?;
-        self.length_after(first)
-    }
-
-    fn length_after(&mut self, first: u8) -> Option<u64> {
-        match first {
-            0x00..=0x3f => Some(first.into()),
-            0x40..=0x7f => Some(u64::from(first & 0x3f) << 8 | u64::from(self.byte()?)),
-            length::BITS_32 => Some(u32::from_be_bytes(self.array()?).into()),
-            length::BITS_64 => Some(u64::from_be_bytes(self.array()?)),
-            _ => None,
         }
     }
+    input.is_at_end().ok()?.then_some(value)
+}
 
-    fn string(&mut self) -> Option<Vec<u8>> {
-        let number = match self.byte()? {
-            length::INT8 => i8::from_le_bytes(self.array()?).into(),
-            length::INT16 => i16::from_le_bytes(self.array()?).into(),
-            length::INT32 => i32::from_le_bytes(self.array()?),
-            length::LZF => {
-                let (packed, length) = (self.length()?, self.length()?);
-                return lzf::decompress(self.bytes(packed)?, usize::try_from(length).ok()?);
-            }
-            first => {
-                let length = self.length_after(first)?;
-                return Some(self.bytes(length)?.to_vec());
-            }
-        };
-        Some(itoa::Buffer::new().format(number).as_bytes().to_vec())
+/// A collection never has a member twice.
+fn is_good(value: &Value) -> bool {
+    match value {
+        Value::String(_) | Value::List(_) => true,
+        Value::Set(members) => are_distinct(members.iter().map(Vec::as_slice)),
+        Value::ZSet(members) => are_distinct(members.iter().map(|(name, _)| name.as_slice())),
+        Value::Hash(fields) => are_distinct(fields.iter().map(|(name, _)| name.as_slice())),
     }
 }
 
-/// Whether there are members, all of them distinct.
 fn are_distinct<'a>(members: impl ExactSizeIterator<Item = &'a [u8]>) -> bool {
     let count = members.len();
-    count > 0 && members.collect::<HashSet<_>>().len() == count
-}
-
-/// Pairs every other element with its successor.
-fn pairs(elements: Vec<Vec<u8>>) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
-    let mut pairs = Vec::new();
-    let mut elements = elements.into_iter();
-    while let Some(first) = elements.next() {
-        pairs.push((first, elements.next()?));
-    }
-    Some(pairs)
+    members.collect::<HashSet<_>>().len() == count
 }
 
 #[cfg(test)]
@@ -255,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_member_that_is_there_twice_is_damage() {
-        let set = [&[form::SET_INTSET, 14, 2, 0, 0, 0, 3, 0, 0, 0][..], &[1, 0, 1, 0, 2, 0]];
+        let set = [&[11, 14, 2, 0, 0, 0, 3, 0, 0, 0][..], &[1, 0, 1, 0, 2, 0]];
         let bodies: [&[u8]; 5] = [
             b"\x02\x02\x01a\x01a",
             b"\x04\x02\x01a\x01b\x01a\x01c",
@@ -270,10 +179,72 @@ mod tests {
 
     #[test]
     fn a_newer_version_is_refused() {
-        let mut payload = crate::encode(&Value::String(b"x".to_vec()));
-        let version_at = payload.len() - FOOTER_BYTES;
-        payload[version_at] = 11;
-        assert_eq!(decode(&payload), Err(BadPayload::Footer));
+        for (version, is_read) in
+            [(0, true), (15, true), (16, false), (79, false), (80, true), (81, false)]
+        {
+            let payload = of_version(version, b"\0\x01x");
+            assert_eq!(decode(&payload).is_ok(), is_read, "{version}");
+        }
         assert_eq!(decode(b""), Err(BadPayload::Footer));
+    }
+
+    /// A payload of this version with the right checksum.
+    fn of_version(version: u16, body: &[u8]) -> Vec<u8> {
+        let mut payload = [body, &version.to_le_bytes()].concat();
+        let sum = crc64(&payload);
+        payload.extend_from_slice(&sum.to_le_bytes());
+        payload
+    }
+
+    #[test]
+    fn forms_of_every_server_are_read() {
+        let pair = |field: &str, value: &str| (field.into(), value.into());
+        let field = || Value::Hash(vec![pair("f", "1")]);
+        let values = b"\x0b\x0b\0\0\0\x02\0\x07\x01\x01\x01\xff";
+        let names = b"\x0a\x0a\0\0\0\x01\0\x81f\x02\xff";
+        for (version, body, value) in [
+            (6, &b"\x03\x01\x01a\x031.5"[..], Value::ZSet(vec![(b"a".to_vec(), 1.5)])),
+            (2, b"\x09\x07\x01\x01f\x01\x001\xff", field()),
+            (
+                8,
+                b"\x0e\x01\x0f\x0f\0\0\0\x0c\0\0\0\x02\0\0\xf2\x02\xf3\xff",
+                Value::List(strings(&["1", "2"])),
+            ),
+            (9, b"\x0d\x10\x10\0\0\0\x0d\0\0\0\x02\0\0\x01f\x03\xf2\xff", field()),
+            (11, b"\x14\x09\x09\0\0\0\x01\0\x05\x01\xff", Value::Set(strings(&["5"]))),
+            (12, b"\x18\x01\0\0\0\0\0\0\0\x01\0\x01f\x011", field()),
+            (80, b"\x16\x01\x01f\x011\xff\xff\xff\xff\xff\xff\xff\xff", field()),
+            (15, &[b"\x1d\0", &names[..], values].concat(), field()),
+            (15, b"\x1f\x01\x01\x01f\x011", field()),
+        ] {
+            let payload = of_version(version, body);
+            assert_eq!(decode(&payload), Ok(value), "{version}: {}", body.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_value_is_refused() {
+        for (version, body) in [
+            // A module's value, an empty stream, an array, a module's metadata.
+            (9, &b"\x07\x01\0"[..]),
+            (9, b"\x0f\0\0\0\0\0"),
+            (14, b"\x1c\0\0"),
+            (13, b"\xf3\x01abcd\0\0\x01x"),
+            // Fields that expire, of Redis and of Valkey, and each in the other's version.
+            (12, b"\x18\x01\0\0\0\0\0\0\0\x01\x05\x01f\x011"),
+            (80, b"\x16\x01\x01f\x011\x05\0\0\0\0\0\0\0"),
+            (12, b"\x16\x01\x01f\x011\xff\xff\xff\xff\xff\xff\xff\xff"),
+            (80, b"\x18\x01\0\0\0\0\0\0\0\x01\0\x01f\x011"),
+            // A template that stands in a file.
+            (15, b"\x20\0\x011"),
+            // Empty collections, half a pair, bytes behind the value.
+            (10, b"\x01\0"),
+            (10, b"\x10\x07\x07\0\0\0\0\0\xff"),
+            (10, b"\x10\x0a\x0a\0\0\0\x01\0\x81f\x02\xff"),
+            (10, b"\0\x01xy"),
+        ] {
+            let payload = of_version(version, body);
+            assert_eq!(decode(&payload), Err(BadPayload::Content), "{}", body.escape_ascii());
+        }
     }
 }

@@ -1,7 +1,9 @@
-//! Encodes payloads.
+//! Encodes payloads, and the strings and lengths of files.
 
 use crate::crc64::crc64;
-use crate::{VERSION, Value, form, length};
+use crate::form::number;
+use crate::input::length;
+use crate::{VERSION, Value};
 
 /// Returns the payload of a value.
 #[must_use]
@@ -9,22 +11,22 @@ pub fn encode(value: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     match value {
         Value::String(bytes) => {
-            out.push(form::STRING);
+            out.push(number::STRING);
             put_string(&mut out, bytes);
         }
-        Value::List(elements) => put_strings(&mut out, form::LIST, elements),
-        Value::Set(members) => put_strings(&mut out, form::SET, members),
+        Value::List(elements) => put_strings(&mut out, number::LIST, elements),
+        Value::Set(members) => put_strings(&mut out, number::SET, members),
         Value::ZSet(members) => {
-            out.push(form::ZSET_2);
-            put_length(&mut out, members.len());
+            out.push(number::ZSET_2);
+            put_count(&mut out, members.len());
             for (member, score) in members {
                 put_string(&mut out, member);
                 out.extend_from_slice(&score.to_le_bytes());
             }
         }
         Value::Hash(fields) => {
-            out.push(form::HASH);
-            put_length(&mut out, fields.len());
+            out.push(number::HASH);
+            put_count(&mut out, fields.len());
             for (field, value) in fields {
                 put_string(&mut out, field);
                 put_string(&mut out, value);
@@ -45,13 +47,18 @@ pub fn seal(mut out: Vec<u8>) -> Vec<u8> {
 
 fn put_strings(out: &mut Vec<u8>, form: u8, strings: &[Vec<u8>]) {
     out.push(form);
-    put_length(out, strings.len());
+    put_count(out, strings.len());
     for string in strings {
         put_string(out, string);
     }
 }
 
-fn put_length(out: &mut Vec<u8>, value: usize) {
+fn put_count(out: &mut Vec<u8>, count: usize) {
+    put_length(out, count as u64);
+}
+
+/// Appends a length, in as few bytes as it takes.
+pub(crate) fn put_length(out: &mut Vec<u8>, value: u64) {
     match (u8::try_from(value), u16::try_from(value), u32::try_from(value)) {
         (Ok(small), ..) if small < 1 << 6 => out.push(small),
         (_, Ok(medium), _) if medium < 1 << 14 => {
@@ -63,30 +70,40 @@ fn put_length(out: &mut Vec<u8>, value: usize) {
         }
         _ => {
             out.push(length::BITS_64);
-            out.extend_from_slice(&(value as u64).to_be_bytes());
+            out.extend_from_slice(&value.to_be_bytes());
         }
     }
 }
 
 /// Appends a string, as an integer if it is the decimal form of a small one.
 fn put_string(out: &mut Vec<u8>, bytes: &[u8]) {
-    let number: Option<i32> = std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok());
-    match number {
-        Some(number) if itoa::Buffer::new().format(number).as_bytes() == bytes => {
-            if let Ok(number) = i8::try_from(number) {
-                out.push(length::INT8);
-                out.extend_from_slice(&number.to_le_bytes());
-            } else if let Ok(number) = i16::try_from(number) {
-                out.push(length::INT16);
-                out.extend_from_slice(&number.to_le_bytes());
-            } else {
-                out.push(length::INT32);
-                out.extend_from_slice(&number.to_le_bytes());
-            }
-        }
-        _ => {
-            put_length(out, bytes.len());
-            out.extend_from_slice(bytes);
-        }
+    if !put_as_integer(out, bytes) {
+        put_length(out, bytes.len() as u64);
+        out.extend_from_slice(bytes);
     }
+}
+
+/// Appends a string that is the decimal form of an integer of 32 bits; whether it is.
+pub(crate) fn put_as_integer(out: &mut Vec<u8>, bytes: &[u8]) -> bool {
+    /// A sign and ten digits.
+    const DIGITS_MAX: usize = 11;
+    if bytes.len() > DIGITS_MAX {
+        return false;
+    }
+    let text = std::str::from_utf8(bytes).ok();
+    let Some(number) = text.and_then(|text| text.parse::<i32>().ok()) else { return false };
+    if itoa::Buffer::new().format(number).as_bytes() != bytes {
+        return false;
+    }
+    if let Ok(number) = i8::try_from(number) {
+        out.push(length::INT8);
+        out.extend_from_slice(&number.to_le_bytes());
+    } else if let Ok(number) = i16::try_from(number) {
+        out.push(length::INT16);
+        out.extend_from_slice(&number.to_le_bytes());
+    } else {
+        out.push(length::INT32);
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    true
 }

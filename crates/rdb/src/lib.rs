@@ -1,28 +1,66 @@
-//! Redis' serialized values: what DUMP returns and RESTORE takes, in both directions.
+//! Redis' serialized data: whole dumps (RDB files) and single values (DUMP and RESTORE), in both
+//! directions.
 //!
 //! ```text
-//!   value ──► encode ──► type │ value … │ version │ CRC64 ──► decode ──► value
-//!                        1 B              2 B       8 B
+//!   source ──► Reader ──► Event … ──► Digest                     a dump, streamed in bounded memory
+//!                │           └──────► Writer ──► target
+//!                └─ form ─ value ─ packed                        one reader a form, for both
+//!                             │
+//!   type │ value … │ version │ CRC64 ──► decode ──► Value ──► encode      a payload, in memory
+//!   1 B              2 B       8 B
 //! ```
 //!
-//! Values are written in the simplest form: every element a separate string, uncompressed. All
-//! forms that Redis 7 writes are read: listpacks, integer sets, compressed strings. All input is
-//! verified before use: lengths against the remaining bytes, checksums, types. Memory is never
-//! reserved for a length that a payload merely announces.
+//! Everything is written in the simplest form: every element a separate string. All forms that Redis
+//! 1.2 to 8.10 and Valkey up to 9.0 write are read: ziplists, listpacks, integer sets, compressed
+//! strings, fields that expire; what there is no event for (streams, modules' values, arrays) is skipped
+//! by name. All input is verified before use: lengths against what is there, checksums, types. Memory is
+//! never reserved for a length that is merely announced.
 //!
-//! Pure: no I/O and no dependency on the rest of the server.
+//! Pure: reads and writes only what it is given, and knows nothing of the rest of the server but how
+//! doubles are printed.
 
 mod crc64;
 mod decode;
+mod digest;
 mod encode;
-mod listpack;
+mod error;
+mod event;
+mod form;
+mod input;
 mod lzf;
+mod packed;
+mod reader;
+mod skip;
+mod template;
+mod value;
+mod version;
+mod writer;
 
 pub use decode::{BadPayload, decode};
+pub use digest::{DatasetFingerprint, Digest, Fingerprint};
 pub use encode::{encode, seal};
+pub use error::Error;
+pub use event::{Checksum, Event, Key, Kind};
+pub use reader::Reader;
+pub use version::{REDIS_VERSION_MAX, VALKEY_VERSION, Version};
+pub use writer::{WriteError, WriteOptions, Writer};
 
-/// The newest version of the format that this crate reads, and the one that it writes: Redis 7.0's.
+/// The version that payloads are written with: Redis 7.0's.
 pub const VERSION: u16 = 10;
+
+/// What a [`Reader`] puts up with.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The longest string or packed blob, in bytes, packed or unpacked.
+    pub string_bytes_max: u64,
+}
+
+impl Default for Limits {
+    /// Strings of up to 512 MiB, as Redis' `proto-max-bulk-len` allows by default.
+    fn default() -> Self {
+        Self { string_bytes_max: 512 << 20 }
+    }
+}
 
 /// A value of any type, without its key.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,31 +75,6 @@ pub enum Value {
     ZSet(Vec<(Vec<u8>, f64)>),
     /// The fields of a hash with their values.
     Hash(Vec<(Vec<u8>, Vec<u8>)>),
-}
-
-/// The bytes that identify the form of a value.
-mod form {
-    pub(crate) const STRING: u8 = 0;
-    pub(crate) const LIST: u8 = 1;
-    pub(crate) const SET: u8 = 2;
-    pub(crate) const HASH: u8 = 4;
-    /// Scores as binary doubles.
-    pub(crate) const ZSET_2: u8 = 5;
-    pub(crate) const SET_INTSET: u8 = 11;
-    pub(crate) const HASH_LISTPACK: u8 = 16;
-    pub(crate) const ZSET_LISTPACK: u8 = 17;
-    /// Nodes that are a listpack or one plain element.
-    pub(crate) const LIST_QUICKLIST_2: u8 = 18;
-}
-
-/// The bits of the first byte of a length.
-mod length {
-    pub(crate) const BITS_32: u8 = 0x80;
-    pub(crate) const BITS_64: u8 = 0x81;
-    pub(crate) const INT8: u8 = 0xc0;
-    pub(crate) const INT16: u8 = 0xc1;
-    pub(crate) const INT32: u8 = 0xc2;
-    pub(crate) const LZF: u8 = 0xc3;
 }
 
 #[cfg(test)]

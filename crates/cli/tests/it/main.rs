@@ -19,6 +19,7 @@
 //!   lifecycle                                     one server on a unix socket, from start to end
 //!   damage                                        damaged data directories: refused, repaired, served
 //!   messages                                      what the server says, and where
+//!   rdb_files                                     dumps, next to Redis' own
 //!   command_line                                  configuration and data directories that must be refused
 //!   stock_files · fail_closed                     what others' configuration files ask for
 //!   transfer                                      files from process to process, either of which is killed
@@ -81,6 +82,7 @@ mod power_cut;
 mod process;
 mod random_commands;
 mod random_grammar;
+mod rdb_files;
 mod reload;
 mod reply_limits;
 mod script;

@@ -11,14 +11,14 @@ pub(super) struct Place {
 }
 
 /// The crates from the bottom to the top, as in the table of ARCHITECTURE.md. `keyspace`, `redo`,
-/// `logindex`, `pages`, `snapshot`, `rdb` and `resp` are siblings: `server` connects them through traits.
+/// `logindex`, `pages`, `snapshot` and `resp` are siblings: `server` connects them through traits.
 pub(super) const ORDER: &[Place] = &[
     Place { name: "base", may_use: &[], tests_may_use: &[] },
     Place { name: "env", may_use: &[], tests_may_use: &[] },
     Place { name: "env-os", may_use: &["env"], tests_may_use: &[] },
     Place { name: "env-sim", may_use: &["env"], tests_may_use: &["env-os"] },
     Place { name: "resp", may_use: &[], tests_may_use: &[] },
-    Place { name: "rdb", may_use: &[], tests_may_use: &[] },
+    Place { name: "rdb", may_use: &["resp"], tests_may_use: &[] },
     Place { name: "keyspace", may_use: &["base"], tests_may_use: &[] },
     Place { name: "redo", may_use: &["base", "env"], tests_may_use: &["env-os", "env-sim"] },
     Place { name: "logindex", may_use: &["base", "env"], tests_may_use: &["env-os", "env-sim"] },
@@ -48,7 +48,9 @@ pub(super) const ORDER: &[Place] = &[
     },
     Place {
         name: "server",
-        may_use: &["base", "env", "resp", "keyspace", "redo", "logindex", "indexing", "command"],
+        may_use: &[
+            "base", "env", "resp", "rdb", "keyspace", "redo", "logindex", "indexing", "command",
+        ],
         tests_may_use: &["env-os", "env-sim"],
     },
     Place {
@@ -60,7 +62,9 @@ pub(super) const ORDER: &[Place] = &[
     },
     Place {
         name: "cli",
-        may_use: &["env", "env-os", "redo", "logindex", "indexing", "transfer", "tap", "server"],
+        may_use: &[
+            "env", "env-os", "rdb", "redo", "logindex", "indexing", "transfer", "tap", "server",
+        ],
         tests_may_use: &["env-sim"],
     },
     Place {
@@ -158,7 +162,18 @@ pub(super) struct FolderOrder {
 pub(super) const FOLDERS: &[FolderOrder] = &[
     FolderOrder { krate: "command-spec", layers: &[&["spec"], &["table"], &["keys", "names"]] },
     FolderOrder { krate: "resp", layers: &[&["number", "pieces", "words"], &["parse", "writer"]] },
-    FolderOrder { krate: "rdb", layers: &[&["crc64", "listpack", "lzf"], &["decode", "encode"]] },
+    FolderOrder {
+        krate: "rdb",
+        layers: &[
+            &["crc64", "event", "lzf", "version"],
+            &["digest", "error"],
+            &["packed"],
+            &["form", "input"],
+            &["encode", "skip", "template"],
+            &["value", "writer"],
+            &["decode", "reader"],
+        ],
+    },
     FolderOrder {
         krate: "tap",
         layers: &[

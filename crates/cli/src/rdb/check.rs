@@ -1,0 +1,73 @@
+//! `indelible rdb check`: what is in a dump, and whether every byte of it is right.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use rdb::{Checksum, Event, Key, Kind};
+
+use super::Dump;
+
+/// The keys of one database.
+#[derive(Default)]
+struct Database {
+    by_kind: BTreeMap<Kind, u64>,
+    expiring: u64,
+    foreign: BTreeMap<&'static str, u64>,
+}
+
+impl Database {
+    /// As a line: how many there are, and of what.
+    fn text(&self) -> String {
+        let kinds = self.by_kind.iter().map(|(kind, count)| (kind.name(), count));
+        let foreign = self.foreign.iter().map(|(what, count)| (*what, count));
+        let all: u64 = self.by_kind.values().chain(self.foreign.values()).sum();
+        let counts: Vec<String> =
+            kinds.chain(foreign).map(|(name, count)| format!("{name} {count}")).collect();
+        format!("{all} keys, {} expire: {}", self.expiring, counts.join(", "))
+    }
+}
+
+/// Shows what is in a dump; a dump that is bad is an error.
+pub(super) fn check(dump: &Dump<'_>) -> anyhow::Result<ExitCode> {
+    let mut databases: BTreeMap<u32, Database> = BTreeMap::new();
+    let mut ignored: BTreeMap<&'static str, u64> = BTreeMap::new();
+    let (mut index, mut functions) = (0, 0_u64);
+    let whole = dump.read(|event| match event {
+        Event::Aux { name, value } => {
+            println!("{}: {}", name.escape_ascii(), value.escape_ascii());
+        }
+        Event::Database(now) => index = *now,
+        Event::Function(_) => functions += 1,
+        Event::Key(Key { kind, expires_at_ms, .. }) => {
+            let database = databases.entry(index).or_default();
+            *database.by_kind.entry(*kind).or_default() += 1;
+            database.expiring += u64::from(expires_at_ms.is_some());
+        }
+        Event::Foreign { what, .. } => {
+            *databases.entry(index).or_default().foreign.entry(what).or_default() += 1;
+        }
+        Event::Ignored { what } => *ignored.entry(what).or_default() += 1,
+        _ => {}
+    })?;
+    for (index, database) in &databases {
+        println!("database {index}: {}", database.text());
+    }
+    if functions > 0 {
+        println!("libraries of functions: {functions}");
+    }
+    for (what, count) in &ignored {
+        println!("skipped: {what}, {count} times");
+    }
+    let foreign: u64 = databases.values().flat_map(|database| database.foreign.values()).sum();
+    if foreign > 0 {
+        println!(
+            "{foreign} keys are streams, modules' values or arrays: this server has no such types"
+        );
+    }
+    let sum = match whole.checksum {
+        Checksum::Right => "the checksum is right",
+        Checksum::Absent => "it has no checksum, and what it says was not compared with anything",
+    };
+    println!("good: {} bytes of {} were read, {sum}", whole.bytes, whole.version);
+    Ok(ExitCode::SUCCESS)
+}

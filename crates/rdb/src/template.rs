@@ -1,0 +1,120 @@
+//! Templates: the names of the fields of many hashes, written once; from Redis 8.10 on.
+//!
+//! ```text
+//!   template        number │ count │ name …
+//!   before values   0 │ listpack of names,  or  1 │ count │ name …
+//! ```
+//!
+//! The templates of a dump are held until its end, together no more bytes than one string may have.
+//! Source: Redis' pull request 15364 and its tests, librdb's 107.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::input::Input;
+use crate::packed::{Element, Packing, Walk};
+
+/// The names of fields, in the order of the values.
+#[derive(Debug, Default)]
+pub(crate) struct Template {
+    text: Vec<u8>,
+    /// Where each name ends in the text.
+    ends: Vec<usize>,
+}
+
+impl Template {
+    pub(crate) fn count(&self) -> u64 {
+        self.ends.len() as u64
+    }
+
+    /// The name of the field of this number, which there is.
+    pub(crate) fn name(&self, index: usize) -> &[u8] {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        &self.text[start..self.ends[index]]
+    }
+
+    /// Memory that it takes, roughly.
+    fn bytes(&self) -> u64 {
+        self.text.len() as u64 + 8 * self.count()
+    }
+
+    /// A count and that many names.
+    fn read_plain<R: Read>(input: &mut Input<R>) -> Result<Self, Error> {
+        let mut template = Self::default();
+        for _ in 0..input.count()? {
+            let name = input.string()?;
+            template.push(input.bytes(name));
+            template.check(input, 0)?;
+        }
+        Ok(template)
+    }
+
+    /// The names that stand before the values of one hash.
+    pub(crate) fn read_inline<R: Read>(input: &mut Input<R>) -> Result<Self, Error> {
+        match input.length()? {
+            0 => {
+                let offset = input.offset();
+                let blob = input.string()?;
+                Self::of_listpack(input.bytes(blob)).ok_or(Error::Corrupt {
+                    offset,
+                    what: "a listpack of names is damaged or empty",
+                })
+            }
+            1 => Self::read_plain(input),
+            _ => Err(input.corrupt("names of fields are in a form that there is not")),
+        }
+    }
+
+    fn of_listpack(blob: &[u8]) -> Option<Self> {
+        let mut template = Self::default();
+        let mut walk = Walk::begin(Packing::Listpack, blob).ok()?;
+        while let Some(element) = walk.next(blob).ok()? {
+            match element {
+                Element::Bytes { start, end } => template.push(&blob[start..end]),
+                Element::Number(number) => {
+                    template.push(itoa::Buffer::new().format(number).as_bytes());
+                }
+            }
+        }
+        (!template.ends.is_empty()).then_some(template)
+    }
+
+    fn push(&mut self, name: &[u8]) {
+        self.text.extend_from_slice(name);
+        self.ends.push(self.text.len());
+    }
+
+    /// Fails when this one, next to `others` bytes, is more than a dump may make this program hold.
+    fn check<R: Read>(&self, input: &Input<R>, others: u64) -> Result<(), Error> {
+        let (bytes, bytes_max) = (self.bytes() + others, input.string_bytes_max());
+        let offset = input.offset();
+        if bytes <= bytes_max { Ok(()) } else { Err(Error::TooLong { offset, bytes, bytes_max }) }
+    }
+}
+
+/// The templates of a dump, by their numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Templates {
+    by_number: HashMap<u64, Arc<Template>>,
+    bytes: u64,
+}
+
+impl Templates {
+    /// Reads one more.
+    pub(crate) fn read<R: Read>(&mut self, input: &mut Input<R>) -> Result<(), Error> {
+        let number = input.length()?;
+        let template = Template::read_plain(input)?;
+        template.check(input, self.bytes)?;
+        self.bytes += template.bytes();
+        match self.by_number.insert(number, Arc::new(template)) {
+            None => Ok(()),
+            Some(_) => Err(input.corrupt("two templates of hashes have the same number")),
+        }
+    }
+
+    pub(crate) fn get(&self, number: u64) -> Option<Arc<Template>> {
+        self.by_number.get(&number).cloned()
+    }
+}

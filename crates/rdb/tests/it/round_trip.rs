@@ -1,0 +1,284 @@
+//! What the writer writes, the reader reads.
+
+use proptest::prelude::*;
+use rdb::{Event, Key, Kind, Reader, Version, WriteError, WriteOptions, Writer};
+
+use crate::dump::{InPieces, LIMITS, line, lines};
+
+/// A value, with times of fields.
+#[derive(Clone, Debug)]
+enum Value {
+    String(Vec<u8>),
+    List(Vec<Vec<u8>>),
+    Set(Vec<Vec<u8>>),
+    ZSet(Vec<(Vec<u8>, f64)>),
+    Hash(Vec<(Vec<u8>, Vec<u8>, Option<i64>)>),
+}
+
+impl Value {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::String(_) => Kind::String,
+            Self::List(_) => Kind::List,
+            Self::Set(_) => Kind::Set,
+            Self::ZSet(_) => Kind::ZSet,
+            Self::Hash(_) => Kind::Hash,
+        }
+    }
+
+    fn count(&self) -> Option<u64> {
+        match self {
+            Self::String(_) => None,
+            Self::List(items) | Self::Set(items) => Some(items.len() as u64),
+            Self::ZSet(members) => Some(members.len() as u64),
+            Self::Hash(fields) => Some(fields.len() as u64),
+        }
+    }
+
+    fn events(&self) -> Vec<Event<'_>> {
+        match self {
+            Self::String(bytes) => vec![Event::String(bytes)],
+            Self::List(items) => items.iter().map(|item| Event::Item(item)).collect(),
+            Self::Set(members) => members.iter().map(|member| Event::Member(member)).collect(),
+            Self::ZSet(members) => {
+                members.iter().map(|(member, score)| Event::Scored(member, *score)).collect()
+            }
+            Self::Hash(fields) => fields
+                .iter()
+                .map(|(name, value, at_ms)| Event::Field { name, value, expires_at_ms: *at_ms })
+                .collect(),
+        }
+    }
+}
+
+/// Something that a dump has.
+#[derive(Clone, Debug)]
+enum Part {
+    Aux(Vec<u8>, Vec<u8>),
+    Function(Vec<u8>),
+    Database(u32, u64, u64),
+    Key {
+        key: Vec<u8>,
+        expires_at_ms: Option<i64>,
+        idle_s: Option<u64>,
+        frequency: Option<u8>,
+        value: Value,
+    },
+}
+
+fn write(
+    part: &Part,
+    writer: &mut Writer<Vec<u8>>,
+    expected: &mut Vec<String>,
+) -> Result<(), WriteError> {
+    match part {
+        Part::Aux(name, value) => {
+            writer.aux(name, value)?;
+            expected.push(line(&Event::Aux { name, value }));
+        }
+        Part::Function(code) => {
+            writer.function(code)?;
+            expected.push(line(&Event::Function(code)));
+        }
+        Part::Database(index, keys, expiring) => {
+            writer.database(*index)?;
+            writer.sizes(*keys, *expiring)?;
+            let sizes = Event::Sizes { keys: *keys, expiring: *expiring };
+            expected.extend([line(&Event::Database(*index)), line(&sizes)]);
+        }
+        Part::Key { key, expires_at_ms, idle_s, frequency, value } => {
+            let key = Key {
+                key,
+                kind: value.kind(),
+                count: value.count(),
+                expires_at_ms: *expires_at_ms,
+                idle_s: *idle_s,
+                frequency: *frequency,
+            };
+            match value {
+                Value::Hash(fields) if fields.iter().any(|(.., at_ms)| at_ms.is_some()) => {
+                    writer.hash_with_times(&key)?;
+                }
+                _ => writer.key(&key)?,
+            }
+            expected.push(line(&Event::Key(key)));
+            for event in value.events() {
+                match event {
+                    Event::String(bytes) => writer.string(bytes)?,
+                    Event::Item(item) => writer.item(item)?,
+                    Event::Member(member) => writer.member(member)?,
+                    Event::Scored(member, score) => writer.scored(member, score)?,
+                    Event::Field { name, value, expires_at_ms } => {
+                        writer.field(name, value, expires_at_ms)?;
+                    }
+                    other => unreachable!("{other:?}"),
+                }
+                expected.push(line(&event));
+            }
+            writer.end_of_key()?;
+            expected.push(line(&Event::EndOfKey));
+        }
+    }
+    Ok(())
+}
+
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..80),
+        any::<i64>().prop_map(|number| number.to_string().into_bytes()),
+        any::<i32>().prop_map(|number| number.to_string().into_bytes()),
+        Just(b"-0".to_vec()),
+        Just(b"+7".to_vec()),
+        (0..3_u8, 0..100_000_usize).prop_map(|(byte, count)| vec![byte; count]),
+    ]
+}
+
+fn value(fields_expire: bool) -> impl Strategy<Value = Value> {
+    let many = || prop::collection::vec(bytes(), 1..20);
+    let scores = prop_oneof![-1e9..1e9, Just(f64::INFINITY), Just(f64::NEG_INFINITY), Just(-0.0)];
+    let at_ms = prop::option::of(prop_oneof![Just(0), 0..=i64::MAX])
+        .prop_map(move |at_ms| at_ms.filter(|_| fields_expire));
+    prop_oneof![
+        bytes().prop_map(Value::String),
+        many().prop_map(Value::List),
+        many().prop_map(Value::Set),
+        prop::collection::vec((bytes(), scores), 1..20).prop_map(Value::ZSet),
+        prop::collection::vec((bytes(), bytes(), at_ms), 1..20).prop_map(Value::Hash),
+    ]
+}
+
+fn key(fields_expire: bool) -> impl Strategy<Value = Part> {
+    let never = -1;
+    let at_ms = any::<i64>().prop_filter("it is no time", move |at_ms| *at_ms != never);
+    let times =
+        (prop::option::of(at_ms), prop::option::of(any::<u64>()), prop::option::of(any::<u8>()));
+    (bytes(), times, value(fields_expire)).prop_map(
+        |(key, (expires_at_ms, idle_s, frequency), value)| Part::Key {
+            key,
+            expires_at_ms,
+            idle_s,
+            frequency,
+            value,
+        },
+    )
+}
+
+fn parts(version: Version) -> impl Strategy<Value = Vec<Part>> {
+    let newer = version != Version::Redis(9);
+    let function = bytes().prop_map(move |code| {
+        if newer { Part::Function(code) } else { Part::Aux(b"code".to_vec(), code) }
+    });
+    let database = any::<(u32, u64, u64)>()
+        .prop_map(|(index, keys, expiring)| Part::Database(index, keys, expiring));
+    let aux = (bytes(), bytes()).prop_map(|(name, value)| Part::Aux(name, value));
+    prop::collection::vec(
+        prop_oneof![1 => aux, 1 => function, 2 => database, 6 => key(newer)],
+        0..12,
+    )
+}
+
+fn dump() -> impl Strategy<Value = (WriteOptions, Vec<Part>)> {
+    let version = prop_oneof![
+        Just(Version::Redis(9)),
+        (12..=15_u16).prop_map(Version::Redis),
+        Just(Version::Valkey(80)),
+    ];
+    (version, any::<bool>(), any::<bool>()).prop_flat_map(|(version, compress, checksum)| {
+        let options = WriteOptions { version, compress, checksum };
+        parts(version).prop_map(move |parts| (options, parts))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_written_is_read((options, parts) in dump(), piece_bytes in 1..5000_usize) {
+        let mut writer = Writer::begin(Vec::new(), options).unwrap();
+        let mut expected = Vec::new();
+        for part in &parts {
+            write(part, &mut writer, &mut expected).unwrap();
+        }
+        let dump = writer.finish().unwrap();
+        expected.push(if options.checksum { "end, right" } else { "end" }.to_owned());
+        prop_assert_eq!(lines(&dump[..]).unwrap(), expected.clone());
+        prop_assert_eq!(lines(InPieces(&dump, piece_bytes)).unwrap(), expected);
+    }
+
+    #[test]
+    fn any_bytes_are_survived(
+        magic in prop_oneof![Just("REDIS0009"), Just("REDIS0015"), Just("VALKEY080")],
+        body in prop::collection::vec(any::<u8>(), 0..300),
+    ) {
+        let dump = [magic.as_bytes(), &body].concat();
+        let _ = lines(&dump[..]);
+    }
+}
+
+fn hash(count: Option<u64>) -> Key<'static> {
+    Key { key: b"k", kind: Kind::Hash, count, expires_at_ms: None, idle_s: None, frequency: None }
+}
+
+#[test]
+fn what_a_version_does_not_have_is_refused() {
+    let begin =
+        |version| Writer::begin(Vec::new(), WriteOptions { version, ..WriteOptions::default() });
+    for version in [Version::Redis(8), Version::Redis(16), Version::Valkey(81)] {
+        assert!(matches!(begin(version), Err(WriteError::Version(_))), "{version}");
+    }
+    let mut writer = begin(Version::Redis(9)).unwrap();
+    let error = writer.function(b"#!lua").unwrap_err();
+    assert!(error.to_string().contains("REDIS0010"), "{error}");
+    let error = begin(Version::Redis(11)).unwrap().hash_with_times(&hash(Some(1))).unwrap_err();
+    assert!(error.to_string().contains("REDIS0012"), "{error}");
+}
+
+#[test]
+fn a_key_gets_as_many_elements_as_it_said() {
+    let mut writer = Writer::begin(Vec::new(), WriteOptions::default()).unwrap();
+    assert!(matches!(writer.key(&hash(None)), Err(WriteError::Count { said: 0, .. })));
+    assert!(matches!(writer.key(&hash(Some(0))), Err(WriteError::Count { said: 0, .. })));
+    writer.key(&hash(Some(2))).unwrap();
+    writer.field(b"a", b"b", None).unwrap();
+    assert!(matches!(writer.end_of_key(), Err(WriteError::Count { said: 2, given: 1 })));
+}
+
+#[test]
+#[should_panic(expected = "of its kind")]
+fn a_hash_gets_no_items() {
+    let mut writer = Writer::begin(Vec::new(), WriteOptions::default()).unwrap();
+    writer.key(&hash(Some(1))).unwrap();
+    let _ = writer.item(b"a");
+}
+
+#[test]
+fn what_compresses_is_compressed_when_asked() {
+    let write = |compress| {
+        let options = WriteOptions { compress, ..WriteOptions::default() };
+        let mut writer = Writer::begin(Vec::new(), options).unwrap();
+        writer.aux(b"text", &b"abcdefgh".repeat(1000)).unwrap();
+        writer.finish().unwrap()
+    };
+    let (packed, plain) = (write(true), write(false));
+    assert!(packed.len() < 200 && plain.len() > 8000, "{} {}", packed.len(), plain.len());
+    assert_eq!(lines(&packed[..]).unwrap(), lines(&plain[..]).unwrap());
+}
+
+/// Strings larger than any buffer go both ways, and nothing in between is lost.
+#[test]
+fn large_strings_go_both_ways() {
+    let large: Vec<u8> =
+        (0..900_000_u32).map(|n| n.wrapping_mul(0x9e37_79b1).to_le_bytes()[3]).collect();
+    let mut writer = Writer::begin(Vec::new(), WriteOptions::default()).unwrap();
+    for count in 1..=3 {
+        writer.aux(b"large", &large[count..]).unwrap();
+        writer.aux(b"small", b"text").unwrap();
+    }
+    let dump = writer.finish().unwrap();
+    let mut reader = Reader::new(InPieces(&dump, 10_000), LIMITS).unwrap();
+    for count in 1..=3 {
+        assert_eq!(reader.next().unwrap(), Event::Aux { name: b"large", value: &large[count..] });
+        assert_eq!(reader.next().unwrap(), Event::Aux { name: b"small", value: b"text" });
+    }
+    assert_eq!(line(&reader.next().unwrap()), "end, right");
+}
