@@ -82,14 +82,17 @@ impl<T: Target> Dumper<T> {
             RecordKind::ListNode => {
                 let order = record.sub.try_into().map(u64::from_be_bytes).unwrap_or_default();
                 let count = plain::elements(record).map_or(0, Iterator::count);
-                sorter.push(record.object, Some(order), count as u64, &[record.value])
+                let kind = [record.kind as u8];
+                sorter.push(record.object, Some(order), count as u64, &[&kind, record.value])
             }
             RecordKind::StringChunk => {
                 let order = record.sub.try_into().map(u32::from_be_bytes).unwrap_or_default();
-                sorter.push(record.object, Some(order.into()), 1, &[record.value])
+                let kind = [record.kind as u8];
+                sorter.push(record.object, Some(order.into()), 1, &[&kind, record.value])
             }
             RecordKind::HashField | RecordKind::SetMember | RecordKind::ZSetMember => {
-                let mut head = Vec::with_capacity(10);
+                let mut head = Vec::with_capacity(11);
+                head.push(record.kind as u8);
                 varint::put(&mut head, record.sub.len() as u64);
                 sorter.push(record.object, Some(0), 1, &[&head, record.sub, record.value])
             }
@@ -275,50 +278,39 @@ impl<T: Target> Passing<T> {
     fn large_element(&mut self, order: u64, payload: &[u8]) -> Result<()> {
         let Some(Open { object, value_type, .. }) = self.open else { return Ok(()) };
         let malformed = || Error::Object { object, what: "an element of another type" };
-        match value_type {
-            Type::String => return self.chunk(order, payload),
-            Type::List => {
+        let (kind, payload) = payload.split_first().ok_or_else(malformed)?;
+        let kind = RecordKind::from_u8(*kind);
+        match (value_type, kind) {
+            (Type::String, Some(RecordKind::StringChunk)) => return self.chunk(order, payload),
+            (Type::List, Some(RecordKind::ListNode)) => {
                 let node = Record::element(RecordKind::ListNode, object, &[0; 8], payload);
-                plain::check(&node).map_err(|_| malformed())?;
                 let elements = plain::elements(&node).expect("nodes are packed");
                 self.count(elements.clone().count() as u64)?;
                 return self.packed(Type::List, elements);
             }
-            Type::Hash | Type::Set | Type::ZSet => {}
+            (Type::Hash, Some(RecordKind::HashField))
+            | (Type::Set, Some(RecordKind::SetMember))
+            | (Type::ZSet, Some(RecordKind::ZSetMember)) => {}
+            _ => return Err(malformed()),
         }
         self.count(1)?;
         let mut rest = payload;
         let name = varint::take_bytes(&mut rest).ok_or_else(malformed)?;
         self.element(match value_type {
             Type::Hash => Element::Field(name, rest),
-            Type::Set if rest.is_empty() => Element::Member(name),
-            Type::ZSet if rest.len() == 8 => Element::Scored(name, score(rest)),
-            _ => return Err(malformed()),
+            Type::ZSet => Element::Scored(name, score(rest)),
+            _ => Element::Member(name),
         })
     }
 
-    /// A chunk of a string; what is missing before it is zeros.
+    /// A chunk of a string.
     fn chunk(&mut self, number: u64, payload: &[u8]) -> Result<()> {
         let Some(open) = self.open else { return Ok(()) };
-        let from = number * CHUNK_BYTES as u64;
-        let gap = from.checked_sub(open.at);
-        let Some(gap) = gap.filter(|_| payload.len() <= CHUNK_BYTES) else {
-            return Err(Error::Object { object: open.object, what: "chunks that overlap" });
-        };
-        self.zeros(gap)?;
+        if open.at != number.saturating_mul(CHUNK_BYTES as u64) {
+            return Err(Error::Object { object: open.object, what: "other chunks than it must" });
+        }
         self.count(payload.len() as u64)?;
         self.element(Element::Part(payload))
-    }
-
-    fn zeros(&mut self, mut bytes: u64) -> Result<()> {
-        const ZEROS: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
-        while bytes > 0 {
-            let part = usize::try_from(bytes).map_or(CHUNK_BYTES, |bytes| bytes.min(CHUNK_BYTES));
-            self.count(part as u64)?;
-            self.element(Element::Part(&ZEROS[..part]))?;
-            bytes -= part as u64;
-        }
-        Ok(())
     }
 
     /// So many elements of the open key come.
@@ -332,12 +324,8 @@ impl<T: Target> Passing<T> {
     }
 
     fn end_object(&mut self) -> Result<()> {
-        if let Some(Open { object, value_type, left, .. }) = self.open {
-            if value_type == Type::String {
-                self.zeros(left)?;
-            } else if left > 0 {
-                return Err(Error::Object { object, what: "fewer elements than it had" });
-            }
+        if let Some(Open { object, left: 1.., .. }) = self.open {
+            return Err(Error::Object { object, what: "fewer elements than it had" });
         }
         self.open = None;
         self.end()

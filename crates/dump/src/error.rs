@@ -35,6 +35,10 @@ pub enum Error {
     #[error(transparent)]
     Spill(#[from] FileError),
 
+    /// The log was closed before the mark was made.
+    #[error("the log was closed before the dump could begin; begin another one")]
+    GivenUp,
+
     /// What takes the dump refuses it.
     #[error(transparent)]
     Target(Box<dyn StdError + Send + Sync>),

@@ -13,7 +13,8 @@
 //! list and the chunks of a string are merged in their order, others run by run.
 //!
 //! A dump is a step machine: each step reads a block of the log, or passes on some elements. It needs nothing of the
-//! executor once the mark is made, and no memory that depends on the data ([`SpillOptions::memory_bytes`]).
+//! executor once the mark is made. Its memory is a few times [`SpillOptions::memory_bytes`], and while runs are merged twice
+//! a frame and the next item of each: fields of many megabytes are what it is not bounded for yet.
 //!
 //! # Invariants
 //! - Of every entry one record comes, the one that was valid at the mark; so order does not matter.
@@ -29,6 +30,7 @@ mod dumper;
 mod error;
 mod mark_dump;
 mod merge;
+mod rdb_target;
 mod run;
 mod sorter;
 mod spill;
@@ -37,5 +39,6 @@ mod target;
 pub use dumper::{Dumper, Figures};
 pub use error::{Error, Result};
 pub use mark_dump::{MarkDump, Step};
+pub use rdb_target::RdbTarget;
 pub use spill::SpillOptions;
 pub use target::{DumpedKey, Element, Target};

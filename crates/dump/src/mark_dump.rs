@@ -3,7 +3,7 @@
 use redo::{Mark, MarkReader};
 
 use crate::dumper::{Dumper, Figures};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::target::Target;
 
 /// What a step has done.
@@ -69,6 +69,7 @@ impl<T: Target> MarkDump<T> {
                     self.stage = Stage::Reading(Box::new(reader));
                     Ok(Step::Worked)
                 }
+                Err(mark) if mark.is_given_up() => Err(Error::GivenUp),
                 Err(mark) => {
                     self.stage = Stage::Waiting(mark);
                     Ok(Step::Waiting)

@@ -64,7 +64,7 @@ pub enum WriteError {
         at_least: Version,
     },
 
-    /// A key did not get as many elements as its count said: a broken promise of the caller's.
+    /// A key did not get as many elements, or a string as many bytes, as was said: a broken promise of the caller's.
     #[error(
         "a key was said to have {said} elements and was given {given}: this is a mistake in the program"
     )]
@@ -239,6 +239,30 @@ impl<W: Write> Writer<W> {
     pub fn string(&mut self, value: &[u8]) -> Result<(), WriteError> {
         self.element(Kind::String);
         self.put_string(value)
+    }
+
+    /// Begins the value of a string of so many bytes that comes in parts; it is not compressed.
+    ///
+    /// # Errors
+    /// If the target cannot be written.
+    pub fn string_in_parts(&mut self, bytes: u64) -> Result<(), WriteError> {
+        self.element(Kind::String);
+        put_length(&mut self.buffer, bytes);
+        if let Some(open) = &mut self.open {
+            (open.said, open.given) = (bytes, 0);
+        }
+        self.flush_full()
+    }
+
+    /// Writes the next part of a string.
+    ///
+    /// # Errors
+    /// If the target cannot be written.
+    pub fn part(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        let open = self.open.as_mut().expect("string_in_parts was called");
+        assert_eq!(open.kind, Kind::String, "what a key is given is of its kind");
+        open.given += bytes.len() as u64;
+        self.put_bytes(bytes)
     }
 
     /// Writes the next item of a list.

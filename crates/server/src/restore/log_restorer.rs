@@ -13,7 +13,7 @@ use keyspace::{
 use logindex::{Cached, EXPIRY_MS_MAX, Entry, Hash96, Index, Name, Place, Scope};
 use redo::{FoundRecord, Reader, ReaderLimits};
 
-use super::newest_index::NewestIndex;
+use super::newest_index::{NewestIndex, note_contradiction};
 use crate::engine::{Fetched, Sweep, Wanted};
 
 /// So many names are read in the order of the log.
@@ -555,13 +555,6 @@ fn root_of(
         return Err(RestoreError::Unlisted(what));
     }
     Restored::of(&record, key.addr, hasher).map_err(bad_record)
-}
-
-/// Tells the index if it has taken a record for that of another key or object.
-fn note_contradiction<T>(index: Option<&NewestIndex>, found: &Result<T, RestoreError>) {
-    if let (Some(index), Err(RestoreError::Unlisted(what))) = (index, found) {
-        index.contradict(what);
-    }
 }
 
 pub(super) fn of_index(error: logindex::Error) -> RestoreError {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::{DbId, Lsn, Mutex};
+use keyspace::RestoreError;
 use logindex::{Index, Published};
 
 /// The newest index that was ever installed in this life.
@@ -123,5 +124,12 @@ impl NewestIndex {
             *newest = index;
         }
         newest.clone()
+    }
+}
+
+/// Tells the index if it has taken a record for that of another key or object.
+pub(super) fn note_contradiction<T>(index: Option<&NewestIndex>, found: &Result<T, RestoreError>) {
+    if let (Some(index), Err(RestoreError::Unlisted(what))) = (index, found) {
+        index.contradict(what);
     }
 }

@@ -29,7 +29,7 @@ pub(super) const ORDER: &[Place] = &[
     },
     Place {
         name: "dump",
-        may_use: &["base", "env", "keyspace", "redo"],
+        may_use: &["base", "env", "rdb", "keyspace", "redo"],
         tests_may_use: &["env-sim"],
     },
     Place { name: "pages", may_use: &["base", "env", "env-os"], tests_may_use: &["env-sim"] },

@@ -1,0 +1,96 @@
+//! A dump as an RDB file.
+
+use std::io::Write;
+
+use keyspace::Type;
+use rdb::{Key, Kind, WriteError, WriteOptions, Writer};
+
+use crate::target::{DumpedKey, Element, Target};
+
+/// A string up to so long is gathered, and may be compressed; a longer one is passed on as it comes.
+const GATHERED_BYTES: u64 = 1 << 20;
+
+/// Writes what it is given as an RDB file.
+#[derive(Debug)]
+pub struct RdbTarget<W> {
+    writer: Writer<W>,
+    /// The database of the key before.
+    database: Option<u32>,
+    /// The string that is gathered.
+    string: Vec<u8>,
+    is_gathered: bool,
+}
+
+impl<W: Write> RdbTarget<W> {
+    /// Begins a file, with facts about it: names and values.
+    ///
+    /// # Errors
+    /// When the version cannot be written, or the target fails.
+    pub fn begin(
+        target: W,
+        options: WriteOptions,
+        facts: &[(&str, String)],
+    ) -> Result<Self, WriteError> {
+        let mut writer = Writer::begin(target, options)?;
+        for (name, value) in facts {
+            writer.aux(name.as_bytes(), value.as_bytes())?;
+        }
+        Ok(Self { writer, database: None, string: Vec::new(), is_gathered: false })
+    }
+
+    /// Ends the file, and returns the target, to which everything is written and not synced.
+    ///
+    /// # Errors
+    /// When the target fails.
+    pub fn finish(self) -> Result<W, WriteError> {
+        self.writer.finish()
+    }
+}
+
+impl<W: Write> Target for RdbTarget<W> {
+    type Error = WriteError;
+
+    fn begin(&mut self, key: &DumpedKey<'_>) -> Result<(), WriteError> {
+        if self.database != Some(key.database) {
+            self.database = Some(key.database);
+            self.writer.database(key.database)?;
+        }
+        let kind = match key.value_type {
+            Type::String => Kind::String,
+            Type::List => Kind::List,
+            Type::Hash => Kind::Hash,
+            Type::Set => Kind::Set,
+            Type::ZSet => Kind::ZSet,
+        };
+        let count = (kind != Kind::String).then_some(key.count);
+        let (expires_at_ms, idle_s, frequency) = (key.expires_at_ms, None, None);
+        self.writer.key(&Key { key: key.key, kind, count, expires_at_ms, idle_s, frequency })?;
+        self.is_gathered = kind == Kind::String && key.count <= GATHERED_BYTES;
+        if kind == Kind::String && !self.is_gathered {
+            self.writer.string_in_parts(key.count)?;
+        }
+        Ok(())
+    }
+
+    fn element(&mut self, element: Element<'_>) -> Result<(), WriteError> {
+        match element {
+            Element::Part(bytes) if self.is_gathered => {
+                self.string.extend_from_slice(bytes);
+                Ok(())
+            }
+            Element::Part(bytes) => self.writer.part(bytes),
+            Element::Item(item) => self.writer.item(item),
+            Element::Member(member) => self.writer.member(member),
+            Element::Scored(member, score) => self.writer.scored(member, score),
+            Element::Field(name, value) => self.writer.field(name, value, None),
+        }
+    }
+
+    fn end(&mut self) -> Result<(), WriteError> {
+        if std::mem::take(&mut self.is_gathered) {
+            self.writer.string(&self.string)?;
+            self.string.clear();
+        }
+        self.writer.end_of_key()
+    }
+}
