@@ -432,15 +432,11 @@ impl LogRestorer {
                 self.check_ending()?;
                 for (addr, found) in addrs.iter().zip(self.records(addrs)) {
                     let Some(found) = found? else { return Ok(None) };
-                    let gathered = restored.gather(&found.record(), *addr).map_err(unlisted);
-                    note_contradiction(self.index.as_ref(), &gathered);
-                    gathered?;
+                    restored.gather(&found.record(), *addr).map_err(unlisted)?;
                 }
             }
         }
-        let arranged = restored.arrange().map_err(unlisted);
-        note_contradiction(self.index.as_ref(), &arranged);
-        arranged.map(Some)
+        restored.arrange().map(Some).map_err(unlisted)
     }
 }
 

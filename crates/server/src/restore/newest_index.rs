@@ -127,7 +127,8 @@ impl NewestIndex {
     }
 }
 
-/// Tells the index if it has taken a record for that of another key or object.
+/// Tells the index if it has taken a record for that of another key. What an object lacks is no contradiction: an index that
+/// was begun anew knows less for a while.
 pub(super) fn note_contradiction<T>(index: Option<&NewestIndex>, found: &Result<T, RestoreError>) {
     if let (Some(index), Err(RestoreError::Unlisted(what))) = (index, found) {
         index.contradict(what);
