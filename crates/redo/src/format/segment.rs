@@ -276,11 +276,17 @@ impl Footer {
         if survivors.count() != u32_at(bytes, 8) {
             return None;
         }
+        let (block_count, min_lsn, max_lsn) =
+            (u64_at(bytes, 16), lsn_at(bytes, 24)?, lsn_at(bytes, 32)?);
+        // What is behind a cut is counted by them.
+        if block_count > 0 && (min_lsn == Lsn::ZERO || min_lsn > max_lsn) {
+            return None;
+        }
         Some(Self {
             delete_count: u32_at(bytes, 12),
-            block_count: u64_at(bytes, 16),
-            min_lsn: lsn_at(bytes, 24)?,
-            max_lsn: lsn_at(bytes, 32)?,
+            block_count,
+            min_lsn,
+            max_lsn,
             data_end: u64_at(bytes, 40),
             table: Self::decode_table(bytes, table, survivors.count())?,
             survivors,
@@ -521,6 +527,20 @@ mod tests {
         }
         for name in ["0000000001.redo", "0000000001.g.redo", "0000000001.g01.redo", "x.g1.redo"] {
             assert!(!is_history_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_footer_whose_blocks_end_before_they_begin_is_none() {
+        for (min, max, is_good) in
+            [(2, 3, true), (3, 3, true), (3, 2, false), (1, 0, false), (0, 3, false)]
+        {
+            let [table, _] = tables();
+            let (min_lsn, max_lsn) = (Lsn(min), Lsn(max));
+            let survivors = Survivors::all(4);
+            let footer = Footer { min_lsn, max_lsn, ..footer(survivors, table) };
+            let bytes = footer.encode(Id([1; 16]));
+            assert_eq!(Footer::decode(&bytes, Id([1; 16])).is_some(), is_good, "{min} to {max}");
         }
     }
 

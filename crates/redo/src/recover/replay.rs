@@ -207,7 +207,8 @@ impl Reading<'_> {
             run(Merge::sequential(streams))?;
         }
         if !reader.behind.is_complete() {
-            return Err(self.find_loss());
+            let is_whole = self.before.point.cut == Lsn::ZERO;
+            return Err(if is_whole { self.miscounted() } else { self.find_loss() });
         }
         reader.finish(disk, self.dir, replay)
     }
@@ -218,11 +219,13 @@ impl Reading<'_> {
         let durable = self.before.durable.max(cut);
         let before = KnownBefore { durable, ..KnownBefore::default() };
         let read = Self { before, ..self }.run(&mut Nothing, &mut |_| {});
-        read.err().unwrap_or_else(|| {
-            let what =
-                format!("the footers of segments count other blocks up to {cut} than there are");
-            Error::corrupt(&crate::format::manifest::path_in(self.dir), 0, what)
-        })
+        read.err().unwrap_or_else(|| self.miscounted())
+    }
+
+    fn miscounted(self) -> Error {
+        let cut = self.before.point.cut;
+        let what = format!("the footers of segments count other blocks up to {cut} than there are");
+        Error::corrupt(&crate::format::manifest::path_in(self.dir), 0, what)
     }
 }
 
