@@ -5,7 +5,7 @@ use keyspace::list::{End, List};
 use keyspace::set::Set;
 use keyspace::zset::ZSet;
 use keyspace::{Expiry, Notify, Type, WrongType};
-use rdb::Value;
+use rdb::{Limits, Value};
 
 use crate::argument::{self, TimeUnit, is};
 use crate::context::Context;
@@ -51,6 +51,9 @@ fn payload_bytes_min(ctx: &mut Context<'_>, key: &[u8]) -> Result<usize, WrongTy
     Ok(sum.unwrap_or(0))
 }
 
+/// No string is longer, whatever `proto-max-bulk-len` is.
+const STRING_BYTES_MAX: usize = u32::MAX as usize;
+
 /// RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME seconds | FREQ frequency].
 pub(crate) fn restore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let (key, payload) = (args[1], args[3]);
@@ -62,8 +65,10 @@ pub(crate) fn restore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     if ttl < 0 {
         return Err(CommandError::other("ERR Invalid TTL value, must be >= 0"));
     }
-    let value =
-        rdb::decode(payload).map_err(|bad| CommandError::Other(format!("ERR {bad}").into()))?;
+    // What is compressed may be longer than an argument.
+    let string_bytes_max = ctx.string_bytes_max.min(STRING_BYTES_MAX) as u64;
+    let value = rdb::decode(payload, Limits { string_bytes_max })
+        .map_err(|bad| CommandError::Other(format!("ERR {bad}").into()))?;
 
     let deleted = ctx.keyspace.delete(ctx.db, key);
     let now_ms = ctx.keyspace.now_ms();

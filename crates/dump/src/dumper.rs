@@ -149,7 +149,7 @@ impl<T: Target> Dumper<T> {
 /// The root of an object, on its way through the sorter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Root {
-    value_type: Type,
+    kind: RecordKind,
     database: u32,
     expires_at_ms: Option<i64>,
     /// Of a string, how long it is.
@@ -161,15 +161,13 @@ const HEAD_BYTES: usize = 1 + 4 + 1 + 8 + 8;
 
 impl Root {
     fn of(record: &Record<'_>, database: u32) -> Self {
-        let value_type = Type::of_record(record.kind).expect("roots have values");
         let (expires_at_ms, string_bytes) = (record.expires_at_ms, plain::string_bytes(record));
-        Self { value_type, database, expires_at_ms, string_bytes }
+        Self { kind: record.kind, database, expires_at_ms, string_bytes }
     }
 
     fn head(&self) -> [u8; HEAD_BYTES] {
         let mut head = [0; HEAD_BYTES];
-        let number = (0_u8..).zip(TYPES).find(|(_, it)| *it == self.value_type);
-        head[0] = number.expect("there are no others").0;
+        head[0] = self.kind as u8;
         head[1..5].copy_from_slice(&self.database.to_le_bytes());
         head[5] = self.expires_at_ms.is_some().into();
         head[6..14].copy_from_slice(&self.expires_at_ms.unwrap_or(0).to_le_bytes());
@@ -183,7 +181,7 @@ impl Root {
         let number = |at: usize| *head[at..].first_chunk::<8>().expect("it is in the head");
         let expires_at_ms = (head[5] == 1).then(|| i64::from_le_bytes(number(6)));
         let root = Self {
-            value_type: TYPES[usize::from(head[0])],
+            kind: RecordKind::from_u8(head[0]).expect("as it was pushed"),
             database: u32::from_le_bytes(*head[1..].first_chunk().expect("it is in the head")),
             expires_at_ms,
             string_bytes: u64::from_le_bytes(number(14)),
@@ -191,8 +189,6 @@ impl Root {
         (root, key)
     }
 }
-
-const TYPES: [Type; 5] = [Type::String, Type::List, Type::Hash, Type::Set, Type::ZSet];
 
 /// The key that is passed on.
 #[derive(Debug, Clone, Copy)]
@@ -265,7 +261,8 @@ impl<T: Target> Passing<T> {
 
     fn root(&mut self, object: ObjectId, payload: &[u8], weight: u64) -> Result<()> {
         let (root, key) = Root::read(payload);
-        let Root { value_type, database, expires_at_ms, string_bytes } = root;
+        let Root { kind, database, expires_at_ms, string_bytes } = root;
+        let value_type = Type::of_record(kind).expect("roots have values");
         let count = if value_type == Type::String { string_bytes } else { weight };
         if count == 0 && value_type != Type::String {
             return Err(Error::Object { object, what: "no elements" });
@@ -307,7 +304,7 @@ impl<T: Target> Passing<T> {
     fn chunk(&mut self, number: u64, payload: &[u8]) -> Result<()> {
         let Some(open) = self.open else { return Ok(()) };
         if open.at != number.saturating_mul(CHUNK_BYTES as u64) {
-            return Err(Error::Object { object: open.object, what: "other chunks than it must" });
+            return Err(Error::Object { object: open.object, what: "the wrong chunks" });
         }
         self.count(payload.len() as u64)?;
         self.element(Element::Part(payload))
@@ -316,7 +313,7 @@ impl<T: Target> Passing<T> {
     /// So many elements of the open key come.
     fn count(&mut self, count: u64) -> Result<()> {
         let Some(open) = &mut self.open else { return Ok(()) };
-        let what = "more elements than its root says";
+        let what = "too many elements";
         let object = open.object;
         open.left = open.left.checked_sub(count).ok_or(Error::Object { object, what })?;
         open.at += count;
@@ -325,7 +322,7 @@ impl<T: Target> Passing<T> {
 
     fn end_object(&mut self) -> Result<()> {
         if let Some(Open { object, left: 1.., .. }) = self.open {
-            return Err(Error::Object { object, what: "fewer elements than it had" });
+            return Err(Error::Object { object, what: "too few elements" });
         }
         self.open = None;
         self.end()

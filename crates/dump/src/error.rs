@@ -23,7 +23,7 @@ pub enum Error {
     },
 
     /// The elements of an object are not what its root says.
-    #[error("of the large value {object:?} the log has {what}: the dump would be wrong; see `indelible log verify`", object = object.0)]
+    #[error("the log has {what} of the large value {object:?}, so the dump would be wrong; see `indelible log verify`", object = object.0)]
     Object {
         /// The object.
         object: ObjectId,

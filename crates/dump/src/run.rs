@@ -115,7 +115,7 @@ pub(crate) struct RunReader {
     at: usize,
 }
 
-/// The longest number and one byte more.
+/// The three numbers before a group, or what is before a payload, at the longest.
 const HEAD_BYTES_MAX: usize = 32;
 
 impl RunReader {

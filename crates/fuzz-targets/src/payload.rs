@@ -14,7 +14,7 @@ pub(crate) fn run(input: &[u8]) {
     let payload = if flags & RAW == 0 { rdb::seal(bytes.to_vec()) } else { bytes.to_vec() };
     let (mut session, logged) = Session::new();
     let reply = session.run(&[b"RESTORE", b"k", b"0", &payload]);
-    let value = match rdb::decode(&payload) {
+    let value = match rdb::decode(&payload, rdb::Limits::default()) {
         Ok(value) => value,
         Err(_) => {
             assert!(reply.starts_with(b"-"), "{reply:?}");
@@ -23,15 +23,18 @@ pub(crate) fn run(input: &[u8]) {
         }
     };
     assert_eq!(reply, b"+OK\r\n");
-    assert_eq!(rdb::decode(&rdb::encode(&value)).as_ref(), Ok(&value));
+    assert_eq!(rdb::decode(&rdb::encode(&value), rdb::Limits::default()).as_ref(), Ok(&value));
     let value = without_order(value);
     let dumped = session.dump(b"k").expect("it was restored");
-    assert_eq!(rdb::decode(&dumped).map(without_order).as_ref(), Ok(&value));
+    assert_eq!(
+        rdb::decode(&dumped, rdb::Limits::default()).map(without_order).as_ref(),
+        Ok(&value)
+    );
     let records = logged.take();
     let mut recovered =
         Session::of_records(records.iter().map(Vec::as_slice)).expect("records of a keyspace");
     let dumped = recovered.dump(b"k").expect("it was logged");
-    assert_eq!(rdb::decode(&dumped).map(without_order), Ok(value));
+    assert_eq!(rdb::decode(&dumped, rdb::Limits::default()).map(without_order), Ok(value));
 }
 
 pub(crate) fn seeds() -> Vec<Vec<u8>> {

@@ -129,7 +129,8 @@ impl Session {
             keys.sort();
             for key in keys {
                 let payload = self.dump(&key).expect("it was listed");
-                let value = rdb::decode(&payload).expect("it was just encoded");
+                let value =
+                    rdb::decode(&payload, rdb::Limits::default()).expect("it was just encoded");
                 // What is a string's is not logged: it follows from the bytes, as after a restart of Redis.
                 let is_string = matches!(value, rdb::Value::String(_));
                 let encoding =

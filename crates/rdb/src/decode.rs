@@ -2,16 +2,19 @@
 
 use std::collections::HashSet;
 
-use crate::Value;
 use crate::crc64::crc64;
 use crate::event::Kind;
 use crate::form::{self, Numbered};
 use crate::input::Input;
 use crate::value::{Element, ValueReader};
 use crate::version::Version;
+use crate::{Limits, Value};
 
 /// Bytes of version and checksum at the end.
 const FOOTER_BYTES: usize = 10;
+
+/// From so many members on it is looked whether one is there twice before all have come.
+const CHECKED_FROM: usize = 1024;
 
 /// Why a payload is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,8 +31,9 @@ pub enum BadPayload {
 ///
 /// # Errors
 /// If this version cannot read it: it is damaged, is a stream, a module's value or an array, has
-/// metadata of a module, or is a hash with fields that expire. The texts are Redis'.
-pub fn decode(payload: &[u8]) -> Result<Value, BadPayload> {
+/// metadata of a module, or is a hash with fields that expire; or it has a string that is longer than the limit. The
+/// texts are Redis'.
+pub fn decode(payload: &[u8], limits: Limits) -> Result<Value, BadPayload> {
     let body_bytes = payload.len().checked_sub(FOOTER_BYTES).ok_or(BadPayload::Footer)?;
     let (body, footer) = payload.split_at(body_bytes);
     let (summed, sum) = payload.split_at(body_bytes + 2);
@@ -41,13 +45,13 @@ pub fn decode(payload: &[u8]) -> Result<Value, BadPayload> {
     if sum != crc64(summed).to_le_bytes() {
         return Err(BadPayload::Footer);
     }
-    let value = read(body, version).ok_or(BadPayload::Content)?;
+    let value = read(body, version, limits).ok_or(BadPayload::Content)?;
     if is_good(&value) { Ok(value) } else { Err(BadPayload::Content) }
 }
 
 /// Reads a value and nothing behind it.
-fn read(body: &[u8], version: Version) -> Option<Value> {
-    let mut input = Input::of_payload(body);
+fn read(body: &[u8], version: Version, limits: Limits) -> Option<Value> {
+    let mut input = Input::of_payload(body, limits);
     let Some(Numbered::Value(form)) = form::of(input.byte().ok()?, version) else { return None };
     let mut values = ValueReader::default();
     values.begin(&mut input, form).ok()?;
@@ -71,6 +75,11 @@ fn read(body: &[u8], version: Version) -> Option<Value> {
             // A field that expires is not one that does not.
             _ => return None,
         }
+        // Few bytes may say the same member millions of times.
+        let count = value.len();
+        if count >= CHECKED_FROM && count.is_power_of_two() && !is_good(&value) {
+            return None;
+        }
     }
     input.is_at_end().ok()?.then_some(value)
 }
@@ -93,6 +102,8 @@ fn are_distinct<'a>(members: impl ExactSizeIterator<Item = &'a [u8]>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LIMITS: Limits = Limits { string_bytes_max: 1 << 30 };
 
     fn payload(hex: &str) -> Vec<u8> {
         let digit = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).expect("two digits");
@@ -142,7 +153,7 @@ mod tests {
                 Value::Hash(vec![pair("f", "v"), pair("n", "4095"), pair("m", "-4096")]),
             ),
         ] {
-            let compared = match decode(&payload(hex)) {
+            let compared = match decode(&payload(hex), LIMITS) {
                 // A set has no order.
                 Ok(Value::Set(mut members)) => {
                     members.sort();
@@ -159,7 +170,7 @@ mod tests {
         let mut payload = crate::encode(&Value::String(b"x".to_vec()));
         let sum_at = payload.len() - 8;
         payload[sum_at..].fill(0);
-        assert_eq!(decode(&payload), Err(BadPayload::Footer));
+        assert_eq!(decode(&payload, LIMITS), Err(BadPayload::Footer));
     }
 
     #[test]
@@ -173,7 +184,11 @@ mod tests {
             &set.concat(),
         ];
         for body in bodies {
-            assert_eq!(decode(&crate::seal(body.to_vec())), Err(BadPayload::Content), "{body:?}");
+            assert_eq!(
+                decode(&crate::seal(body.to_vec()), LIMITS),
+                Err(BadPayload::Content),
+                "{body:?}"
+            );
         }
     }
 
@@ -183,9 +198,9 @@ mod tests {
             [(0, true), (15, true), (16, false), (79, false), (80, true), (81, false)]
         {
             let payload = of_version(version, b"\0\x01x");
-            assert_eq!(decode(&payload).is_ok(), is_read, "{version}");
+            assert_eq!(decode(&payload, LIMITS).is_ok(), is_read, "{version}");
         }
-        assert_eq!(decode(b""), Err(BadPayload::Footer));
+        assert_eq!(decode(b"", LIMITS), Err(BadPayload::Footer));
     }
 
     /// A payload of this version with the right checksum.
@@ -218,7 +233,7 @@ mod tests {
             (15, b"\x1f\x01\x01\x01f\x011", field()),
         ] {
             let payload = of_version(version, body);
-            assert_eq!(decode(&payload), Ok(value), "{version}: {}", body.escape_ascii());
+            assert_eq!(decode(&payload, LIMITS), Ok(value), "{version}: {}", body.escape_ascii());
         }
     }
 
@@ -244,7 +259,32 @@ mod tests {
             (10, b"\0\x01xy"),
         ] {
             let payload = of_version(version, body);
-            assert_eq!(decode(&payload), Err(BadPayload::Content), "{}", body.escape_ascii());
+            assert_eq!(
+                decode(&payload, LIMITS),
+                Err(BadPayload::Content),
+                "{}",
+                body.escape_ascii()
+            );
         }
+    }
+
+    #[test]
+    fn few_bytes_that_say_much_are_refused() {
+        // A listpack of one member, over and over, packed to a hundredth.
+        let entries = 4_000_000_u32;
+        let mut pack = (7 + 2 * entries).to_le_bytes().to_vec();
+        pack.extend_from_slice(&[0xff, 0xff]);
+        (0..entries).for_each(|_| pack.extend_from_slice(&[1, 1]));
+        pack.push(0xff);
+        let mut body = vec![20];
+        crate::encode::put_length(&mut body, pack.len() as u64);
+        body.extend_from_slice(&pack);
+        let payload = of_version(11, &body);
+        assert_eq!(decode(&payload, LIMITS), Err(BadPayload::Content));
+        // A string that is longer than any may be.
+        let payload = crate::encode(&Value::String(b"0123456789".to_vec()));
+        let limits = |string_bytes_max| Limits { string_bytes_max };
+        assert!(decode(&payload, limits(10)).is_ok());
+        assert_eq!(decode(&payload, limits(9)), Err(BadPayload::Content));
     }
 }

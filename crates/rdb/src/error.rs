@@ -1,4 +1,4 @@
-//! What can go wrong with reading, each with what a person needs to act.
+//! Errors of reading, each with what a person needs to act.
 
 use std::io;
 
@@ -26,7 +26,7 @@ pub enum Error {
 
     /// It has a longer string than [`Limits`](crate::Limits) allow.
     #[error(
-        "has {bytes} bytes in one string at byte {offset}, and at most {bytes_max} are read; \
+        "has {bytes} bytes that are held together at byte {offset}, and at most {bytes_max} are read; \
          raise the limit, if that is what the string should be"
     )]
     TooLong {
@@ -39,7 +39,7 @@ pub enum Error {
     },
 
     /// Its source cannot be read.
-    #[error("cannot be read: {0}; see to its device or connection, and try again")]
+    #[error("cannot be read: {0}; check it, its device or its connection, and try again")]
     Io(#[from] io::Error),
 }
 

@@ -331,9 +331,9 @@ impl<R: Read> Input<R> {
 
 impl<'a> Input<&'a [u8]> {
     /// The body of a payload, which has its own checksum and is in memory as a whole.
-    pub(crate) fn of_payload(body: &'a [u8]) -> Self {
+    pub(crate) fn of_payload(body: &'a [u8], limits: Limits) -> Self {
         let window_bytes = body.len().clamp(WINDOW_BYTES_MIN, WINDOW_BYTES);
-        Self::new(body, window_bytes, None, u64::MAX)
+        Self::new(body, window_bytes, None, limits.string_bytes_max)
     }
 }
 

@@ -19,7 +19,7 @@ const PIECE_BYTES_MIN: usize = 3;
 /// Appends what `input` expands to; whether it has that `length`. Memory is taken as output appears.
 pub(crate) fn decompress(mut input: &[u8], length: usize, out: &mut Vec<u8>) -> bool {
     let begin = out.len();
-    // What compresses at all is rarely less than half as long.
+    // A first guess; the rest grows as it appears.
     out.reserve(length.min(input.len().saturating_mul(2)));
     while !input.is_empty() {
         let Some(rest) = piece(input, begin, out) else { return false };

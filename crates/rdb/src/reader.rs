@@ -297,6 +297,10 @@ impl<R: Read> Reader<R> {
             }
         }
         self.append_name()?;
+        let (bytes, bytes_max) = (self.name.len() as u64, self.input.string_bytes_max());
+        if bytes > bytes_max {
+            return Err(Error::TooLong { offset: self.input.offset(), bytes, bytes_max });
+        }
         Ok(Found::OldFunction)
     }
 

@@ -5,7 +5,8 @@
 //!   before values   0 │ listpack of names,  or  1 │ count │ name …
 //! ```
 //!
-//! The templates of a dump are held until its end, together no more bytes than one string may have.
+//! The templates of a dump are held until its end, together no more bytes than one string may have, each no more
+//! than a megabyte.
 //! Source: Redis' pull request 15364 and its tests, librdb's 107.
 
 use std::collections::HashMap;
@@ -15,6 +16,12 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::input::Input;
 use crate::packed::{Element, Packing, Walk};
+
+/// The names of one template take no more: each hash that refers to it is read with all of them.
+const TEMPLATE_BYTES_MAX: u64 = 1 << 20;
+
+/// What a template takes besides its names, in bytes, about.
+const OVERHEAD_BYTES: u64 = 128;
 
 /// The names of fields, in the order of the values.
 #[derive(Debug, Default)]
@@ -37,7 +44,7 @@ impl Template {
 
     /// Memory that it takes, roughly.
     fn bytes(&self) -> u64 {
-        self.text.len() as u64 + 8 * self.count()
+        OVERHEAD_BYTES + self.text.len() as u64 + 8 * self.count()
     }
 
     /// A count and that many names.
@@ -46,7 +53,7 @@ impl Template {
         for _ in 0..input.count()? {
             let name = input.string()?;
             template.push(input.bytes(name));
-            template.check(input, 0)?;
+            template.check(input)?;
         }
         Ok(template)
     }
@@ -57,10 +64,12 @@ impl Template {
             0 => {
                 let offset = input.offset();
                 let blob = input.string()?;
-                Self::of_listpack(input.bytes(blob)).ok_or(Error::Corrupt {
+                let template = Self::of_listpack(input.bytes(blob)).ok_or(Error::Corrupt {
                     offset,
                     what: "a listpack of names is damaged or empty",
-                })
+                })?;
+                template.check(input)?;
+                Ok(template)
             }
             1 => Self::read_plain(input),
             _ => Err(input.corrupt("names of fields are in a form that there is not")),
@@ -71,6 +80,9 @@ impl Template {
         let mut template = Self::default();
         let mut walk = Walk::begin(Packing::Listpack, blob).ok()?;
         while let Some(element) = walk.next(blob).ok()? {
+            if template.bytes() > TEMPLATE_BYTES_MAX {
+                break;
+            }
             match element {
                 Element::Bytes { start, end } => template.push(&blob[start..end]),
                 Element::Number(number) => {
@@ -86,11 +98,12 @@ impl Template {
         self.ends.push(self.text.len());
     }
 
-    /// Fails when this one, next to `others` bytes, is more than a dump may make this program hold.
-    fn check<R: Read>(&self, input: &Input<R>, others: u64) -> Result<(), Error> {
-        let (bytes, bytes_max) = (self.bytes() + others, input.string_bytes_max());
-        let offset = input.offset();
-        if bytes <= bytes_max { Ok(()) } else { Err(Error::TooLong { offset, bytes, bytes_max }) }
+    /// Fails when it has more names than a template of a small hash may have.
+    fn check<R: Read>(&self, input: &Input<R>) -> Result<(), Error> {
+        if self.bytes() <= TEMPLATE_BYTES_MAX {
+            return Ok(());
+        }
+        Err(input.corrupt("the names of a template of hashes take more than a megabyte"))
     }
 }
 
@@ -106,8 +119,11 @@ impl Templates {
     pub(crate) fn read<R: Read>(&mut self, input: &mut Input<R>) -> Result<(), Error> {
         let number = input.length()?;
         let template = Template::read_plain(input)?;
-        template.check(input, self.bytes)?;
         self.bytes += template.bytes();
+        let (bytes, bytes_max) = (self.bytes, input.string_bytes_max());
+        if bytes > bytes_max {
+            return Err(Error::TooLong { offset: input.offset(), bytes, bytes_max });
+        }
         match self.by_number.insert(number, Arc::new(template)) {
             None => Ok(()),
             Some(_) => Err(input.corrupt("two templates of hashes have the same number")),

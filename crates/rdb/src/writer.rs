@@ -76,7 +76,7 @@ pub enum WriteError {
     },
 
     /// Its target cannot be written.
-    #[error("cannot be written: {0}; see to its device or connection, and try again")]
+    #[error("cannot be written: {0}; check its device or connection, and try again")]
     Io(#[from] io::Error),
 }
 
@@ -100,9 +100,11 @@ pub struct Writer<W> {
 #[derive(Clone, Copy, Debug)]
 struct Open {
     kind: Kind,
+    /// Elements, or bytes of a string that comes in parts.
     said: u64,
     given: u64,
     fields_expire: bool,
+    is_in_parts: bool,
 }
 
 impl<W: Write> Writer<W> {
@@ -228,7 +230,8 @@ impl<W: Write> Writer<W> {
         if key.kind != Kind::String {
             put_length(&mut self.buffer, said);
         }
-        self.open = Some(Open { kind: key.kind, said, given: 0, fields_expire });
+        self.open =
+            Some(Open { kind: key.kind, said, given: 0, fields_expire, is_in_parts: false });
         Ok(())
     }
 
@@ -249,7 +252,7 @@ impl<W: Write> Writer<W> {
         self.element(Kind::String);
         put_length(&mut self.buffer, bytes);
         if let Some(open) = &mut self.open {
-            (open.said, open.given) = (bytes, 0);
+            (open.said, open.given, open.is_in_parts) = (bytes, 0, true);
         }
         self.flush_full()
     }
@@ -259,8 +262,8 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// If the target cannot be written.
     pub fn part(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
-        let open = self.open.as_mut().expect("string_in_parts was called");
-        assert_eq!(open.kind, Kind::String, "what a key is given is of its kind");
+        let open = self.open.as_mut().filter(|open| open.is_in_parts);
+        let open = open.expect("string_in_parts was called");
         open.given += bytes.len() as u64;
         self.put_bytes(bytes)
     }

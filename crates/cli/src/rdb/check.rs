@@ -1,4 +1,5 @@
-//! `indelible rdb check`: what is in a dump, and whether every byte of it is right.
+//! `indelible rdb check`: what is in a dump, and whether every byte of it is right. Whether a key, or a member of a
+//! collection, stands twice is not looked for: that would take memory for all of them.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -6,6 +7,9 @@ use std::process::ExitCode;
 use rdb::{Checksum, Event, Key, Kind};
 
 use super::Dump;
+
+/// At most so many databases are told apart.
+const DATABASES_MAX: usize = 10_000;
 
 /// The keys of one database.
 #[derive(Default)]
@@ -29,14 +33,19 @@ impl Database {
 
 /// Shows what is in a dump; a dump that is bad is an error.
 pub(super) fn check(dump: &Dump<'_>) -> anyhow::Result<ExitCode> {
-    let mut databases: BTreeMap<u32, Database> = BTreeMap::new();
+    // All others together are `None`.
+    let mut databases: BTreeMap<Option<u32>, Database> = BTreeMap::new();
     let mut ignored: BTreeMap<&'static str, u64> = BTreeMap::new();
-    let (mut index, mut functions) = (0, 0_u64);
+    let (mut index, mut functions) = (Some(0), 0_u64);
     let whole = dump.read(|event| match event {
         Event::Aux { name, value } => {
             println!("{}: {}", name.escape_ascii(), value.escape_ascii());
         }
-        Event::Database(now) => index = *now,
+        Event::Database(now) => {
+            let is_told_apart =
+                databases.len() < DATABASES_MAX || databases.contains_key(&Some(*now));
+            index = is_told_apart.then_some(*now);
+        }
         Event::Function(_) => functions += 1,
         Event::Key(Key { kind, expires_at_ms, .. }) => {
             let database = databases.entry(index).or_default();
@@ -50,7 +59,9 @@ pub(super) fn check(dump: &Dump<'_>) -> anyhow::Result<ExitCode> {
         _ => {}
     })?;
     for (index, database) in &databases {
-        println!("database {index}: {}", database.text());
+        let name =
+            index.map_or_else(|| "all others".to_owned(), |index| format!("database {index}"));
+        println!("{name}: {}", database.text());
     }
     if functions > 0 {
         println!("libraries of functions: {functions}");

@@ -124,30 +124,29 @@ fn what_was_hot_is_in_memory_after_a_crash_and_what_was_not_has_to_wait() {
 
 const SMALL: [&str; 4] = ["--log-index", "yes", "--log-index-cut-bytes", "1mb"];
 
-/// A server with data and an index, whose hint was saved at its end.
-fn ended() -> Server {
-    let mut server = Program::indelible().start(&SMALL);
+/// A server with data and an index.
+fn filled() -> Server {
+    let server = Program::indelible().start(&SMALL);
     let mut connection = server.connect();
     let value = "v".repeat(100);
     ask(&mut connection, 0..5000, |number| encode(&["SET", &format!("key:{number}"), &value]));
     wait_for_a_cut(&server);
+    server
+}
+
+/// Ends a server in order, which saves its hint if there is time.
+fn ended(mut server: Server) -> Server {
     server.terminate();
     assert_eq!(server.wait_for_exit(), Some(0));
     server
 }
 
-/// The same, with a hint of all that was hot also where the end had no time for it.
+/// A server that has ended, with a hint of all that was hot also where the end had no time for it.
 fn ended_with_hint() -> Server {
-    let mut server = Program::indelible().start(&SMALL);
-    let mut connection = server.connect();
-    let value = "v".repeat(100);
-    ask(&mut connection, 0..5000, |number| encode(&["SET", &format!("key:{number}"), &value]));
-    wait_for_a_cut(&server);
-    assert_eq!(connection.words("CONFIG SET log-index-hot-seconds 1").text(), "OK");
+    let server = filled();
+    assert_eq!(server.connect().words("CONFIG SET log-index-hot-seconds 1").text(), "OK");
     wait_until(|| number_of(&server, "redo_index_hot_records") >= 2000);
-    server.terminate();
-    assert_eq!(server.wait_for_exit(), Some(0));
-    server
+    ended(server)
 }
 
 fn start_again(server: &mut Server) {
@@ -161,7 +160,7 @@ fn start_again(server: &mut Server) {
 
 #[test]
 fn an_orderly_end_says_what_is_hot_and_a_start_after_it_knows() {
-    let mut server = ended();
+    let mut server = ended(filled());
     for _ in 0..2 {
         assert!(hint_of(&server).exists());
         start_again(&mut server);

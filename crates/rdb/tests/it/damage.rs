@@ -32,7 +32,6 @@ fn every_flip_is_noticed() {
             let mut damaged = dump.clone();
             damaged[at] ^= 1 << bit;
             let said = lines(&damaged[..]);
-            // Of the version, other digits mean that no sum is asked for, and then that bytes follow.
             assert!(said.is_err(), "bit {bit} of byte {at}: {said:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! Fingerprints, next to those of a Redis 7.0 server.
+//! Fingerprints: what they depend on, and what not. With those of a Redis server they are compared in `cli`.
 
 use rdb::{DatasetFingerprint, Digest, Event, Fingerprint, Kind, Reader};
 
@@ -18,7 +18,7 @@ fn digest(body: &[u8]) -> String {
 }
 
 #[test]
-fn nothing_has_a_fingerprint_of_zeros() {
+fn an_empty_dump_has_a_fingerprint_of_zeros() {
     assert_eq!(digest(b""), "0".repeat(40));
     assert_eq!(digest(b"\xfe\x03"), "0".repeat(40));
 }

@@ -107,10 +107,15 @@ impl Engine {
         if let Some(wanted) = names {
             self.ask_for_names(id, wanted);
         }
+        let wait = self.begin_fetch(id);
+        self.sessions[key].session.fetched = Some(id);
+        wait
+    }
+
+    /// Asks for what a request waits for; it waits, unless nothing of that can be asked for.
+    fn begin_fetch(&mut self, id: RequestId) -> FetchWait {
         self.ask_more();
         self.fetches.end_if_over(id);
-        self.sessions[key].session.fetched = Some(id);
-        // Unless nothing of it can be asked for.
         if self.fetches.is_waiting(id) { FetchWait::Waits } else { FetchWait::None }
     }
 
@@ -130,9 +135,7 @@ impl Engine {
             return FetchWait::None;
         }
         self.fetches.enter_again(id, all_missing);
-        self.ask_more();
-        self.fetches.end_if_over(id);
-        if self.fetches.is_waiting(id) { FetchWait::Waits } else { FetchWait::None }
+        self.begin_fetch(id)
     }
 
     /// What a client's request needs and memory lacks.
