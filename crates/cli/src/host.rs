@@ -5,6 +5,7 @@
 //! the executor's own allocations are added to them, and what it takes over from other threads.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::allocator;
@@ -23,6 +24,19 @@ const CLOCK_TICK_S: f64 = 0.01;
 
 /// The statistics are read again when so much is taken over at once.
 const TAKEN_OVER_BYTES: u64 = 1 << 20;
+
+/// What is allocated and does not count as used, by all threads that [`Host::count_apart`].
+static APART_BYTES: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// What this thread has added to [`APART_BYTES`].
+    static APART: Cell<u64> = const { Cell::new(0) };
+}
+
+fn set_apart(bytes: u64) {
+    let before = APART.replace(bytes);
+    APART_BYTES.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
+}
 
 /// See the file's top.
 pub(crate) struct JemallocHost {
@@ -86,9 +100,18 @@ impl Host for JemallocHost {
         if is_fresh && since.unsigned_abs() < REFRESH_BYTES {
             return at_read.saturating_add_signed(since);
         }
-        let allocated = refreshed();
-        self.read.set((allocated, balance, Some(Instant::now())));
-        allocated
+        let used = refreshed().saturating_sub(APART_BYTES.load(Ordering::Relaxed));
+        self.read.set((used, balance, Some(Instant::now())));
+        used
+    }
+
+    fn count_apart(&self, given_bytes: u64) {
+        let held = thread_balance().wrapping_sub(given_bytes).cast_signed();
+        set_apart(u64::try_from(held).unwrap_or(0));
+    }
+
+    fn end_apart(&self) {
+        set_apart(0);
     }
 
     fn note_taken_over(&self, bytes: u64) {

@@ -41,6 +41,13 @@ pub trait Host: Send {
     /// threads may be known late.
     fn note_taken_over(&self, _bytes: u64) {}
 
+    /// What this thread has allocated and not freed, but for `given_bytes` of it, does not count as used: it is work
+    /// next to the data, bounded by itself. Called again and again.
+    fn count_apart(&self, _given_bytes: u64) {}
+
+    /// Ends [`Host::count_apart`] for this thread.
+    fn end_apart(&self) {}
+
     /// The same host, for another thread.
     fn another(&self) -> Box<dyn Host>;
 

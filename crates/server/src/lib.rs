@@ -6,6 +6,7 @@
 //!   reactor   TCP and unix sockets, one event loop                  drives the engine
 //!   owned_log the redo log as its shard owns it                     and the log's threads
 //!   load      recovery into a keyspace; `log_start` chooses how, and starts the log's threads
+//!   save      dumps as RDB, written next to the executor
 //!   listen    listening sockets; `network` is what the engine sees of them
 //!   process   directory, pid file, signals, supervisor
 //!   start     recovery, then the event loop                         puts it together
@@ -35,6 +36,7 @@ mod process;
 mod reactor;
 mod rebuild;
 pub mod restore;
+pub mod save;
 mod start;
 
 pub use error::ServeError;

@@ -19,7 +19,8 @@ use base::{Lsn, Mutex, Record, RecordAddr, RecordKind, SegmentId};
 use env::Entropy;
 use keyspace::Journal;
 use redo::{
-    CompactionOptions, Compactor, Flusher, Health, Log, Opened, Scrubber, Step, SyncPolicy, Turn,
+    CompactionOptions, Compactor, Flusher, Health, Log, Mark, Opened, Scrubber, Step, SyncPolicy,
+    Turn,
 };
 
 use crate::config::{FsyncPolicy, LogOptions};
@@ -349,6 +350,12 @@ impl ShardLog for OwnedLog {
     fn want_indexed(&mut self) -> bool {
         self.log.want_indexed();
         self.workers.want_index()
+    }
+
+    fn mark(&mut self) -> Option<Mark> {
+        let mark = self.log.mark()?;
+        self.request_sync();
+        Some(mark)
     }
 
     fn set_policy(&mut self, policy: FsyncPolicy) {

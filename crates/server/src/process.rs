@@ -5,11 +5,10 @@ use rustix::thread::gettid;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use mio::Waker;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
-use signal_hook::iterator::Signals;
 
 use crate::logger::Logger;
 
@@ -50,27 +49,76 @@ impl Drop for PidFile {
     }
 }
 
-/// Watches for the signals that end the server: the flag is set and the loop woken. A second one
+/// Signals that ask for the end of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EndSignal {
+    /// SIGINT, as a terminal sends it.
+    Interrupt,
+    /// SIGTERM.
+    Terminate,
+}
+
+impl EndSignal {
+    /// Returns the directive that says what it does.
+    pub(crate) const fn directive(self) -> &'static str {
+        match self {
+            Self::Interrupt => "shutdown-on-sigint",
+            Self::Terminate => "shutdown-on-sigterm",
+        }
+    }
+}
+
+impl std::fmt::Display for EndSignal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if *self == Self::Interrupt { "SIGINT" } else { "SIGTERM" })
+    }
+}
+
+/// What has come of signals: none, one that was not looked at yet, or one that was.
+#[derive(Debug, Default)]
+pub(crate) struct Signals(AtomicI32);
+
+/// In place of a signal: one was looked at.
+const LOOKED_AT: i32 = -1;
+
+impl Signals {
+    /// Takes the signal that has come, once.
+    pub(crate) fn take(&self) -> Option<EndSignal> {
+        let taken = self.0.load(Ordering::Acquire);
+        if taken <= 0 {
+            return None;
+        }
+        self.0.store(LOOKED_AT, Ordering::Release);
+        Some(if taken == SIGINT { EndSignal::Interrupt } else { EndSignal::Terminate })
+    }
+
+    /// The server does not end for the signal that was taken.
+    pub(crate) fn forget(&self) {
+        let _other = self.0.compare_exchange(LOOKED_AT, 0, Ordering::AcqRel, Ordering::Acquire);
+    }
+}
+
+/// Watches for the signals that end the server: the loop is woken. While it is about to end, a second one
 /// ends the process at once.
 ///
 /// # Errors
 /// When the system refuses.
-pub(crate) fn watch_signals(waker: &Arc<Waker>) -> std::io::Result<Arc<AtomicBool>> {
-    let flag = Arc::new(AtomicBool::new(false));
-    let (set, waker) = (Arc::clone(&flag), Arc::clone(waker));
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGPIPE])?;
+pub(crate) fn watch_signals(waker: &Arc<Waker>) -> std::io::Result<Arc<Signals>> {
+    let came = Arc::new(Signals::default());
+    let (seen, waker) = (Arc::clone(&came), Arc::clone(waker));
+    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP, SIGPIPE])?;
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in signals.forever() {
             if signal != SIGTERM && signal != SIGINT {
                 continue;
             }
-            if set.swap(true, Ordering::AcqRel) {
+            if seen.0.swap(signal, Ordering::AcqRel) != 0 {
                 std::process::exit(1);
             }
             let _ignored = waker.wake();
         }
     })?;
-    Ok(flag)
+    Ok(came)
 }
 
 /// Tells systemd how we are, if it wants to know.

@@ -12,7 +12,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use env::{Clock, Disk, Entropy};
@@ -28,7 +27,9 @@ use crate::load::{Shape, log_options};
 use crate::loader::{Loader, Report};
 use crate::log_start::{FETCHERS, Loaded, LogStart, survey_and_start};
 use crate::logger::Logger;
+use crate::process::Signals;
 use crate::reactor::{LoopHooks, Reactor};
+use crate::save::{SaveThreads, remove_temporaries};
 use crate::{listen, process};
 
 /// The outside world, real or not.
@@ -134,6 +135,11 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     let deps = Deps { clock, disk, entropy: entropy(), host, logger: logger.clone() };
     let mut engine = Engine::new(config, deps);
     engine.set_network(reactor.network());
+    let saver_host = engine.another_host();
+    engine.save_by(Box::new(SaveThreads::new(saver_host, wake_by(&log_place.waker))));
+    if let Err(why) = remove_temporaries(&*log_place.disk, &log_place.directory) {
+        logger.warning(&format!("What an unfinished dump has left stays: {why}"));
+    }
     let waker = &log_place.waker;
     let signals = process::watch_signals(waker).map_err(ServeError::Signals)?;
     let index = log_place.index(&options, logger);
@@ -352,16 +358,20 @@ struct Outside {
     log_place: LogPlace,
     loader: Option<Loader<Loaded>>,
     surveyor: Option<Loader<OpenedLog>>,
-    signals: Arc<AtomicBool>,
+    signals: Arc<Signals>,
     logger: Logger,
     on_ready: fn(),
 }
 
 impl LoopHooks for Outside {
     fn look(&mut self, engine: &mut Engine) -> Result<(), ServeError> {
-        if self.signals.load(Ordering::Acquire) {
-            self.logger.warning("Received a signal, scheduling shutdown...");
-            engine.request_shutdown();
+        if let Some(signal) = self.signals.take() {
+            self.logger.warning(&format!("Received {signal}, scheduling shutdown..."));
+            engine.request_shutdown(signal.directive());
+        }
+        if !engine.is_ending() {
+            // The next one is the first again.
+            self.signals.forget();
         }
         while let Some(loader) = &self.loader {
             match loader.take()? {

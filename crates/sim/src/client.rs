@@ -140,7 +140,7 @@ impl Client {
             }
             _ if self.in_multi => {
                 let db = self.db;
-                self.multi_seals |= op.args[0] == b"BGREWRITEAOF";
+                self.multi_seals |= matches!(op.args[0].as_slice(), b"BGREWRITEAOF" | b"BGSAVE");
                 let shown = op.shows.iter().map(|key| (db, Box::from(key.as_slice())));
                 self.multi_shows.extend(shown);
             }

@@ -6,6 +6,7 @@ use env::{Access, Disk};
 use env_sim::{SimDisk, SimEntropy};
 
 use crate::index::index_dir;
+use crate::life::Life;
 use crate::machine::{LogShape, data_dir, device_dir};
 
 /// The last bytes of a segment that takes no further block.
@@ -102,5 +103,21 @@ impl Flip {
     /// Turns the bit back.
     pub(crate) fn undo(&self, disk: &SimDisk) {
         disk.flip_bit(&self.path, self.offset, self.bit);
+    }
+}
+
+impl Life<'_> {
+    /// A bit of a file at rest turns; the scrubber may find it, and the engine write it again.
+    pub(crate) fn decay(&mut self) {
+        let run = &mut *self.run;
+        if run.decayed.is_some() || run.is_betrayed || run.disk.is_crashed() || self.is_impaired {
+            return;
+        }
+        run.decayed = flip_below_server(&run.disk, &run.shape, &mut run.rng);
+        if let Some(flip) = &run.decayed {
+            run.tally.decays += 1;
+            let text = format!("DECAY: {flip:?}");
+            run.note(|| text);
+        }
     }
 }

@@ -166,6 +166,23 @@ impl Ledger {
         ))
     }
 
+    /// What is wrong with a dump that says that it is of this block, if anything.
+    pub(crate) fn judge_dump(&self, lsn: Lsn, found: &Picture) -> Result<(), String> {
+        let Some(expected) = self.states.get(&lsn) else {
+            return Err(format!("DUMP: of block {lsn}, which there never was"));
+        };
+        if expected.total == found.total() {
+            return Ok(());
+        }
+        let alike = self.states.iter().filter(|(_, state)| state.total == found.total());
+        let alike: Vec<Lsn> = alike.map(|(lsn, _)| *lsn).collect();
+        let differing = expected.picture.as_ref().map(|picture| picture.difference(found));
+        Err(format!(
+            "DUMP: not the state after block {lsn}: {}; blocks with this state: {alike:?}",
+            differing.unwrap_or_default()
+        ))
+    }
+
     /// A recovery has come to this block: it is promised from now on, and what was behind it has
     /// never been.
     pub(crate) fn settle(&mut self, lsn: Lsn) {

@@ -82,6 +82,7 @@ mod opening;
 mod picture;
 pub mod reply;
 mod run;
+mod saves;
 pub mod script;
 mod shadow;
 pub mod soak;

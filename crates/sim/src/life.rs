@@ -9,7 +9,6 @@ use env_sim::Faults;
 use server::engine::{ClientKey, Engine, HostRequest, Peer};
 
 use crate::client::Client;
-use crate::damage;
 use crate::machine::{Machine, Wrote, device_dir};
 use crate::opening::Site;
 use crate::picture::Picture;
@@ -62,8 +61,8 @@ impl<'a> Life<'a> {
         let now_us = env::Clock::monotonic_us(&run.clock);
         run.tally.instant_starts += u64::from(machine.engine.keyspace().is_cold());
         run.tally.narrow_starts += u64::from(machine.is_built);
-        let run_policy = run.policy;
-        let everysec_since_us = (run_policy < 2).then_some(now_us);
+        let everysec_since_us = (run.policy < 2).then_some(now_us);
+        let is_everysec = run.policy == 1;
         Self {
             run,
             machine,
@@ -74,7 +73,7 @@ impl<'a> Life<'a> {
             lacks_descriptors: false,
             is_kernel_false: false,
             everysec_since_us,
-            is_everysec: run_policy == 1,
+            is_everysec,
             last_tick_us: now_us,
             tick_gap_us: 0,
             restore_at: None,
@@ -183,6 +182,7 @@ impl<'a> Life<'a> {
             self.run.tally.evictions += 1;
             self.machine.fill_memory(looks);
         }
+        self.step_savers()?;
         match self.run.rng.below(100) {
             0..40 => self.iteration(),
             40..74 => {
@@ -232,20 +232,6 @@ impl<'a> Life<'a> {
                 Ok(())
             }
             _ => self.come_or_go(),
-        }
-    }
-
-    /// A bit of a file at rest turns; the scrubber may find it, and the engine write it again.
-    fn decay(&mut self) {
-        let run = &mut *self.run;
-        if run.decayed.is_some() || run.is_betrayed || run.disk.is_crashed() || self.is_impaired {
-            return;
-        }
-        run.decayed = damage::flip_below_server(&run.disk, &run.shape, &mut run.rng);
-        if let Some(flip) = &run.decayed {
-            run.tally.decays += 1;
-            let text = format!("DECAY: {flip:?}");
-            run.note(|| text);
         }
     }
 
@@ -410,8 +396,8 @@ impl<'a> Life<'a> {
             || (self.clients.len() > 1 && self.run.rng.below(3) == 0);
         if is_leaving {
             let index = self.run.rng.below(self.clients.len() as u64);
-            let client = self.clients.swap_remove(usize::try_from(index).expect("few"));
-            return self.call(|engine| engine.remove(client.key));
+            let key = self.clients.swap_remove(usize::try_from(index).expect("few")).key;
+            return self.call(|engine| engine.remove(key));
         }
         self.come()
     }
@@ -486,6 +472,7 @@ impl<'a> Life<'a> {
                 1..4 => Op { kind: Kind::Exec, ..Op::of("EXEC") },
                 4 if run.rng.below(12) == 0 => run.workload.devices(),
                 5 if run.rng.below(12) == 0 => Op::of("BGREWRITEAOF"),
+                6 if run.workload.saves && run.rng.below(6) == 0 => Op::of("BGSAVE"),
                 _ => run.workload.data(),
             };
             return vec![op];

@@ -25,6 +25,7 @@ use crate::index::{Expected, IndexShape};
 use crate::instant::Source;
 use crate::opening::{Data, Open, Site, recover, survey};
 use crate::picture::Picture;
+use crate::saves::Savers;
 use crate::shadow::{Logged, Shadow};
 use crate::wiretap::{Tap, lock};
 use crate::works::Works;
@@ -74,6 +75,8 @@ pub(crate) struct Machine {
     used_bytes: Arc<AtomicU64>,
     /// The index was built first.
     pub(crate) is_built: bool,
+    /// What writes dumps.
+    pub(crate) savers: Savers,
 }
 
 /// Recovers the database and starts the server.
@@ -97,7 +100,11 @@ pub(crate) fn boot(site: &Site<'_>) -> redo::Result<(Machine, Summary)> {
     let Open { log, works, tap, shadow } = open;
     engine.loaded(keyspace, Some(log));
     connect(&mut engine, source);
-    Ok((Machine { engine, works, tap, shadow, picture, used_bytes, is_built }, summary))
+    let savers = Savers::default();
+    if site.saves {
+        engine.save_by(Box::new(savers.clone()));
+    }
+    Ok((Machine { engine, works, tap, shadow, picture, used_bytes, is_built, savers }, summary))
 }
 
 /// What `server::serve` does with what brings keys and values back.

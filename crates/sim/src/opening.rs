@@ -45,6 +45,8 @@ pub(crate) struct Site<'a> {
     pub(crate) turned: Option<&'a Flip>,
     /// The keys do not fit into memory: if the log must be read as a whole, its index is built first.
     pub(crate) is_narrow: bool,
+    /// Whether dumps are written.
+    pub(crate) saves: bool,
     pub(crate) seed: u64,
     /// How often the works step inside a command, in a million.
     pub(crate) steps_per_million: u32,

@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 
 use base::DbIndex;
 use keyspace::{Contents, Inspected, Keyspace};
+use rdb::Kind;
+
+use crate::workload::DATABASES;
 
 /// A key: the index of its database, and its name.
 pub(crate) type Name = (DbIndex, Box<[u8]>);
@@ -46,6 +49,20 @@ impl Picture {
     pub(crate) fn look(&mut self, keyspace: &Keyspace, db: DbIndex, key: &[u8]) {
         let digest = keyspace.inspect_key(db, key).map(|entry| digest(&entry));
         self.put((db, Box::from(key)), digest);
+    }
+
+    /// Takes a key of a dump.
+    ///
+    /// # Errors
+    /// When it has come before, or its database is none.
+    pub(crate) fn put_dumped(&mut self, key: DumpedKey) -> Result<(), String> {
+        let (number, name) = (key.name.0 as usize, key.name.1.clone());
+        let db = DbIndex::checked(number, DATABASES).ok_or("no such database")?;
+        if self.keys.contains_key(&(db, name.clone())) {
+            return Err(format!("{} comes twice", name.escape_ascii()));
+        }
+        self.put((db, name), Some(key.digest()));
+        Ok(())
     }
 
     fn put(&mut self, name: Name, digest: Option<u64>) {
@@ -99,12 +116,82 @@ fn parts_of(contents: &Contents<'_>, mut visit: impl FnMut(&[u8], &[u8])) {
         Contents::Set(set) => set.iter().for_each(|member| visit(member, b"")),
         Contents::ZSet(zset) => {
             for (rank, (member, score)) in (0_u32..).zip(zset.iter()) {
-                let mut value = score.to_le_bytes().to_vec();
-                value.extend_from_slice(&rank.to_le_bytes());
-                visit(member, &value);
+                visit(member, &scored_value(score, rank));
             }
         }
     }
+}
+
+/// A key of a dump, whose value comes part by part.
+pub(crate) struct DumpedKey {
+    name: (u32, Box<[u8]>),
+    kind: Kind,
+    expires_at_ms: Option<i64>,
+    sum: u64,
+    items: u32,
+    scored: Vec<(f64, Vec<u8>)>,
+}
+
+impl DumpedKey {
+    pub(crate) fn new(database: u32, key: &[u8], kind: Kind, expires_at_ms: Option<i64>) -> Self {
+        let name = (database, Box::from(key));
+        Self { name, kind, expires_at_ms, sum: 0, items: 0, scored: Vec::new() }
+    }
+
+    pub(crate) fn part(&mut self, name: &[u8], value: &[u8]) {
+        self.sum = self.sum.wrapping_add(part(name, value));
+    }
+
+    pub(crate) fn item(&mut self, item: &[u8]) {
+        self.part(&self.items.to_le_bytes(), item);
+        self.items += 1;
+    }
+
+    pub(crate) fn scored(&mut self, member: &[u8], score: f64) {
+        self.scored.push((score, member.to_vec()));
+    }
+
+    fn digest(mut self) -> u64 {
+        let mut scored = std::mem::take(&mut self.scored);
+        scored.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
+        for (rank, (score, member)) in (0_u32..).zip(scored) {
+            self.part(&member, &scored_value(score, rank));
+        }
+        let kind = match self.kind {
+            Kind::String => 1,
+            Kind::List => 2,
+            Kind::Hash => 3,
+            Kind::Set => 4,
+            Kind::ZSet => 5,
+        };
+        whole(kind, self.expires_at_ms, self.sum)
+    }
+}
+
+fn scored_value(score: f64, rank: u32) -> Vec<u8> {
+    let mut value = score.to_le_bytes().to_vec();
+    value.extend_from_slice(&rank.to_le_bytes());
+    value
+}
+
+fn part(name: &[u8], value: &[u8]) -> u64 {
+    let mut part = Hash::new(3);
+    part.add(name);
+    part.add(value);
+    part.end()
+}
+
+fn whole(kind: u64, expires_at_ms: Option<i64>, sum: u64) -> u64 {
+    let mut whole = Hash::new(kind);
+    match expires_at_ms {
+        None => whole.word(0),
+        Some(at) => {
+            whole.word(1);
+            whole.word(at.cast_unsigned());
+        }
+    }
+    whole.word(sum);
+    whole.end()
 }
 
 fn digest(entry: &Inspected<'_>) -> u64 {
@@ -115,23 +202,9 @@ fn digest(entry: &Inspected<'_>) -> u64 {
         Contents::Set(_) => 4,
         Contents::ZSet(_) => 5,
     };
-    let mut whole = Hash::new(kind);
-    match entry.expires_at_ms {
-        None => whole.word(0),
-        Some(at) => {
-            whole.word(1);
-            whole.word(at.cast_unsigned());
-        }
-    }
     let mut sum = 0_u64;
-    parts_of(&entry.contents, |name, value| {
-        let mut part = Hash::new(3);
-        part.add(name);
-        part.add(value);
-        sum = sum.wrapping_add(part.end());
-    });
-    whole.word(sum);
-    whole.end()
+    parts_of(&entry.contents, |name, value| sum = sum.wrapping_add(part(name, value)));
+    whole(kind, entry.expires_at_ms, sum)
 }
 
 /// A quick hash that is the same everywhere.

@@ -23,6 +23,7 @@ use crate::life::Life;
 use crate::machine::{LogShape, MEMORY_MAX_BYTES, Machine, boot, data_dir, device_dir};
 use crate::opening::Site;
 use crate::picture::{Hash, Picture};
+use crate::saves::SAVE_SEEDS;
 use crate::tally::Tally;
 use crate::twin::Found;
 use crate::wiretap::lock;
@@ -135,6 +136,8 @@ pub(crate) struct Run {
     /// The process was killed and nothing else has happened: what clients had read, and by which reply.
     pub(crate) killed: Option<(Lsn, String)>,
     backup: Backup,
+    /// A dump was completed.
+    pub(crate) has_dump: bool,
     /// Nothing is left to chance but what a crash leaves on the disk.
     pub(crate) is_scripted: bool,
     pub(crate) trace: Vec<String>,
@@ -185,7 +188,7 @@ impl Run {
             index,
             ledger: Ledger::new(plan.is_traced),
             tally: Tally { seeds: 1, ..Tally::default() },
-            workload: Workload::new(SimEntropy::new(rng.next()), is_large),
+            workload: Workload::new(SimEntropy::new(rng.next()), is_large, plan.seed >= SAVE_SEEDS),
             replies: Hash::new(plan.seed),
             policy: 0,
             is_betrayed: false,
@@ -193,6 +196,7 @@ impl Run {
             at_stake_us: None,
             killed: None,
             backup: Backup::default(),
+            has_dump: false,
             is_scripted: false,
             trace: Vec::new(),
             rng,
@@ -308,6 +312,7 @@ impl Run {
             is_instant: self.index.is_instant,
             turned: None,
             is_narrow: self.index.is_narrow,
+            saves: self.plan.seed >= SAVE_SEEDS,
             seed,
             steps_per_million,
         }
@@ -514,7 +519,7 @@ impl Run {
             self.ledger.judge_loss(summary.last_lsn, at_stake_us)?;
         }
         self.ledger.settle(summary.last_lsn);
-        Ok(())
+        self.judge_old_dump()
     }
 }
 
@@ -539,7 +544,10 @@ fn configuration(policy: usize, compaction: u64, drops_values: bool, hot_seconds
         ["--maxmemory-policy", if drops_values { "cold-lfu" } else { "allkeys-random" }],
         // Keys leave after their values, or when nothing else can.
         ["--cold-keys-maxmemory", cold_keys],
+        ["--snapshot-memory", "8192"],
     ];
     let words: Vec<String> = words.concat().into_iter().map(str::to_owned).collect();
-    server::config::load(None, &words).expect("the words are directives")
+    let mut config = server::config::load(None, &words).expect("the words are directives");
+    config.set_directory(&data_dir());
+    config
 }

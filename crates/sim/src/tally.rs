@@ -139,6 +139,14 @@ tally! {
     index_decays,
     /// Records read by their addresses.
     records_by_address,
+    /// Dumps that were completed, each compared with the data at its mark.
+    dumps,
+    /// Keys in them.
+    dumped_keys,
+    /// Those that have spilled.
+    spilled_dumps,
+    /// Dumps that have failed.
+    dumps_failed,
     /// Times that the log was turned off and on again.
     log_switches,
     /// Recoveries that were repeated on a copy of the disk and compared.

@@ -18,7 +18,7 @@ use base::{DbId, DbIndex, Lsn, ObjectId, Record, RecordAddr, RecordKind, Segment
 use env::Entropy;
 use env_sim::SimEntropy;
 use keyspace::{Journal, Keyspace};
-use redo::LiveRecords;
+use redo::{LiveRecords, Mark};
 use server::config::{FsyncPolicy, LogOptions};
 use server::engine::{BoxedLog, CloseError, DevicesError, LogHealth, Reach, ShardLog};
 
@@ -303,6 +303,13 @@ impl ShardLog for Wiretap {
 
     fn want_indexed(&mut self) -> bool {
         self.log.want_indexed()
+    }
+
+    fn mark(&mut self) -> Option<Mark> {
+        // What was in the block before was sealed for it.
+        let sealed = Lsn(self.log.open_lsn().0 - 1);
+        lock(&self.tap).checkpoints.insert(sealed);
+        self.log.mark()
     }
 
     fn set_policy(&mut self, policy: FsyncPolicy) {

@@ -139,11 +139,13 @@ pub(crate) struct Workload {
     serial: u64,
     /// Whether large values are made.
     pub(crate) large: bool,
+    /// Whether dumps are.
+    pub(crate) saves: bool,
 }
 
 impl Workload {
-    pub(crate) const fn new(rng: SimEntropy, large: bool) -> Self {
-        Self { rng, serial: 0, large }
+    pub(crate) const fn new(rng: SimEntropy, large: bool, saves: bool) -> Self {
+        Self { rng, serial: 0, large, saves }
     }
 
     fn below(&mut self, end: u64) -> u64 {
@@ -230,6 +232,9 @@ impl Workload {
     }
 
     fn server(&mut self) -> Op {
+        if self.saves && self.one_in(5) {
+            return Op::of("BGSAVE").kind(Kind::Checkpoint);
+        }
         match self.below(36) {
             0..6 => {
                 let number = usize::try_from(self.below(DATABASES as u64)).expect("few");
@@ -241,7 +246,8 @@ impl Workload {
                 Op::of(&format!("WAITAOF 1 0 {timeout_ms}")).kind(Kind::WaitAof)
             }
             12..18 => {
-                Op::of(self.pick(&["BGREWRITEAOF", "CHECKPOINT", "BGSAVE"])).kind(Kind::Checkpoint)
+                let last = if self.saves { "BGSAVE" } else { "BGREWRITEAOF" };
+                Op::of(self.pick(&["BGREWRITEAOF", "CHECKPOINT", last])).kind(Kind::Checkpoint)
             }
             18..25 => {
                 let level = self.below(4);
@@ -259,7 +265,8 @@ impl Workload {
                 let ms = 1 + self.below(40);
                 Op::of(&format!("DEBUG SLEEP 0.{ms:03}")).kind(Kind::Sleep)
             }
-            29 => Op::of("SAVE"),
+            29 if self.saves => Op::of("SAVE").kind(Kind::Checkpoint),
+            29 => Op::of("PING"),
             30 => Op::of("DEBUG RELOAD"),
             31 => self.devices(),
             32 => {

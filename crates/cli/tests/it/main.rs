@@ -19,7 +19,7 @@
 //!   lifecycle                                     one server on a unix socket, from start to end
 //!   damage                                        damaged data directories: refused, repaired, served
 //!   messages                                      what the server says, and where
-//!   rdb_files                                     dumps, next to Redis' own
+//!   rdb_files · dumps                             files of Redis read and written; what the server saves
 //!   command_line                                  configuration and data directories that must be refused
 //!   stock_files · fail_closed                     what others' configuration files ask for
 //!   transfer                                      files from process to process, either of which is killed
@@ -47,6 +47,7 @@ mod descriptors;
 mod device_mount;
 mod devices;
 mod differences;
+mod dumps;
 mod durability;
 mod every_command;
 mod extremes;

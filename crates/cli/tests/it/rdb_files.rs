@@ -77,7 +77,7 @@ fn strings() -> Vec<Vec<u8>> {
 }
 
 /// Every type in every encoding, large and small, in several databases, some of it expiring.
-fn fill(connection: &mut Connection) {
+pub(crate) fn fill(connection: &mut Connection) {
     let mut call = |words: &[&[u8]]| {
         let reply = connection.call(words).unwrap();
         assert!(!reply.is_error(), "{} -> {reply:?}", words[0].escape_ascii());
@@ -118,7 +118,7 @@ fn fill(connection: &mut Connection) {
     call(&[b"SELECT", b"0"]);
 }
 
-fn digest_of(connection: &mut Connection) -> String {
+pub(crate) fn digest_of(connection: &mut Connection) -> String {
     connection.words("DEBUG DIGEST").text()
 }
 

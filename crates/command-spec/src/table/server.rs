@@ -35,10 +35,10 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![ADMIN NOSCRIPT NO_ASYNC_LOADING],
         since: "1.0.0",
         history: &[Change::absent(Origin::Valkey, "8.1.0", "`CANCEL`.")],
-        summary: "Starts a checkpoint in the background.",
-        complexity: "O(1)",
+        summary: "Writes the data into an RDB file, in the background.",
+        complexity: "O(1); a thread next to the executor writes O(N), N the size of the data.",
         arguments: &[Arg::word("schedule", "SCHEDULE").since("3.2.2").optional()],
-        limit: "The redo log becomes durable; there is no RDB file.",
+        limit: "With the redo log only.",
         ..BASE
     },
     Spec {
@@ -148,7 +148,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         acl: acl![ADMIN DANGEROUS],
         tips: &["nondeterministic_output"],
         since: "1.0.0",
-        summary: "Returns when the last checkpoint was finished.",
+        summary: "Returns when the last dump was complete, or the server was started.",
         complexity: "O(1)",
         ..BASE
     },
@@ -230,9 +230,9 @@ pub(super) static COMMANDS: &[Spec] = &[
         arity: 1,
         flags: flags![ADMIN NOSCRIPT NO_ASYNC_LOADING NO_MULTI],
         since: "1.0.0",
-        summary: "Checkpoints the log and waits until that is done.",
-        complexity: "O(N), N the size of the live data.",
-        limit: "The redo log becomes durable; there is no RDB file.",
+        summary: "Writes the data into an RDB file and waits until that is done; other clients are served meanwhile.",
+        complexity: "O(1); a thread next to the executor writes O(N), N the size of the data.",
+        limit: "With the redo log only.",
         ..BASE
     },
     Spec {
@@ -242,7 +242,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "1.0.0",
         history: &[Change::absent(Origin::Valkey, "9.0.0", "`SAFE` and `FAILOVER`.")],
         summary: "Makes everything durable and ends the server.",
-        complexity: "O(1), or O(N) with a checkpoint, N the size of the live data.",
+        complexity: "O(1), or O(N) with a dump, N the size of the data.",
         arguments: &[
             Arg::one_of("nosave_save", &[Arg::word("nosave", "NOSAVE"), Arg::word("save", "SAVE")])
                 .optional(),

@@ -7,6 +7,7 @@ use base::Lsn;
 
 use crate::compact::holds::{Holds, MarkId};
 use crate::compact::mark_slot::Slot;
+use crate::id::Id;
 use crate::mark::reader::MarkReader;
 use crate::shared::device::Shared;
 
@@ -29,6 +30,12 @@ impl Mark {
     #[must_use]
     pub fn lsn(&self) -> Option<Lsn> {
         self.slot.lsn()
+    }
+
+    /// Returns the id of the database that the log is of.
+    #[must_use]
+    pub fn database(&self) -> Id {
+        self.shared.database
     }
 
     /// Whether the log has ended before the mark was ready: it never will be.

@@ -3,8 +3,8 @@
 //!
 //! [`Support`](super::directive::Support) says what the server makes of each. A directive that has
 //! no meaning here is accepted, stored and replied all the same, so that an existing redis.conf and
-//! existing tools work; one without which it would be unsafe or untrue to serve is refused. Two
-//! defaults differ from Redis: `appendonly yes` and `appendfsync always`.
+//! existing tools work; one without which it would be unsafe or untrue to serve is refused. Three
+//! defaults differ from Redis: `appendonly yes`, `appendfsync always`, and `save ""`, as the log keeps the data.
 
 use std::ops::RangeInclusive;
 
@@ -100,15 +100,15 @@ const fn line(name: &'static str) -> Directive {
 /// The table. CONFIG GET replies in this order.
 pub(super) static DIRECTIVES: &[Directive] = &[
     // Yes or no.
-    yes_no("rdbchecksum", true).immutable().without_effect(),
+    yes_no("rdbchecksum", true).immutable(),
     yes_no("daemonize", false).immutable(),
     yes_no("io-threads-do-reads", false).immutable().without_effect(),
     yes_no("always-show-logo", false).immutable().without_effect(),
     yes_no("protected-mode", true),
-    yes_no("rdbcompression", true).without_effect(),
+    yes_no("rdbcompression", true),
     yes_no("rdb-del-sync-files", false).without_effect(),
     yes_no("activerehashing", true).without_effect(),
-    yes_no("stop-writes-on-bgsave-error", true).without_effect(),
+    yes_no("stop-writes-on-bgsave-error", true),
     yes_no("set-proc-title", true).immutable().without_effect(),
     yes_no("dynamic-hz", true).without_effect(),
     yes_no("lazyfree-lazy-eviction", false).without_effect(),
@@ -121,7 +121,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     yes_no("aof-rewrite-incremental-fsync", true).without_effect(),
     yes_no("no-appendfsync-on-rewrite", false).without_effect(),
     yes_no("cluster-require-full-coverage", true).without_effect(),
-    yes_no("rdb-save-incremental-fsync", true).without_effect(),
+    yes_no("rdb-save-incremental-fsync", true),
     yes_no("aof-load-truncated", true).without_effect(),
     yes_no("aof-use-rdb-preamble", true).without_effect(),
     yes_no("aof-timestamp-enabled", false).without_effect(),
@@ -193,10 +193,8 @@ pub(super) static DIRECTIVES: &[Directive] = &[
         .without_effect(),
     choice("propagation-error-behavior", &["ignore", "panic", "panic-on-replicas"], "ignore")
         .without_effect(),
-    choices("shutdown-on-sigint", &["default", "save", "nosave", "now", "force"], "default")
-        .without_effect(),
-    choices("shutdown-on-sigterm", &["default", "save", "nosave", "now", "force"], "default")
-        .without_effect(),
+    choices("shutdown-on-sigint", &["default", "save", "nosave", "now", "force"], "default"),
+    choices("shutdown-on-sigterm", &["default", "save", "nosave", "now", "force"], "default"),
     choice("tls-auth-clients", &["no", "yes", "optional"], "yes").refused(NO_TLS),
     // Numbers.
     integer("databases", 1..=INT_MAX, 16).immutable(),
@@ -226,7 +224,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     integer("cluster-announce-bus-port", 0..=65535, 0).without_effect(),
     integer("cluster-announce-port", 0..=65535, 0).without_effect(),
     integer("cluster-announce-tls-port", 0..=65535, 0).without_effect(),
-    integer("repl-timeout", 1..=INT_MAX, 60).without_effect(),
+    integer("repl-timeout", 1..=INT_MAX, 60),
     integer("repl-ping-replica-period", 1..=INT_MAX, 10)
         .alias("repl-ping-slave-period")
         .without_effect(),
@@ -290,7 +288,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     text("cluster-config-file", "nodes.conf").immutable().without_effect(),
     text("cluster-announce-hostname", "").without_effect(),
     text("syslog-ident", "redis").immutable().without_effect(),
-    file_name("dbfilename", "dump.rdb").protected().without_effect(),
+    file_name("dbfilename", "dump.rdb").protected(),
     file_name("appendfilename", "appendonly.aof").immutable().without_effect(),
     file_name("appenddirname", "appendonlydir").immutable().without_effect(),
     text("server_cpulist", "").immutable().later_names(&["server-cpulist"]).without_effect(),
@@ -320,7 +318,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     text("tls-ciphersuites", "").refused(NO_TLS),
     // Several words.
     several("dir", words::directory, ".").protected(),
-    several("save", words::save_points, "3600 1 300 100 60 10000"),
+    several("save", words::save_points, ""),
     several(
         "client-output-buffer-limit",
         words::output_limits,
@@ -349,6 +347,9 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     integer("log-compaction-invalid-min", 1..=UINT_MAX, 1024),
     memory("log-compaction-bytes-per-second", 0..=LONG_MAX, 128 * MB),
     memory("log-scrub-bytes-per-second", 0..=LONG_MAX, 4 * MB),
+    // Dumps.
+    memory("snapshot-memory", 4096..=(1 << 36), 64 * MB),
+    choice("rdb-version", &["auto", "9", "10", "11", "12", "13", "14", "15", "80"], "auto"),
     // Of older versions, and of those after 7.0.
     yes_no("gopher-enabled", false).hidden().without_effect(),
     yes_no("lua-replicate-commands", true).hidden().without_effect(),

@@ -213,7 +213,9 @@ impl Config {
     /// Turns the redo log on where Redis would have kept the data: `appendonly no` with save
     /// points. Whether it was off.
     pub fn keep_what_redis_keeps(&mut self) -> bool {
-        let is_kept = self.value("appendonly") == "no" && !self.value("save").is_empty();
+        // Redis' default has save points.
+        let has_points = !self.has_save_lines || !self.value("save").is_empty();
+        let is_kept = self.value("appendonly") == "no" && has_points;
         if is_kept {
             self.values[find("appendonly").expect("the table has it")] = "yes".to_owned();
         }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use keyspace::EvictionPolicy;
+use rdb::{Version, WriteOptions};
 
 use super::Config;
 
@@ -110,6 +111,19 @@ pub struct LogOptions {
     pub scrub_bytes_per_second: u64,
 }
 
+/// Settings of dumps.
+#[derive(Clone, Debug)]
+pub struct SaveOptions {
+    /// After so many seconds with so many changes there is one: `save`.
+    pub points: Vec<(u64, u64)>,
+    /// Whether writers are refused when one has failed and there are save points.
+    pub stops_writes_on_error: bool,
+    /// How they are written: `rdb-version`, `rdbcompression`, `rdbchecksum`.
+    pub rdb: WriteOptions,
+    /// How long a client may take nothing of its dump: `repl-timeout`.
+    pub silence_s_max: u64,
+}
+
 /// Settings for tests.
 #[derive(Clone, Copy, Debug)]
 pub struct DebugOptions {
@@ -151,7 +165,7 @@ pub struct Options {
     pub fsync: FsyncPolicy,
     pub debug_command: ProtectedAction,
     pub protected_configs: ProtectedAction,
-    pub shutdown_timeout_s: u64,
+    pub saves: SaveOptions,
     pub log: LogOptions,
 }
 
@@ -191,7 +205,7 @@ impl Config {
                 .expect("the table lists the names"),
             debug_command: self.protected_action("enable-debug-command"),
             protected_configs: self.protected_action("enable-protected-configs"),
-            shutdown_timeout_s: self.number("shutdown-timeout"),
+            saves: self.save_options(),
             log: LogOptions {
                 enabled: self.is_yes("appendonly"),
                 devices: self.words("log-devices").map(PathBuf::from).collect(),
@@ -234,6 +248,20 @@ impl Config {
             "yes" => ProtectedAction::Yes,
             "local" => ProtectedAction::Local,
             _ => ProtectedAction::No,
+        }
+    }
+
+    fn save_options(&self) -> SaveOptions {
+        let numbers: Vec<u64> = self.words("save").map(number).collect();
+        SaveOptions {
+            points: numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect(),
+            stops_writes_on_error: self.is_yes("stop-writes-on-bgsave-error"),
+            rdb: WriteOptions {
+                version: rdb_version(self.value("rdb-version")),
+                compress: self.is_yes("rdbcompression"),
+                checksum: self.is_yes("rdbchecksum"),
+            },
+            silence_s_max: self.number("repl-timeout"),
         }
     }
 
@@ -296,6 +324,15 @@ impl Options {
         } else {
             None
         }
+    }
+}
+
+/// `rdb-version`: the label of dumps. The smallest one holds all that there is to dump.
+fn rdb_version(name: &str) -> Version {
+    match name {
+        "auto" => Version::Redis(9),
+        "80" => Version::Valkey(80),
+        number => Version::Redis(self::number(number)),
     }
 }
 

@@ -45,6 +45,12 @@ pub(crate) enum Wait {
     Fetch(RequestId),
     /// That the owner of the engine has done what it was asked for.
     HostRequest,
+    /// That the dump into the file is complete.
+    Save,
+    /// The end of the server.
+    Shutdown,
+    /// That all of a dump was sent to it.
+    Dump,
 }
 
 /// A command that waits for keys.
@@ -83,7 +89,7 @@ pub(crate) struct DurableWait {
 impl Wait {
     /// Whether CLIENT LIST shows it, and CLIENT UNBLOCK can end it.
     pub(crate) fn is_blocking(&self) -> bool {
-        !matches!(self, Self::Pause | Self::Room | Self::Fetch(_) | Self::HostRequest)
+        matches!(self, Self::Keys(_) | Self::Durable(_) | Self::Replicas { .. })
     }
 
     /// The memory that it points to, in bytes.
@@ -96,7 +102,7 @@ impl Wait {
             Self::Keys(wait) => wait.deadline_ms,
             Self::Durable(wait) => wait.deadline_ms,
             Self::Replicas { deadline_ms } => *deadline_ms,
-            Self::Pause | Self::Room | Self::Fetch(_) | Self::HostRequest => None,
+            _ => None,
         }
     }
 }
@@ -190,7 +196,7 @@ impl Sessions {
             }
             Wait::Durable(_) => self.waiters.durable.retain(|waiter| *waiter != key),
             Wait::Room => self.congestion.forget(key),
-            Wait::Replicas { .. } | Wait::Pause | Wait::Fetch(_) | Wait::HostRequest => {}
+            _ => {}
         }
         Some(wait)
     }
@@ -232,7 +238,7 @@ impl Sessions {
                 reply.int(0);
             }
             Wait::Replicas { .. } => reply.int(0),
-            Wait::Pause | Wait::Room | Wait::Fetch(_) | Wait::HostRequest => {}
+            _ => {}
         }
         self.resume(key, before);
     }

@@ -109,6 +109,8 @@ pub(crate) struct Session {
     pub(crate) is_no_touch: bool,
     /// What CLIENT DURABILITY has set, in place of the server's policy.
     pub(crate) durability: Option<FsyncPolicy>,
+    /// It wants a dump and no more: REPLCONF rdb-only.
+    pub(crate) wants_dump_only: bool,
     /// The block of its latest write, for WAITAOF.
     pub(crate) last_write: Lsn,
     pub(crate) last_command: Option<Command>,

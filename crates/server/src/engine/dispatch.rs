@@ -257,6 +257,9 @@ impl Engine {
         {
             return Some(refusal);
         }
+        if effective.has(Flags::WRITE) && self.is_stopped_by_failed_save() {
+            return Some(NOT_SAVED.to_owned());
+        }
         if in_pubsub && !is_allowed_in_pubsub(command.name) {
             return Some(format!(
                 "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
@@ -268,6 +271,13 @@ impl Engine {
             return Some("LOADING Indelible is loading the dataset in memory".to_owned());
         }
         None
+    }
+
+    /// Whether save points are set, the last dump has failed, and writers must notice it.
+    const fn is_stopped_by_failed_save(&self) -> bool {
+        !self.saves.last.is_good
+            && self.options.saves.stops_writes_on_error
+            && !self.options.saves.points.is_empty()
     }
 
     /// Whether a protected thing is allowed to a client.
@@ -303,6 +313,12 @@ impl Engine {
         }
     }
 }
+
+/// Why writes are refused after a dump that has failed. Redis' own words.
+const NOT_SAVED: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to \
+    disk. Commands that may modify the data set are disabled, because this instance is configured to report errors \
+    during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for \
+    details about the RDB error.";
 
 /// Whether a request is the beginning of one in HTTP.
 fn is_http(name: &[u8]) -> bool {

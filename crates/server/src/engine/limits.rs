@@ -145,6 +145,7 @@ impl Engine {
         self.evict_clients();
         self.shard.tick_log(self.time.now_us, &self.deps.logger);
         self.give_up_held();
+        self.save_if_due();
     }
 
     /// Deletes some keys that have expired.

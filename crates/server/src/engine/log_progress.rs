@@ -44,7 +44,6 @@ impl Engine {
         }
         if advance.is_more_durable {
             self.sessions.wake_durable(self.shard.reach.durable, &mut self.shard.keyspace);
-            self.note_saved();
         }
     }
 

@@ -184,12 +184,11 @@ impl Engine {
     /// # Errors
     /// What the log says when it cannot.
     pub fn close(&mut self) -> Result<(), CloseError> {
+        self.give_up_saves();
         let clock = std::sync::Arc::clone(&self.deps.clock);
         let plan = self.hot_plan();
         self.shard.save_hot_at_end(clock.as_ref(), plan);
         let Some(ended) = self.shard.close_log() else { return Ok(()) };
-        self.note_saved();
-        self.shard.checkpoints.abandon();
         for (key, _) in self.sessions.held.take_all() {
             self.sessions.note(key);
         }

@@ -38,6 +38,8 @@ mod log_switch;
 mod observed;
 mod output;
 mod pubsub;
+mod saves;
+mod saving;
 mod sessions;
 mod settings;
 mod shard;
@@ -151,6 +153,7 @@ pub struct Engine {
     checkpoint_after_exec: bool,
     next_tick_us: u64,
     shutdown: Option<Shutdown>,
+    saves: saves::Saves,
 
     /// What may wait for a client that has no limit: half of the machine's memory.
     unlimited_output_bytes: usize,
@@ -169,7 +172,8 @@ impl Engine {
         let mut seed = [0; 16];
         deps.entropy.fill(&mut seed);
         let time = Time::new(Arc::clone(&deps.clock));
-        let shard = Shard::new(seed, options.databases, time.unix_s());
+        let shard = Shard::new(seed, options.databases);
+        let saves = saves::Saves::new(time.unix_s());
         let unlimited_output_bytes = match deps.host.memory().system_bytes / 2 {
             0 => usize::MAX,
             half => usize::try_from(half).unwrap_or(usize::MAX),
@@ -194,6 +198,7 @@ impl Engine {
             in_transaction: false,
             checkpoint_after_exec: false,
             shutdown: None,
+            saves,
             unlimited_output_bytes,
             was_log_good: false,
             batch: Batch::default(),
@@ -311,6 +316,7 @@ impl Engine {
         self.log_advanced();
         self.update_congestion();
         self.follow_log_switch();
+        self.follow_saves();
         if self.shard.is_seal_due(self.time.now_us, is_idle) {
             self.seal();
             // It may have been written at once.
@@ -388,7 +394,7 @@ impl Engine {
             return next_us.saturating_sub(self.deps.clock.monotonic_us());
         }
         let has_more = !self.sessions.resumed.is_empty() || !self.sessions.noted.is_empty();
-        let has_more = has_more || self.shard.has_comeback() || self.can_serve();
+        let has_more = has_more || self.shard.has_comeback() || self.can_serve() || self.can_feed();
         if has_more || self.shard.keyspace.freeing() > 0 || self.shard.can_copy() {
             return 0;
         }
@@ -437,12 +443,28 @@ impl Engine {
     #[must_use]
     pub fn shutdown_requested(&self) -> Option<Shutdown> {
         // What is only in memory is worth the wait.
-        self.shutdown.filter(|shutdown| shutdown.force || !self.shard.log_state().is_turning_on())
+        self.shutdown
+            .filter(|_| self.saves.final_save.is_none())
+            .filter(|shutdown| shutdown.force || !self.shard.log_state().is_turning_on())
     }
 
-    /// A signal asks for the end.
-    pub fn request_shutdown(&mut self) {
-        self.shutdown.get_or_insert(Shutdown { force: false });
+    /// Whether the server is about to end, or waits for what must be done before.
+    #[must_use]
+    pub const fn is_ending(&self) -> bool {
+        self.shutdown.is_some()
+    }
+
+    /// A signal asks for the end: `directive` says how.
+    pub fn request_shutdown(&mut self, directive: &str) {
+        if self.shutdown.is_some() {
+            return;
+        }
+        let has = |word| self.config.words(directive).any(|it| it == word);
+        let force = has("force");
+        let saves = has("save") || (!has("nosave") && !self.options.saves.points.is_empty());
+        if let Err(why) = self.end_server(None, saves, Shutdown { force }) {
+            self.deps.logger.warning(&format!("The server goes on: {why}"));
+        }
     }
 
     /// Whether a client waits for something that another client, the log or the time will bring;

@@ -23,6 +23,9 @@ const HOT_SEEDS: u64 = 5_000_000_000;
 /// From here on keys are read together.
 const TOGETHER_SEEDS: u64 = 6_000_000_000;
 
+/// From here on dumps are written.
+const SAVE_SEEDS: u64 = 7_000_000_000;
+
 fn plan(seed: u64) -> Plan {
     Plan { seed, lives: 8, is_traced: false }
 }
@@ -32,7 +35,7 @@ fn what_survives_is_a_prefix_with_everything_that_was_promised() {
     let mut tally = Tally::default();
     let seeds = seeds(400);
     let is_whole = seeds.end - seeds.start >= 400;
-    let later = [(COLD_SEEDS, 112), (HOT_SEEDS, 64), (TOGETHER_SEEDS, 64)];
+    let later = [(COLD_SEEDS, 112), (HOT_SEEDS, 64), (TOGETHER_SEEDS, 64), (SAVE_SEEDS, 64)];
     let later = later.into_iter().filter(|_| is_whole);
     let later = later.flat_map(|(first, count)| first..first + count);
     for seed in seeds.chain(later) {
@@ -61,7 +64,7 @@ fn the_same_seed_is_the_same_run_byte_for_byte() {
         (0..24)
             .chain([54, 55])
             .chain(COLD_SEEDS + 6..COLD_SEEDS + 16)
-            .chain([HOT_SEEDS + 46, TOGETHER_SEEDS + 14])
+            .chain([HOT_SEEDS + 46, TOGETHER_SEEDS + 14, SAVE_SEEDS + 3])
     };
     let first: Vec<u64> = seeds().map(fingerprint).collect();
     let second: Vec<u64> = seeds().map(fingerprint).collect();

@@ -49,7 +49,8 @@ pub(super) const ORDER: &[Place] = &[
     Place {
         name: "server",
         may_use: &[
-            "base", "env", "resp", "rdb", "keyspace", "redo", "logindex", "indexing", "command",
+            "base", "env", "resp", "rdb", "keyspace", "redo", "logindex", "indexing", "dump",
+            "command",
         ],
         tests_may_use: &["env-os", "env-sim"],
     },
@@ -69,7 +70,9 @@ pub(super) const ORDER: &[Place] = &[
     },
     Place {
         name: "sim",
-        may_use: &["base", "env", "env-sim", "keyspace", "redo", "logindex", "indexing", "server"],
+        may_use: &[
+            "base", "env", "env-sim", "rdb", "keyspace", "redo", "logindex", "indexing", "server",
+        ],
         tests_may_use: &[],
     },
     Place {
@@ -188,7 +191,9 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
         krate: "server",
         layers: &[
             &["config", "descriptors", "host", "logger", "network"],
-            &["engine", "listen", "process"],
+            &["process"],
+            &["save"],
+            &["engine", "listen"],
             &["error"],
             &["index_thread"],
             &["owned_log", "reactor"],

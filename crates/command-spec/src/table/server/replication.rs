@@ -48,7 +48,7 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
         summary: "Tells a master about the replica at the other end.",
         complexity: "O(1)",
         system: true,
-        served: false,
+        limit: "What `redis-cli --rdb` says; there is no replication.",
         ..BASE
     },
     Spec {
@@ -58,7 +58,7 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
         since: "1.0.0",
         summary: "Begins to send this server's data to a replica.",
         complexity: "O(1), and all data is sent.",
-        served: false,
+        limit: "After `REPLCONF rdb-only 1` only: there is no replication.",
         ..BASE
     },
 ];

@@ -237,38 +237,11 @@ pub(super) fn persistence(engine: &Engine, out: &mut String) {
     }
     recovery(engine, out);
     cold(engine, out);
-    constants(
-        out,
-        &[
-            ("async_loading", "0"),
-            ("current_cow_peak", "0"),
-            ("current_cow_size", "0"),
-            ("current_cow_size_age", "0"),
-            ("current_fork_perc", "0.00"),
-            ("current_save_keys_processed", "0"),
-            ("current_save_keys_total", "0"),
-        ],
-    );
-    let changes = engine.shard.keyspace.dirty() - engine.shard.checkpoints.dirty_at_save;
+    super::super::info_saves::section(engine, out);
     let is_good = engine.shard.log_health() == LogHealth::Good;
     let is_compacting = engine.shard.log_state().is_turning_on()
         || engine.shard.log().is_some_and(|log| log.is_compacting());
     let is_on = engine.shard.log().is_some() || engine.shard.log_state().is_turning_on();
-    line(out, "rdb_changes_since_last_save", changes);
-    line(out, "rdb_bgsave_in_progress", 0);
-    line(out, "rdb_last_save_time", engine.shard.checkpoints.last_save_unix_s);
-    constants(
-        out,
-        &[
-            ("rdb_last_bgsave_status", "ok"),
-            ("rdb_last_bgsave_time_sec", "-1"),
-            ("rdb_current_bgsave_time_sec", "-1"),
-            ("rdb_saves", "0"),
-            ("rdb_last_cow_size", "0"),
-            ("rdb_last_load_keys_expired", "0"),
-            ("rdb_last_load_keys_loaded", "0"),
-        ],
-    );
     line(out, "aof_enabled", u8::from(is_on));
     line(out, "aof_rewrite_in_progress", u8::from(is_compacting));
     constants(

@@ -16,11 +16,13 @@ mod handlers;
 mod help;
 mod info;
 mod info_redo;
+mod info_saves;
 mod latency;
 mod memory;
 mod modules;
 mod monitor;
 mod publish;
+mod saving;
 mod slowlog;
 mod state;
 mod transactions;
@@ -33,7 +35,9 @@ use command::table::Command;
 
 use super::{ClientKey, Engine};
 use crate::config::Config;
+pub(super) use client_pause::Pause;
 pub(super) use handlers::{Executor, executor};
+pub(in crate::engine) use info::REDIS_VERSION;
 pub(super) use modules::REFUSAL as MODULE_REFUSAL;
 
 /// COMMAND and its subcommands: answered from the table.

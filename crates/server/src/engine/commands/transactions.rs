@@ -77,6 +77,7 @@ pub(super) fn exec(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
     if std::mem::take(&mut engine.checkpoint_after_exec) {
         engine.start_checkpoint();
     }
+    engine.begin_wanted();
     // What EXEC itself depends on, its last command has said already.
     let now_ms = engine.time.unix_ms();
     engine.shard.keyspace.begin_command(now_ms);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base::{Lsn, RecordAddr, SegmentId};
 use env::Entropy;
 use keyspace::Journal;
-use redo::LiveRecords;
+use redo::{LiveRecords, Mark};
 use thiserror::Error;
 
 use super::reach::Reach;
@@ -118,6 +118,12 @@ pub trait ShardLog: Journal {
     /// Whether there is one or will be.
     fn want_indexed(&mut self) -> bool {
         false
+    }
+
+    /// Makes a mark of all that is in the log, whose open block is empty, and asks for it to become durable soon.
+    /// `None` while it is not known what of it is garbage.
+    fn mark(&mut self) -> Option<Mark> {
+        None
     }
 
     /// Changes when the log is synced.

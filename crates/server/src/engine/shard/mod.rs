@@ -37,7 +37,6 @@ use keyspace::Keyspace;
 
 use crate::config::Options;
 
-pub(super) use checkpoints::NotSaved;
 pub(super) use enable_log::EnableStep;
 pub(super) use hot::HotPlan;
 pub use loading::{DataState, Progress};
@@ -85,14 +84,14 @@ pub(crate) struct Shard {
 
 impl Shard {
     /// Nothing, without a log.
-    pub(super) fn new(seed: [u8; 16], database_count: usize, unix_s: i64) -> Self {
+    pub(super) fn new(seed: [u8; 16], database_count: usize) -> Self {
         Self {
             keyspace: Keyspace::new(LogState::Off, seed, database_count),
             data: DataState::Ready,
             reach: Reach::default(),
             health: LogHealth::Good,
             sealing: Sealing::default(),
-            checkpoints: Checkpoints::new(unix_s),
+            checkpoints: Checkpoints::default(),
             expiry: expiry::Cycle::default(),
             healing: Healing::default(),
             hot: HotSaving::default(),

@@ -1,0 +1,313 @@
+//! BGSAVE, SAVE, save points and `redis-cli --rdb`: files that Redis loads, of one moment, whatever happens while
+//! they are written.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
+
+use rdb::{Event, Limits, Reader};
+
+use crate::process::{Program, Server, wait_until};
+use crate::rdb_files::{digest_of, fill};
+use crate::wire::Connection;
+
+/// Values whose size makes a dump last.
+const BALLAST: usize = 2000;
+
+fn info(connection: &mut Connection, field: &str) -> String {
+    let text = connection.words("INFO persistence").text();
+    let prefix = format!("{field}:");
+    let line = text.lines().find_map(|line| line.strip_prefix(&prefix));
+    line.unwrap_or_else(|| panic!("{field}: {text}")).to_owned()
+}
+
+/// What `indelible rdb digest` says of a file.
+fn fingerprint(file: &Path) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_indelible"));
+    let output = command.args(["rdb", "digest"]).arg(file).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+/// What a client with a socket of its own is sent.
+fn sync(port: u16) -> Vec<u8> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(b"REPLCONF capa eof\r\nREPLCONF rdb-only 1\r\nSYNC\r\n").unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    let rest = bytes.strip_prefix(b"+OK\r\n+OK\r\n$EOF:").expect("it is said how it ends");
+    let (mark, rest) = rest.split_at(40);
+    let dump = rest.strip_prefix(b"\r\n").unwrap().strip_suffix(mark).expect("it is whole");
+    dump.to_vec()
+}
+
+/// The names in a directory that are of dumps which are being written.
+fn unfinished(directory: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(directory).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with("temp-") || name.contains("spill")).collect()
+}
+
+#[test]
+fn redis_loads_what_is_saved() {
+    let server = Program::indelible().start(&["--enable-debug-command", "yes"]);
+    let mut connection = server.connect();
+    fill(&mut connection);
+    let digest = digest_of(&mut connection);
+    assert_eq!(connection.words("SAVE").text(), "OK");
+    let file = server.directory().join("dump.rdb");
+    assert_eq!(fingerprint(&file), digest);
+    assert_eq!(info(&mut connection, "rdb_changes_since_last_save"), "0");
+    assert_eq!(info(&mut connection, "rdb_saves"), "1");
+    // The stream of a client is the same dump.
+    let streamed = server.directory().join("streamed");
+    std::fs::write(&streamed, sync(server.port)).unwrap();
+    assert_eq!(fingerprint(&streamed), digest);
+    let Some(program) = Program::redis() else { return };
+    for form in ["auto", "10"] {
+        let set = ["CONFIG", "SET", "rdb-version", form, "rdbcompression", "no"];
+        assert_eq!(connection.call(&set).unwrap().text(), "OK");
+        let redis = program.start(&["--enable-debug-command", "yes", "--save", ""]);
+        let mut other = redis.connect();
+        std::fs::copy(&file, redis.directory().join("dump.rdb")).unwrap();
+        assert_eq!(other.words("DEBUG RELOAD NOSAVE").text(), "OK", "{}", redis.log());
+        assert_eq!(digest_of(&mut other), digest, "{form}");
+        assert_eq!(connection.words("SAVE").text(), "OK");
+    }
+}
+
+/// Accounts whose balances clients move, and what they have together.
+fn totals(dump: &[u8]) -> i64 {
+    let mut reader = Reader::new(dump, Limits::default()).unwrap();
+    let (mut total, mut is_account) = (0, false);
+    loop {
+        match reader.next().unwrap() {
+            Event::Key(key) => is_account = key.key.starts_with(b"account:"),
+            Event::String(value) if is_account => {
+                total += std::str::from_utf8(value).unwrap().parse::<i64>().unwrap();
+            }
+            Event::End { .. } => return total,
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn each_dump_is_of_one_moment_between_transactions() {
+    const ACCOUNTS: u32 = 50;
+    let server = Program::indelible().start(&["--appendfsync", "no", "--snapshot-memory", "8192"]);
+    let mut connection = server.connect();
+    for account in 0..ACCOUNTS {
+        assert_eq!(connection.words(&format!("SET account:{account} 100")).text(), "OK");
+    }
+    for number in 0..BALLAST {
+        let value = "v".repeat(600);
+        connection.call(&["HSET", "large", &format!("field{number}"), &value]).unwrap();
+    }
+    let port = server.port;
+    let ends = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let ends = &ends;
+        let writers = (0..3_u32).map(|seed| {
+            scope.spawn(move || {
+                let mut connection = Connection::open(port).unwrap();
+                let mut number = seed;
+                while !ends.load(std::sync::atomic::Ordering::Relaxed) {
+                    number = number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    let (from, to) = ((number >> 8) % ACCOUNTS, (number >> 16) % ACCOUNTS);
+                    for words in [
+                        "MULTI".to_owned(),
+                        format!("DECRBY account:{from} {}", number % 7),
+                        format!("HSET large field{} {number}", number % 100),
+                        format!("INCRBY account:{to} {}", number % 7),
+                        "EXEC".to_owned(),
+                    ] {
+                        assert!(!connection.words(&words).is_error());
+                    }
+                }
+            })
+        });
+        let writers: Vec<_> = writers.collect();
+        let file = server.directory().join("dump.rdb");
+        for _ in 0..12 {
+            assert_eq!(connection.words("SAVE").text(), "OK");
+            assert_eq!(totals(&std::fs::read(&file).unwrap()), i64::from(ACCOUNTS) * 100);
+            assert_eq!(totals(&sync(port)), i64::from(ACCOUNTS) * 100);
+        }
+        ends.store(true, std::sync::atomic::Ordering::Relaxed);
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+    });
+    let spilled: u64 = info(&mut connection, "snapshot_spilled_bytes").parse().unwrap();
+    assert!(spilled > 0, "the large hash does not fit into so little memory");
+    assert_eq!(unfinished(&server.directory()), Vec::<String>::new());
+}
+
+#[test]
+fn a_dump_in_a_transaction_has_all_of_it() {
+    let server = Program::indelible().start(&[]);
+    let mut connection = server.connect();
+    for words in ["MULTI", "SET account:1 1", "BGSAVE", "SET account:2 2", "EXEC"] {
+        assert!(!connection.words(words).is_error());
+    }
+    wait_until(|| info(&mut connection, "rdb_saves") == "1");
+    let dump = std::fs::read(server.directory().join("dump.rdb")).unwrap();
+    assert_eq!(totals(&dump), 3);
+}
+
+#[test]
+fn save_points_are_kept_when_there_are_any() {
+    let server = Program::indelible().start(&[]);
+    let mut connection = server.connect();
+    assert_eq!(connection.words("CONFIG GET save").elements()[1].text(), "");
+    let before = connection.words("LASTSAVE").text();
+    assert_eq!(connection.words("SET a 1").text(), "OK");
+    assert_eq!(connection.call(&["CONFIG", "SET", "save", "1 2"]).unwrap().text(), "OK");
+    assert_eq!(connection.words("SET b 1").text(), "OK");
+    wait_until(|| info(&mut connection, "rdb_saves") == "1");
+    assert_ne!(connection.words("LASTSAVE").text(), before);
+    assert_eq!(info(&mut connection, "rdb_changes_since_last_save"), "0");
+    assert_eq!(info(&mut connection, "rdb_last_bgsave_status"), "ok");
+}
+
+#[test]
+fn a_dump_that_fails_leaves_the_old_one_and_stops_writers_only_under_save_points() {
+    let server = Program::indelible().start(&[]);
+    let mut connection = server.connect();
+    connection.words("SET a 1");
+    assert_eq!(connection.words("SAVE").text(), "OK");
+    let file = server.directory().join("dump.rdb");
+    let old = std::fs::read(&file).unwrap();
+    // Nothing can take the name of a directory.
+    let moved = server.directory().join("old.rdb");
+    std::fs::rename(&file, &moved).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    let reply = connection.words("SAVE");
+    assert!(reply.text().starts_with("ERR cannot replace"), "{reply:?}");
+    assert_eq!(info(&mut connection, "rdb_last_bgsave_status"), "err");
+    assert_eq!(unfinished(&server.directory()), Vec::<String>::new());
+    assert!(server.log().contains("Background saving error: "), "{}", server.log());
+    assert_eq!(connection.words("SET a 2").text(), "OK", "there are no save points");
+    assert_eq!(connection.call(&["CONFIG", "SET", "save", "3600 1"]).unwrap().text(), "OK");
+    let reply = connection.words("SET a 3").text();
+    assert!(reply.starts_with("MISCONF Redis is configured to save RDB snapshots"), "{reply}");
+    assert_eq!(connection.words("GET a").text(), "2");
+    assert_eq!(connection.words("CONFIG SET stop-writes-on-bgsave-error no").text(), "OK");
+    assert_eq!(connection.words("SET a 3").text(), "OK");
+    assert_eq!(connection.words("CONFIG SET stop-writes-on-bgsave-error yes").text(), "OK");
+    std::fs::remove_dir(&file).unwrap();
+    std::fs::rename(&moved, &file).unwrap();
+    assert_eq!(connection.words("SAVE").text(), "OK");
+    assert_eq!(connection.words("SET a 4").text(), "OK");
+    assert_ne!(std::fs::read(&file).unwrap(), old);
+}
+
+#[test]
+fn the_end_of_a_server_saves_as_in_redis() {
+    let mut server = Program::indelible().start(&[]);
+    let file = server.directory().join("dump.rdb");
+    server.connect().words("SET account:1 1");
+    server.terminate();
+    assert_eq!(server.wait_for_exit(), Some(0));
+    assert!(!file.exists(), "there are no save points");
+    server.restart();
+    let mut connection = server.connect();
+    let _ended = connection.call(&["SHUTDOWN", "SAVE"]);
+    assert_eq!(server.wait_for_exit(), Some(0));
+    assert_eq!(totals(&std::fs::read(&file).unwrap()), 1);
+    server.restart_with(&["--save", "3600 1"]);
+    let mut connection = server.connect();
+    connection.words("SET account:2 2");
+    let _ended = connection.call(&["SHUTDOWN", "NOSAVE"]);
+    assert_eq!(server.wait_for_exit(), Some(0));
+    assert_eq!(totals(&std::fs::read(&file).unwrap()), 1);
+    server.restart();
+    server.connect().words("SET account:2 3");
+    server.terminate();
+    assert_eq!(server.wait_for_exit(), Some(0));
+    assert_eq!(totals(&std::fs::read(&file).unwrap()), 4);
+    // One that cannot save goes on, and says so.
+    server.restart();
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    let mut connection = server.connect();
+    let reply = connection.call(&["SHUTDOWN"]).unwrap().text();
+    assert_eq!(reply, "ERR Errors trying to SHUTDOWN. Check logs.");
+    assert!(server.log().contains("Error trying to save the DB, can't exit."), "{}", server.log());
+    assert_eq!(connection.words("CONFIG SET stop-writes-on-bgsave-error no").text(), "OK");
+    assert_eq!(connection.words("SET account:3 1").text(), "OK", "writers wait no more");
+    assert_eq!(connection.words("SHUTDOWN ABORT").text(), "ERR No shutdown in progress.");
+    let _ended = connection.call(&["SHUTDOWN", "FORCE"]);
+    assert_eq!(server.wait_for_exit(), Some(0));
+}
+
+#[test]
+fn a_kill_while_a_dump_is_written_leaves_the_old_one_and_nothing_else() {
+    let mut server = Program::indelible().start(&["--snapshot-memory", "8192"]);
+    let mut connection = server.connect();
+    connection.words("SET account:1 1");
+    assert_eq!(connection.words("SAVE").text(), "OK");
+    for number in 0..BALLAST {
+        let value = "v".repeat(3000);
+        connection.call(&["HSET", "large", &format!("field{number}"), &value]).unwrap();
+    }
+    let file = server.directory().join("dump.rdb");
+    let old = std::fs::read(&file).unwrap();
+    let mut met = 0;
+    for _ in 0..20 {
+        let reply = connection.words("BGSAVE");
+        assert!(!reply.is_error(), "{reply:?}");
+        server.kill();
+        met += usize::from(!unfinished(&server.directory()).is_empty());
+        let is_old = std::fs::read(&file).unwrap() == old;
+        assert!(is_old || totals(&std::fs::read(&file).unwrap()) == 1);
+        server.restart();
+        assert_eq!(unfinished(&server.directory()), Vec::<String>::new());
+        connection = server.connect();
+    }
+    assert!(met > 0, "none was killed in the middle");
+    assert_eq!(connection.words("SAVE").text(), "OK");
+    assert_eq!(totals(&std::fs::read(&file).unwrap()), 1);
+}
+
+/// A client that asks for a dump and reads nothing of it.
+fn silent(server: &Server) -> Connection {
+    let mut connection = server.connect();
+    assert_eq!(connection.words("REPLCONF rdb-only 1").text(), "OK");
+    connection.send_bytes(b"SYNC\r\n").unwrap();
+    connection
+}
+
+#[test]
+fn a_client_that_does_not_read_its_dump_costs_little_and_is_let_go() {
+    let server = Program::indelible().start(&["--repl-timeout", "1", "--rdbcompression", "no"]);
+    let mut connection = server.connect();
+    let value = "v".repeat(100_000);
+    for number in 0..400 {
+        connection.call(&["SET", &format!("key{number}"), &value]).unwrap();
+    }
+    let clients: Vec<Connection> = (0..4).map(|_| silent(&server)).collect();
+    let mut one_more = server.connect();
+    one_more.words("REPLCONF rdb-only 1");
+    let reply = one_more.words("SYNC").text();
+    assert!(reply.starts_with("ERR too many clients are sent a dump already"), "{reply}");
+    assert_eq!(info(&mut connection, "snapshot_streams"), "4");
+    assert_eq!(connection.words("SET a 1").text(), "OK");
+    wait_until(|| info(&mut connection, "snapshot_streams") == "0");
+    assert!(server.log().contains("has taken nothing of its dump"), "{}", server.log());
+    drop(clients);
+    assert!(sync(server.port).len() > 1000);
+}
+
+#[test]
+fn a_replica_is_refused_in_words() {
+    let server = Program::indelible().start(&[]);
+    let mut connection = server.connect();
+    let reply = connection.words("SYNC").text();
+    assert!(reply.starts_with("ERR replication is not supported yet"), "{reply}");
+    assert_eq!(connection.words("REPLCONF listening-port 1 capa eof capa psync2").text(), "OK");
+    let reply = connection.words("REPLCONF rdb-filter-only functions").text();
+    assert_eq!(reply, "ERR dumps of a part of the data are not supported");
+    let reply = connection.words("REPLCONF what 1").text();
+    assert_eq!(reply, "ERR Unrecognized REPLCONF option: what");
+}

@@ -1,0 +1,368 @@
+//! What dumps mean for clients and for the end of the server.
+
+use std::sync::Arc;
+
+use base::DbId;
+use dump::SpillOptions;
+use redo::Mark;
+
+use super::blocking::Wait;
+use super::client::Closing;
+use super::commands::{Pause, REDIS_VERSION};
+use super::saves::{FileSave, FinalSave, NotSaved, Stream};
+use super::{ClientKey, Engine, LogHealth, LogState, Shutdown};
+use crate::save::{
+    SaveError, SaveFigures, SaveJob, SaveResult, SaveRunner, SaveTarget, Saver, temporary_name,
+};
+
+/// How much of a stream waits in the output of its client.
+const STREAM_OUTPUT_BYTES: usize = 1 << 20;
+
+/// What a client is told whose SHUTDOWN has not come to pass. Redis' own words.
+const NOT_SHUT_DOWN: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
+
+/// What there is to dump.
+struct Marked {
+    mark: Mark,
+    databases: Vec<DbId>,
+    keys: u64,
+}
+
+impl Engine {
+    /// Has dumps written by `runner`.
+    pub fn save_by(&mut self, runner: Box<dyn SaveRunner>) {
+        self.saves.set_runner(runner);
+    }
+
+    /// Begins a dump into the file. Whether it has begun; otherwise it does as soon as a mark can be made.
+    ///
+    /// # Errors
+    /// Why there is none: it is what the client is told.
+    pub(super) fn begin_save(&mut self) -> Result<bool, NotSaved> {
+        if !matches!(self.saves.file, FileSave::None) {
+            return Err(NotSaved::InProgress);
+        }
+        self.may_save()?;
+        self.saves.file = FileSave::Wanted;
+        self.begin_wanted();
+        match &self.saves.file {
+            FileSave::None => Err(NotSaved::NotBegun),
+            FileSave::Wanted => Ok(self.in_transaction),
+            FileSave::Running(_) => Ok(true),
+        }
+    }
+
+    /// Why a dump would be useless to begin.
+    pub(super) fn may_save(&self) -> Result<(), NotSaved> {
+        match self.shard.log_state() {
+            LogState::Off => Err(NotSaved::NoLog),
+            _ => match self.shard.log_health() {
+                LogHealth::Good => Ok(()),
+                LogHealth::ReadOnly(why) | LogHealth::Failed(why) => Err(NotSaved::LogFailed(why)),
+            },
+        }
+    }
+
+    /// Begins what was wanted, if that is possible now: only between commands, and when it is known what of the
+    /// log is garbage.
+    pub(super) fn begin_wanted(&mut self) {
+        if self.in_transaction || !self.saves.wants_mark() {
+            return;
+        }
+        if matches!(self.saves.file, FileSave::Wanted)
+            && let Some(marked) = self.mark()
+        {
+            self.begin_file(marked);
+        }
+        for index in 0..self.saves.streams.len() {
+            if self.saves.streams[index].ticket.is_none()
+                && let Some(marked) = self.mark()
+            {
+                self.begin_stream(index, marked);
+            }
+        }
+    }
+
+    /// Ends the open block, and marks what the log has.
+    fn mark(&mut self) -> Option<Marked> {
+        let is_on = matches!(self.shard.log_state(), LogState::On(_));
+        if !is_on || self.shard.is_loading() || !self.shard.is_writable() {
+            return None;
+        }
+        let start_us = self.deps.clock.monotonic_us();
+        self.seal();
+        let mark = self.shard.log_mut()?.mark()?;
+        self.saves.taken_us = self.deps.clock.monotonic_us().saturating_sub(start_us);
+        let keyspace = &self.shard.keyspace;
+        let databases = keyspace.databases().map(|db| keyspace.database_id(db)).collect();
+        let keys = keyspace.databases().map(|db| keyspace.size(db).0 as u64).sum();
+        Some(Marked { mark, databases, keys })
+    }
+
+    fn begin_file(&mut self, marked: Marked) {
+        let directory = std::path::PathBuf::from(self.config.value("dir"));
+        let target = SaveTarget::File {
+            path: directory.join(self.config.value("dbfilename")),
+            temporary: directory.join(temporary_name(&self.run_id, self.saves.next_number())),
+            syncs_early: self.config.is_yes("rdb-save-incremental-fsync"),
+        };
+        let (keys, dirty) = (marked.keys, self.shard.keyspace.dirty());
+        let (saver, ticket) = Saver::new(self.save_job(marked, target));
+        let lsn = ticket.figures().lsn;
+        match self.saves.run(saver) {
+            Ok(()) => {
+                self.saves.note_running(ticket, self.time.now_us, dirty, keys);
+                self.deps.logger.notice(&format!(
+                    "Background saving started: {keys} keys, as of block {lsn} of the log"
+                ));
+            }
+            Err(why) => {
+                self.saves.note_failed(self.time.now_us);
+                self.file_ended(Err(Arc::new(why)));
+            }
+        }
+    }
+
+    fn begin_stream(&mut self, index: usize, marked: Marked) {
+        let (saver, ticket) = Saver::new(self.save_job(marked, SaveTarget::Ticket));
+        let stream = &mut self.saves.streams[index];
+        (stream.ticket, stream.taken_us) = (Some(ticket), self.time.now_us);
+        if let Err(why) = self.saves.run(saver) {
+            self.deps.logger.warning(&format!("A dump for a client could not be begun: {why}"));
+            let client = self.saves.streams.remove(index).client;
+            self.end_client(client, Closing::Now);
+        }
+    }
+
+    fn save_job(&self, marked: Marked, target: SaveTarget) -> SaveJob {
+        let Marked { mark, databases, .. } = marked;
+        let directory = self.config.value("dir").into();
+        let disk = Arc::clone(&self.deps.disk);
+        let facts = vec![
+            ("redis-ver", REDIS_VERSION.to_owned()),
+            ("redis-bits", "64".to_owned()),
+            ("ctime", self.time.unix_s().to_string()),
+            ("used-mem", self.deps.host.used_bytes().to_string()),
+            ("aof-base", "0".to_owned()),
+            ("indelible-ver", crate::VERSION.to_owned()),
+            ("indelible-database", mark.database().to_string()),
+            ("indelible-lsn", mark.lsn().unwrap_or_default().to_string()),
+        ];
+        // The rest are buffers of what is read, merged and written.
+        let memory_bytes = self.config.number::<usize>("snapshot-memory") / 8 * 3;
+        let spill = SpillOptions { disk: disk.clone(), directory, memory_bytes };
+        SaveJob { disk, mark, databases, target, options: self.options.saves.rdb, facts, spill }
+    }
+
+    /// Looks after dumps: begins what is wanted, passes streams on, and notes what has ended.
+    pub(super) fn follow_saves(&mut self) {
+        if self.saves.is_idle() {
+            return;
+        }
+        self.begin_wanted();
+        if let Some(result) = self.saves.take_end(self.time.now_us, self.time.unix_s()) {
+            self.file_ended(result);
+        }
+        for index in (0..self.saves.streams.len()).rev() {
+            if !self.feed(index) {
+                self.saves.streams.remove(index);
+            }
+        }
+    }
+
+    /// Begins a dump if a save point is reached.
+    pub(super) fn save_if_due(&mut self) {
+        let (now_us, unix_s) = (self.time.now_us, self.time.unix_s());
+        let dirty = self.shard.keyspace.dirty();
+        if self.saves.is_due(&self.options.saves.points, dirty, now_us, unix_s)
+            && self.may_save().is_ok()
+            && self.begin_save().is_err()
+        {
+            self.saves.note_failed(now_us);
+        }
+    }
+
+    /// A dump into the file has ended: those that wait for it learn it.
+    fn file_ended(&mut self, result: SaveResult) {
+        let logger = self.deps.logger.clone();
+        match &result {
+            Ok(figures) => {
+                let SaveFigures { keys, bytes, lost_keys, lsn, .. } = figures;
+                let seconds = self.saves.last.duration_s.unwrap_or(0);
+                logger.notice(&format!(
+                    "DB saved on disk: {keys} keys, {bytes} bytes, as of block {lsn}, in {seconds} s"
+                ));
+                if *lost_keys > 0 {
+                    logger.warning(&format!(
+                        "WARNING: {lost_keys} keys are not in the dump: their values are lost, see \
+                         `indelible log verify`"
+                    ));
+                }
+            }
+            Err(why) => logger.warning(&format!("Background saving error: {why}")),
+        }
+        for key in self.sessions.clients.keys() {
+            if !matches!(self.sessions[key].session.wait.as_deref(), Some(Wait::Save)) {
+                continue;
+            }
+            match &result {
+                Ok(_) => self.sessions.end_wait_with_ok(key, &mut self.shard.keyspace),
+                Err(why) => self.end_wait_with_error(key, &format!("ERR {why}")),
+            }
+        }
+        let Some(end) = self.saves.final_save.take() else { return };
+        let is_forced = self.shutdown.is_some_and(|shutdown| shutdown.force);
+        if result.is_err() && !is_forced {
+            logger.warning("Error trying to save the DB, can't exit.");
+            self.stay(end);
+        }
+    }
+
+    /// Ends the server, after a dump if that is wanted. `client` has asked for it, if one has.
+    ///
+    /// # Errors
+    /// Why it cannot be.
+    pub(super) fn end_server(
+        &mut self,
+        client: Option<ClientKey>,
+        saves: bool,
+        shutdown: Shutdown,
+    ) -> Result<(), NotSaved> {
+        if saves && let Err(why) = self.may_save() {
+            if !shutdown.force {
+                return Err(why);
+            }
+        } else if saves {
+            // One that is under way is older than what is to be saved.
+            self.saves.file = FileSave::None;
+            let pause_before = self.pause;
+            self.pause = Some(Pause { until_ms: i64::MAX, everything: false });
+            self.update_frozen();
+            self.saves.final_save = Some(FinalSave { client, pause_before });
+            self.saves.file = FileSave::Wanted;
+            self.shutdown = Some(shutdown);
+            self.begin_wanted();
+            return Ok(());
+        }
+        self.shutdown = Some(shutdown);
+        Ok(())
+    }
+
+    /// Ends what [`Engine::end_server`] has begun, if that is still possible. Whether it was.
+    pub(super) fn stay_up(&mut self) -> bool {
+        let Some(end) = self.saves.final_save.take() else { return false };
+        self.saves.file = FileSave::None;
+        self.stay(end);
+        true
+    }
+
+    fn stay(&mut self, end: FinalSave) {
+        self.shutdown = None;
+        self.pause = end.pause_before;
+        self.update_frozen();
+        self.sessions.resume_paused(&mut self.shard.keyspace);
+        let is_waiting = |engine: &Self, key| {
+            let client = engine.sessions.clients.get(key);
+            client.is_some_and(|it| matches!(it.session.wait.as_deref(), Some(Wait::Shutdown)))
+        };
+        if let Some(key) = end.client.filter(|key| is_waiting(self, *key)) {
+            self.end_wait_with_error(key, NOT_SHUT_DOWN);
+        }
+    }
+
+    /// Gives up every dump, and waits until none uses the log any more.
+    pub(super) fn give_up_saves(&mut self) {
+        let has_file = !matches!(self.saves.file, FileSave::None);
+        self.saves.give_up();
+        if has_file {
+            self.saves.note_failed(self.time.now_us);
+            self.file_ended(Err(Arc::new(SaveError::LogClosed)));
+        }
+        for stream in std::mem::take(&mut self.saves.streams) {
+            self.end_client(stream.client, Closing::Now);
+        }
+    }
+
+    /// Sends a client a dump.
+    ///
+    /// # Errors
+    /// Why not, as it is told.
+    pub(super) fn begin_sync(&mut self, client: ClientKey) -> Result<(), NotSaved> {
+        self.may_save()?;
+        if !self.saves.has_place() {
+            return Err(NotSaved::TooMany);
+        }
+        let delimiter = super::random_hex(self.deps.entropy.as_mut(), 40);
+        let head = format!("$EOF:{delimiter}\r\n");
+        self.sessions[client].connection.output.writer().raw(head.as_bytes());
+        let address = &self.sessions[client].connection.peer.address;
+        self.deps.logger.notice(&format!("Client {address} is sent a dump"));
+        self.sessions.start_wait(client, Wait::Dump);
+        let taken_us = self.time.now_us;
+        let (chunk, sent) = (Vec::new(), 0);
+        self.saves.streams.push(Stream { client, ticket: None, delimiter, chunk, sent, taken_us });
+        self.begin_wanted();
+        Ok(())
+    }
+
+    /// Whether there is a stream to pass on, and its client takes it.
+    pub(super) fn can_feed(&self) -> bool {
+        self.saves.streams.iter().any(|stream| {
+            let output = self.sessions.clients.get(stream.client).map(|it| &it.connection.output);
+            let has_room = output.is_none_or(|it| it.waiting_bytes() < STREAM_OUTPUT_BYTES);
+            has_room && stream.has_news()
+        })
+    }
+
+    /// Passes on some of a stream. `false` when it is over.
+    fn feed(&mut self, index: usize) -> bool {
+        let key = self.saves.streams[index].client;
+        let is_sent = |client: &&mut super::client::Client| {
+            matches!(client.session.wait.as_deref(), Some(Wait::Dump))
+        };
+        let Some(client) = self.sessions.clients.get_mut(key).filter(is_sent) else { return false };
+        let stream = &mut self.saves.streams[index];
+        let output = &mut client.connection.output;
+        let mut has_fed = false;
+        while output.waiting_bytes() < STREAM_OUTPUT_BYTES
+            && let Some(bytes) = stream.next(STREAM_OUTPUT_BYTES)
+        {
+            output.writer().raw(bytes);
+            has_fed = true;
+        }
+        let is_stuck = output.waiting_bytes() >= STREAM_OUTPUT_BYTES;
+        if has_fed || !is_stuck {
+            stream.taken_us = self.time.now_us;
+        }
+        let silent_us = self.time.now_us.saturating_sub(stream.taken_us);
+        let address = client.connection.peer.address.clone();
+        if has_fed {
+            self.sessions.note(key);
+        }
+        match self.saves.streams[index].end() {
+            Some(Ok(figures)) => {
+                let delimiter = std::mem::take(&mut self.saves.streams[index].delimiter);
+                self.sessions[key].connection.output.writer().raw(delimiter.as_bytes());
+                self.end_client(key, Closing::AfterReply);
+                let SaveFigures { keys, bytes, .. } = figures;
+                self.deps.logger.notice(&format!(
+                    "Client {address} was sent a dump: {keys} keys, {bytes} bytes"
+                ));
+                false
+            }
+            Some(Err(why)) => {
+                self.deps.logger.warning(&format!("The dump for client {address} failed: {why}"));
+                self.end_client(key, Closing::Now);
+                false
+            }
+            None if silent_us > self.options.saves.silence_s_max * 1_000_000 => {
+                self.deps.logger.warning(&format!(
+                    "Closing client {address}, which has taken nothing of its dump for repl-timeout"
+                ));
+                self.end_client(key, Closing::Now);
+                false
+            }
+            None => true,
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What a saver and the engine tell each other.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use base::Lsn;
+
+use super::error::SaveResult;
+
+/// A saver goes on as long as fewer bytes than this wait for a client.
+const WAITING_BYTES_MAX: usize = 1 << 20;
+
+/// How far a dump is, or how it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SaveFigures {
+    /// Keys that were written.
+    pub keys: u64,
+    /// Records of the log that were read, of how many.
+    pub records_done: u64,
+    /// See `records_done`.
+    pub records_total: u64,
+    /// Bytes that the dump has so far.
+    pub bytes: u64,
+    /// Bytes that large values took in the spill file.
+    pub spilled_bytes: u64,
+    /// Keys that are not in the dump because damage has taken their values.
+    pub lost_keys: u64,
+    /// The block up to which the dump shows the data.
+    pub lsn: Lsn,
+}
+
+/// See the file's top.
+#[derive(Default)]
+pub(super) struct Desk {
+    state: Mutex<State>,
+    news: Condvar,
+    is_given_up: AtomicBool,
+    keys: AtomicU64,
+    records_done: AtomicU64,
+    records_total: AtomicU64,
+    bytes: AtomicU64,
+    spilled_bytes: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    end: Option<SaveResult>,
+    chunks: VecDeque<Vec<u8>>,
+    waiting_bytes: usize,
+}
+
+impl Desk {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // What is in it is whole, even if a thread has panicked.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the result is not wanted any more.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Ordering::Acquire)
+    }
+
+    /// Tells how far the dump is.
+    pub(super) fn tell(&self, figures: &SaveFigures) {
+        let told = [
+            (&self.keys, figures.keys),
+            (&self.records_done, figures.records_done),
+            (&self.records_total, figures.records_total),
+            (&self.spilled_bytes, figures.spilled_bytes),
+        ];
+        told.into_iter().for_each(|(to, value)| to.store(value, Ordering::Relaxed));
+    }
+
+    /// The dump has so many bytes more.
+    pub(super) fn count_bytes(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// How many bytes the dump has.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// The dump has ended.
+    pub(super) fn end(&self, result: SaveResult) {
+        self.state().end = Some(result);
+    }
+
+    /// Whether more may be given for the client.
+    pub(super) fn has_room(&self) -> bool {
+        self.state().waiting_bytes < WAITING_BYTES_MAX
+    }
+
+    /// Gives bytes for the client.
+    pub(super) fn give(&self, chunk: Vec<u8>) {
+        let mut state = self.state();
+        state.waiting_bytes += chunk.len();
+        state.chunks.push_back(chunk);
+    }
+
+    /// Waits until the engine has done something, or for `timeout`.
+    pub(super) fn wait(&self, timeout: Duration) {
+        let state = self.state();
+        if !self.is_given_up() {
+            drop(self.news.wait_timeout(state, timeout));
+        }
+    }
+}
+
+/// What the engine has of a saver. Dropping it gives the dump up.
+pub struct Ticket {
+    desk: Arc<Desk>,
+    lsn: Lsn,
+}
+
+impl Ticket {
+    pub(super) const fn new(desk: Arc<Desk>, lsn: Lsn) -> Self {
+        Self { desk, lsn }
+    }
+
+    /// Returns how far the dump is.
+    #[must_use]
+    pub fn figures(&self) -> SaveFigures {
+        let [keys, records_done, records_total, bytes, spilled_bytes] = [
+            &self.desk.keys,
+            &self.desk.records_done,
+            &self.desk.records_total,
+            &self.desk.bytes,
+            &self.desk.spilled_bytes,
+        ]
+        .map(|figure| figure.load(Ordering::Relaxed));
+        let (lost_keys, lsn) = (0, self.lsn);
+        SaveFigures { keys, records_done, records_total, bytes, spilled_bytes, lost_keys, lsn }
+    }
+
+    /// Returns how the dump has ended, once it has and every chunk was taken.
+    #[must_use]
+    pub fn end(&self) -> Option<SaveResult> {
+        let state = self.desk.state();
+        if state.chunks.is_empty() { state.end.clone() } else { None }
+    }
+
+    /// Takes the next bytes of a stream.
+    #[must_use]
+    pub fn take_chunk(&self) -> Option<Vec<u8>> {
+        let mut state = self.desk.state();
+        let chunk = state.chunks.pop_front()?;
+        state.waiting_bytes -= chunk.len();
+        drop(state);
+        self.desk.news.notify_all();
+        Some(chunk)
+    }
+
+    /// Whether there is something to take: bytes, or how it has ended.
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        let state = self.desk.state();
+        !state.chunks.is_empty() || state.end.is_some()
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.desk.is_given_up.store(true, Ordering::Release);
+        // A saver that is about to wait has looked before, or looks behind this.
+        drop(self.desk.state());
+        self.desk.news.notify_all();
+    }
+}

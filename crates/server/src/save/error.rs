@@ -1,0 +1,34 @@
+//! Why a dump has failed.
+
+use std::io;
+use std::sync::Arc;
+
+use env::FileError;
+
+use super::desk::SaveFigures;
+
+/// Why a dump has failed. The log and the data are as they were, and so is an older file.
+#[derive(Debug, thiserror::Error)]
+pub enum SaveError {
+    /// The log cannot be read, or what is spilled or written cannot be.
+    #[error(transparent)]
+    Dump(#[from] dump::Error),
+    /// The dump cannot be begun or ended.
+    #[error(transparent)]
+    Write(#[from] rdb::WriteError),
+    /// The file cannot be made, or get its name.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The system has no thread for it.
+    #[error("no thread for it: {0}; try again later")]
+    NoThread(#[source] io::Error),
+    /// Nothing writes dumps here.
+    #[error("this server has nothing that writes dumps")]
+    NoRunner,
+    /// The log was closed before it was complete.
+    #[error("the log was closed; begin another one when it is open")]
+    LogClosed,
+}
+
+/// How a dump has ended.
+pub type SaveResult = Result<SaveFigures, Arc<SaveError>>;

@@ -1,0 +1,33 @@
+//! Dumps of the data as RDB, written next to the executor: a file that appears when it is complete, or a stream
+//! to a client.
+//!
+//! ```text
+//!   engine ── Saver ──► SaveRunner: a thread, or a simulator's steps
+//!      │                   Saver ─┬─ dump::MarkDump ─► rdb ─┬─► temporary file ─► synced ─► renamed
+//!      │                          └─ checks its Desk        └─► Desk: chunks for a client
+//!      └── Ticket ◄── Desk: how far it is, how it has ended ◄──┘
+//! ```
+//!
+//! The executor makes the mark and hands it over; the rest needs nothing of it. What a stream has not been
+//! relieved of stays bounded: its saver waits.
+//!
+//! # Invariants
+//! - A file has its name only when all of it is durable, and everything that it shows is durable in the log.
+//! - A saver that fails, or is given up, leaves no file; one that a crash ends leaves a temporary file, which the next start
+//!   removes.
+//! - When a [`Ticket`] is dropped, its saver ends.
+
+mod desk;
+mod error;
+mod saver;
+mod sink;
+mod threads;
+
+pub use desk::{SaveFigures, Ticket};
+pub use error::{SaveError, SaveResult};
+pub(crate) use saver::{SaveJob, SaveTarget};
+pub use saver::{Saver, SaverStep};
+pub use sink::remove_temporaries;
+pub(crate) use sink::temporary_name;
+pub use threads::SaveRunner;
+pub(crate) use threads::SaveThreads;

@@ -1,0 +1,192 @@
+//! One dump as a step machine.
+//!
+//! ```text
+//!   Beginning ─► Dumping ─► Over          each step: a block of the log, some elements, or the end
+//! ```
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::{DbId, Lsn};
+use dump::{Dumper, MarkDump, RdbTarget, SpillOptions, Step};
+use env::Disk;
+use rdb::WriteOptions;
+use redo::Mark;
+
+use super::desk::{Desk, SaveFigures, Ticket};
+use super::error::{SaveError, SaveResult};
+use super::sink::Sink;
+
+/// What is to be dumped, and how.
+pub(crate) struct SaveJob {
+    /// The disk with the file and what is spilled.
+    pub(crate) disk: Arc<dyn Disk>,
+    /// What is dumped; its block is known.
+    pub(crate) mark: Mark,
+    /// The databases at the mark.
+    pub(crate) databases: Vec<DbId>,
+    /// Where to.
+    pub(crate) target: SaveTarget,
+    /// In which form.
+    pub(crate) options: WriteOptions,
+    /// What the file says of itself: names and values.
+    pub(crate) facts: Vec<(&'static str, String)>,
+    /// Where large values are sorted.
+    pub(crate) spill: SpillOptions,
+}
+
+/// Where a dump goes.
+pub(crate) enum SaveTarget {
+    /// Into a file.
+    File {
+        /// Its name.
+        path: PathBuf,
+        /// Its name until it is complete, in the same directory.
+        temporary: PathBuf,
+        /// Whether it is synced while it grows.
+        syncs_early: bool,
+    },
+    /// To whatever has the ticket.
+    Ticket,
+}
+
+/// What a step has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SaverStep {
+    /// Some of the dump.
+    Worked,
+    /// Nothing: what it dumps is not durable yet, or its client has not taken what there is.
+    Idle,
+    /// The dump is over.
+    Finished,
+}
+
+/// See the file's top.
+pub struct Saver {
+    desk: Arc<Desk>,
+    lsn: Lsn,
+    /// What is removed unless the dump is completed.
+    temporary: Option<(Arc<dyn Disk>, PathBuf)>,
+    stage: Stage,
+    result: Option<SaveResult>,
+}
+
+enum Stage {
+    Beginning(Box<SaveJob>),
+    Dumping(Box<MarkDump<RdbTarget<Sink>>>),
+    Over,
+}
+
+impl Saver {
+    /// Returns a saver and what tells of it.
+    pub(crate) fn new(job: SaveJob) -> (Self, Ticket) {
+        let desk = Arc::new(Desk::default());
+        let lsn = job.mark.lsn().unwrap_or(Lsn::ZERO);
+        let ticket = Ticket::new(Arc::clone(&desk), lsn);
+        let stage = Stage::Beginning(Box::new(job));
+        (Self { desk, lsn, temporary: None, stage, result: None }, ticket)
+    }
+
+    /// Returns how the dump has ended; `None` if it was given up.
+    #[must_use]
+    pub fn result(self) -> Option<SaveResult> {
+        self.result
+    }
+
+    /// Waits until there may be something to do, or for `timeout`.
+    pub fn wait(&self, timeout: Duration) {
+        self.desk.wait(timeout);
+    }
+
+    /// Whether the ticket is told of something in this step: its holder should look.
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        matches!(self.stage, Stage::Over) || !self.desk.has_room()
+    }
+
+    /// Returns how many bytes it has given away so far.
+    #[must_use]
+    pub fn given_bytes(&self) -> u64 {
+        if self.temporary.is_none() { self.desk.bytes() } else { 0 }
+    }
+
+    /// Does some of it.
+    pub fn step(&mut self) -> SaverStep {
+        if self.desk.is_given_up() {
+            self.stage = Stage::Over;
+            self.remove_temporary();
+            return SaverStep::Finished;
+        }
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Beginning(job) => match self.begin(*job) {
+                Ok(dump) => self.stage = Stage::Dumping(Box::new(dump)),
+                Err(why) => self.end(Err(Arc::new(why))),
+            },
+            Stage::Dumping(dump) if !self.desk.has_room() => {
+                self.stage = Stage::Dumping(dump);
+                return SaverStep::Idle;
+            }
+            Stage::Dumping(mut dump) => {
+                let step = dump.step();
+                self.desk.tell(&self.figures(&dump));
+                match step {
+                    Ok(step @ (Step::Waiting | Step::Worked)) => {
+                        self.stage = Stage::Dumping(dump);
+                        if step == Step::Waiting {
+                            return SaverStep::Idle;
+                        }
+                    }
+                    Ok(Step::Done) => {
+                        let figures = self.figures(&dump);
+                        let sink = dump.into_target().finish().map_err(SaveError::from);
+                        let result = sink.and_then(|sink| Ok(sink.complete()?));
+                        let bytes = self.desk.bytes();
+                        let figures = SaveFigures { bytes, ..figures };
+                        self.end(result.map(|()| figures).map_err(Arc::new));
+                    }
+                    Err(error) => self.end(Err(Arc::new(error.into()))),
+                }
+            }
+            Stage::Over => return SaverStep::Finished,
+        }
+        SaverStep::Worked
+    }
+
+    fn begin(&mut self, job: SaveJob) -> Result<MarkDump<RdbTarget<Sink>>, SaveError> {
+        let SaveJob { disk, mark, databases, target, options, facts, spill } = job;
+        let sink = match target {
+            SaveTarget::File { path, temporary, syncs_early } => {
+                self.temporary = Some((Arc::clone(&disk), temporary.clone()));
+                Sink::file(&self.desk, disk, path, &temporary, syncs_early)?
+            }
+            SaveTarget::Ticket => Sink::client(&self.desk),
+        };
+        let target = RdbTarget::begin(sink, options, &facts)?;
+        Ok(MarkDump::new(mark, Dumper::new(&databases, target, spill)))
+    }
+
+    fn figures(&self, dump: &MarkDump<RdbTarget<Sink>>) -> SaveFigures {
+        let (records_done, records_total) = dump.progress();
+        let dump::Figures { keys, lost_keys, spilled_bytes, .. } = dump.figures();
+        let (bytes, lsn) = (self.desk.bytes(), self.lsn);
+        SaveFigures { keys, records_done, records_total, bytes, spilled_bytes, lost_keys, lsn }
+    }
+
+    fn end(&mut self, result: SaveResult) {
+        self.stage = Stage::Over;
+        match result {
+            Ok(_) => self.temporary = None,
+            Err(_) => self.remove_temporary(),
+        }
+        self.result = Some(result.clone());
+        self.desk.end(result);
+    }
+
+    fn remove_temporary(&mut self) {
+        if let Some((disk, temporary)) = self.temporary.take() {
+            // What cannot be removed now is removed by the next start.
+            let _ignored = disk.remove(&temporary);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Where the bytes of a dump go.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use env::{Disk, FileError, Unpublished};
+
+use super::desk::Desk;
+
+/// What is written, or given to a client, at a time.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// So much is written between two syncs, so that the last one does not hold up the log's: as Redis'
+/// `rdb-save-incremental-fsync`.
+const SYNC_BYTES: u64 = 4 << 20;
+
+/// What the names of temporary files begin and end with; between them is what tells servers apart.
+const TEMPORARY: (&str, &str) = ("temp-indelible-", ".rdb");
+
+/// The name under which the server with this id writes its dump of this number.
+pub(crate) fn temporary_name(run_id: &str, number: u64) -> String {
+    let (prefix, suffix) = TEMPORARY;
+    format!("{prefix}{}-{number}{suffix}", run_id.get(..16).unwrap_or(run_id))
+}
+
+/// Removes what dumps that were not completed have left in a directory. One that another server is
+/// writing fails then; nothing that was complete is touched.
+///
+/// # Errors
+/// When the directory cannot be read, or a file not be removed.
+pub fn remove_temporaries(disk: &dyn Disk, directory: &Path) -> Result<(), FileError> {
+    let (prefix, suffix) = TEMPORARY;
+    let names = disk.list(directory).map_err(FileError::io(directory, "read"))?;
+    for name in names {
+        let is_ours =
+            name.to_str().is_some_and(|it| it.starts_with(prefix) && it.ends_with(suffix));
+        if is_ours {
+            let path = directory.join(name);
+            disk.remove(&path).map_err(FileError::io(&path, "remove"))?;
+        }
+    }
+    Ok(())
+}
+
+/// See the file's top.
+pub(super) struct Sink {
+    desk: Arc<Desk>,
+    chunk: Vec<u8>,
+    to: To,
+}
+
+enum To {
+    File(FileSink),
+    /// The desk, from which a client is given it.
+    Client,
+}
+
+/// A file that gets its name at the end.
+struct FileSink {
+    disk: Arc<dyn Disk>,
+    file: Unpublished,
+    path: PathBuf,
+    written_bytes: u64,
+    synced_bytes: u64,
+    syncs_early: bool,
+}
+
+impl FileSink {
+    fn write(&mut self, chunk: &[u8]) -> Result<(), FileError> {
+        let failed = |doing| FileError::io(self.file.temporary(), doing);
+        let file = self.file.file();
+        file.write_all_at(chunk, self.written_bytes).map_err(failed("write"))?;
+        self.written_bytes += chunk.len() as u64;
+        if self.syncs_early && self.written_bytes - self.synced_bytes >= SYNC_BYTES {
+            file.sync_data().map_err(failed("sync"))?;
+            self.synced_bytes = self.written_bytes;
+        }
+        Ok(())
+    }
+}
+
+impl Sink {
+    /// Begins the file `path`, as `temporary` in its directory.
+    pub(super) fn file(
+        desk: &Arc<Desk>,
+        disk: Arc<dyn Disk>,
+        path: PathBuf,
+        temporary: &Path,
+        syncs_early: bool,
+    ) -> Result<Self, FileError> {
+        let file = Unpublished::create(&*disk, temporary)?;
+        let (written_bytes, synced_bytes) = (0, 0);
+        let file = FileSink { disk, file, path, written_bytes, synced_bytes, syncs_early };
+        Ok(Self { desk: Arc::clone(desk), chunk: Vec::new(), to: To::File(file) })
+    }
+
+    /// Gives `desk` what is written.
+    pub(super) fn client(desk: &Arc<Desk>) -> Self {
+        Self { desk: Arc::clone(desk), chunk: Vec::new(), to: To::Client }
+    }
+
+    fn pass_on(&mut self) -> Result<(), FileError> {
+        self.desk.count_bytes(self.chunk.len());
+        match &mut self.to {
+            To::File(file) => {
+                file.write(&self.chunk)?;
+                self.chunk.clear();
+            }
+            To::Client => self.desk.give(std::mem::take(&mut self.chunk)),
+        }
+        Ok(())
+    }
+
+    /// Completes it: a file has its name then, durably.
+    pub(super) fn complete(mut self) -> Result<(), FileError> {
+        self.pass_on()?;
+        match self.to {
+            To::File(FileSink { disk, file, path, .. }) => file.publish(&*disk, &path).map(drop),
+            To::Client => Ok(()),
+        }
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.chunk.extend_from_slice(bytes);
+        if self.chunk.len() >= CHUNK_BYTES {
+            self.pass_on().map_err(io::Error::other)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+//! Threads that step savers.
+
+use std::io;
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use super::saver::{Saver, SaverStep};
+use crate::host::Host;
+use crate::process::in_background;
+
+/// How long a saver that has nothing to do waits before it looks again.
+const IDLE_WAIT: Duration = Duration::from_millis(5);
+
+/// Steps savers, whatever they write.
+pub trait SaveRunner: Send {
+    /// Steps a saver until it is finished, and wakes the engine when there is something to know.
+    ///
+    /// # Errors
+    /// When the system has no thread for it.
+    fn run(&mut self, saver: Saver) -> io::Result<()>;
+
+    /// Waits until every saver has ended, each of which was given up: none uses the log any more.
+    fn finish(&mut self);
+}
+
+/// A thread a saver. See the file's top.
+pub(crate) struct SaveThreads {
+    threads: Vec<JoinHandle<()>>,
+    host: Box<dyn Host>,
+    waker: redo::Waker,
+}
+
+impl SaveThreads {
+    /// Threads that do not count as the data's memory in `host`, and wake the executor by `waker`.
+    pub(crate) fn new(host: Box<dyn Host>, waker: redo::Waker) -> Self {
+        Self { threads: Vec::new(), host, waker }
+    }
+}
+
+impl SaveRunner for SaveThreads {
+    fn run(&mut self, mut saver: Saver) -> io::Result<()> {
+        self.threads.retain(|thread| !thread.is_finished());
+        let (host, waker) = (self.host.another(), std::sync::Arc::clone(&self.waker));
+        let step = move || {
+            loop {
+                let step = saver.step();
+                host.count_apart(saver.given_bytes());
+                if saver.has_news() {
+                    waker();
+                }
+                match step {
+                    // As a compactor: a scheduler lets the running thread use up its slice otherwise.
+                    SaverStep::Worked => std::thread::yield_now(),
+                    SaverStep::Idle => saver.wait(IDLE_WAIT),
+                    SaverStep::Finished => break,
+                }
+            }
+            drop(saver);
+            host.end_apart();
+        };
+        self.threads.push(Builder::new().name("saver".to_owned()).spawn(in_background(step))?);
+        Ok(())
+    }
+
+    fn finish(&mut self) {
+        // One that has panicked has ended.
+        self.threads.drain(..).for_each(|thread| _ = thread.join());
+    }
+}
