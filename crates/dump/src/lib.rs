@@ -26,10 +26,13 @@
 //! Source: the paper's section 5.4 wants what a snapshot has to be consistent and its taking to be unnoticed; that the
 //! log's validity bitmaps already are such a snapshot is ours (ADR 16, ADR 33).
 
+mod batch;
 mod dumper;
 mod error;
+mod levels;
 mod mark_dump;
 mod merge;
+mod objects;
 mod rdb_target;
 mod run;
 mod sorter;
@@ -40,5 +43,5 @@ pub use dumper::{Dumper, Figures};
 pub use error::{Error, Result};
 pub use mark_dump::{MarkDump, Step};
 pub use rdb_target::RdbTarget;
-pub use spill::SpillOptions;
+pub use spill::{SpillOptions, remove_leftovers};
 pub use target::{DumpedKey, Element, Target};

@@ -2,5 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that fails")]
 
+mod commands;
+mod crafted;
 mod journal;
+mod kept;
+mod rdb;
 mod records;
+mod spilling;
