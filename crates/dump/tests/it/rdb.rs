@@ -1,5 +1,6 @@
 //! A dump as an RDB file.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -37,6 +38,10 @@ fn a_dump_as_an_rdb_file_has_the_same() {
     disk.create_dir_all(&directory).unwrap();
     let facts = [("ctime", "7".to_owned())];
     let target = RdbTarget::begin(Vec::new(), rdb::WriteOptions::default(), &facts).unwrap();
+    // Of the last database nothing is known.
+    let sizes = keyspace.databases().take(2).map(|db| keyspace.size(db));
+    let sizes: Vec<_> = sizes.map(|(keys, expiring)| (keys as u64, expiring as u64)).collect();
+    let target = target.with_sizes(sizes.clone());
     let mut dumper =
         Dumper::new(&ids, target, SpillOptions { disk, directory, memory_bytes: 9000 });
     for (at, logged) in log.records().iter().enumerate().filter(|(_, logged)| logged.is_valid()) {
@@ -49,6 +54,7 @@ fn a_dump_as_an_rdb_file_has_the_same() {
     let (mut kept, mut database) = (Kept::default(), 0);
     let mut reader = rdb::Reader::new(&file[..], rdb::Limits::default()).unwrap();
     let mut facts = 0;
+    let (mut selected, mut sized) = (BTreeSet::new(), Vec::new());
     loop {
         let taken = match reader.next().unwrap() {
             rdb::Event::Aux { name, value } => {
@@ -58,6 +64,13 @@ fn a_dump_as_an_rdb_file_has_the_same() {
             }
             rdb::Event::Database(index) => {
                 database = index;
+                selected.insert(index);
+                Ok(())
+            }
+            rdb::Event::Sizes { keys, expiring } => {
+                assert_eq!((keys, expiring), sizes[database as usize]);
+                assert!(kept.all.keys().all(|(index, _)| *index != database), "before its keys");
+                sized.push(database);
                 Ok(())
             }
             rdb::Event::Key(key) => {
@@ -88,6 +101,8 @@ fn a_dump_as_an_rdb_file_has_the_same() {
         taken.unwrap();
     }
     assert_eq!(facts, 1);
+    sized.sort_unstable();
+    assert_eq!((selected.len(), sized), (3, vec![0, 1]), "once each");
     assert!(kept.all == contents(&keyspace));
     assert!(kept.all.len() > 5, "{}", kept.all.len());
 }
