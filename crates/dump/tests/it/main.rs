@@ -6,6 +6,8 @@ mod commands;
 mod crafted;
 mod journal;
 mod kept;
+mod marks;
 mod rdb;
 mod records;
 mod spilling;
+mod world;
