@@ -86,13 +86,13 @@ impl Batch {
         self.slots.is_empty()
     }
 
-    /// How much memory it uses with another item of `payload_bytes`, at most.
+    /// Returns how much memory it uses with another item of `payload_bytes`, at most.
     pub(crate) const fn bytes_with(&self, payload_bytes: usize) -> usize {
         let arena_bytes = self.arena.len() + HEAD_BYTES_MAX + payload_bytes;
         arena_bytes + (self.slots.len() + 1) * size_of::<Slot>()
     }
 
-    /// All items have come, and can be read.
+    /// Sorts the items, which can then be read.
     pub(crate) fn sort(&mut self) {
         self.slots.sort_unstable();
     }
@@ -120,7 +120,7 @@ impl Batch {
         Some(Group { object, weight, items: items as u64 })
     }
 
-    /// The next item of the group.
+    /// Returns the next item of the group.
     pub(crate) fn item(&mut self) -> Option<Item<'_>> {
         if self.at == self.end {
             return None;

@@ -5,8 +5,8 @@
 //!   └──── run ────┘ └───── run ───┘  run run  ─► Merge of the last 4
 //! ```
 //!
-//! Runs are merged in the order of their making, so each item is written again once for each level
-//! at the most. What was put aside stays where it is. The spill file grows by what is written again.
+//! Runs are merged in the order of their making, so each item is written again at most once for each
+//! level. What was put aside stays where it is. The spill file grows by what is written again.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -27,7 +27,7 @@ pub(crate) struct Levels {
     open: Option<Open>,
 }
 
-/// A merge that goes on.
+/// A merge that is not complete.
 struct Open {
     merge: Merge,
     writer: RunWriter,
@@ -36,7 +36,7 @@ struct Open {
 }
 
 impl Levels {
-    /// Begins with all runs of `spill`, whose readers have about `memory_bytes`.
+    /// Takes all runs of `spill`. Readers get `memory_bytes`.
     pub(crate) fn new(spill: Spill, runs: VecDeque<Range<u64>>, memory_bytes: usize) -> Self {
         let fan_in = (memory_bytes / READER_BYTES).max(FAN_IN_MIN);
         Self { spill, runs, fan_in, open: None }
@@ -47,7 +47,7 @@ impl Levels {
         self.spill.len()
     }
 
-    /// Merges an item. Returns its bytes; `None` when [`Levels::finish`] is next.
+    /// Merges an item. Returns its bytes; `None` if the runs can be merged at a time.
     pub(crate) fn step(&mut self) -> Result<Option<usize>> {
         let Some(mut open) = self.open.take() else {
             let Some(count) = self.merged_at_first() else { return Ok(None) };
@@ -77,10 +77,10 @@ impl Levels {
         Ok(Some(bytes))
     }
 
-    /// How many runs are merged into one now; `None` if there are few enough.
+    /// Returns how many runs to merge into one; `None` if there are few enough.
     ///
-    /// A merge of `n` runs leaves `n - 1` fewer. The first one takes so many that all others are of
-    /// as many runs as they can.
+    /// A merge of `n` runs leaves `n - 1` fewer. The first one takes only the surplus, so that all
+    /// others can take as many as the fan-in.
     fn merged_at_first(&self) -> Option<usize> {
         let surplus = self.runs.len().checked_sub(self.fan_in).filter(|surplus| *surplus > 0)?;
         Some((surplus - 1) % (self.fan_in - 1) + 2)

@@ -28,7 +28,7 @@ pub(crate) struct Merge {
     next: BinaryHeap<Reverse<NextGroup>>,
     /// The next item of each run that has one in the current group: by order key, then run.
     queue: BinaryHeap<Reverse<(Option<u64>, usize)>>,
-    /// The first of the queue was given out.
+    /// Whether the first of the queue was given out.
     is_given: bool,
 }
 
@@ -79,7 +79,7 @@ impl Merge {
         Ok(Some(group))
     }
 
-    /// The next item of the group.
+    /// Returns the next item of the group.
     pub(crate) fn item(&mut self, spill: &Spill) -> Result<Option<Item<'_>>> {
         if std::mem::take(&mut self.is_given) {
             self.pass_first(spill)?;

@@ -70,7 +70,7 @@ impl Source {
         }
     }
 
-    /// The next item of the group, and the file in which its payload is, if that was put aside.
+    /// Returns the next item of the group, and the file that has what was put aside.
     fn item(&mut self) -> Result<Option<(Item<'_>, Option<&Spill>)>> {
         match self {
             Self::Batch(batch, spill) => Ok(batch.item().map(|item| (item, spill.as_ref()))),
@@ -80,12 +80,12 @@ impl Source {
 }
 
 impl Objects {
-    /// Begins with a sorted batch; what was put aside is in `spill`.
+    /// Takes a sorted batch; what was put aside is in `spill`.
     pub(crate) const fn in_memory(batch: Batch, spill: Option<Spill>) -> Self {
         Self::of(Source::Batch(batch, spill))
     }
 
-    /// Begins with runs of `spill`.
+    /// Takes the runs of `spill`.
     pub(crate) const fn in_runs(merge: Merge, spill: Spill) -> Self {
         Self::of(Source::Runs(merge, spill))
     }
@@ -141,7 +141,7 @@ impl Objects {
     }
 }
 
-/// The bytes of an item, if need be read into `large`.
+/// Returns the bytes of an item, which are read into `large` if they were put aside.
 fn resolve<'a>(
     payload: Payload<'a>,
     spill: Option<&Spill>,

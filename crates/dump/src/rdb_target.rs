@@ -41,8 +41,8 @@ impl<W: Write> RdbTarget<W> {
         Ok(Self { writer, database: None, sizes, string, is_gathered: false })
     }
 
-    /// Says of each database, by its index, how many keys it has and how many of them expire. The file
-    /// says so before the first key of each, and readers make tables of that size at once.
+    /// Takes how many keys each database has, and how many of them expire. The file says so before
+    /// the first key of the database, and readers make their tables of that size at once.
     #[must_use]
     pub fn with_sizes(mut self, sizes: Vec<(u64, u64)>) -> Self {
         self.sizes = sizes.into_iter().map(Some).collect();

@@ -55,7 +55,7 @@ pub(crate) struct Group {
 const ELEMENT: u8 = 1;
 const ASIDE: u8 = 2;
 
-/// What is read of a group or an item before its payload, at the most.
+/// The most that a group or an item has before its payload.
 const HEAD_BYTES_MAX: usize = 1 + 3 * varint::LEN_MAX;
 
 /// Memory of a [`RunReader`]: what is left of a frame, and the next one.
@@ -97,7 +97,7 @@ impl RunWriter {
         self.flush_full(spill)
     }
 
-    /// Ends the run. Returns where it is; it can be read.
+    /// Ends the run, which can then be read. Returns where it is.
     pub(crate) fn finish(self, spill: &mut Spill) -> Result<Range<u64>> {
         if !self.frame.is_empty() {
             spill.append(&self.frame)?;
@@ -201,7 +201,7 @@ impl RunReader {
         Item { order: self.order, payload }
     }
 
-    /// Reads on until this many bytes are there, or all that is left.
+    /// Reads until this many bytes are in the buffer, or all that is left.
     fn fill(&mut self, spill: &Spill, bytes: usize) -> Result<()> {
         while self.buffer.len() - self.at < bytes && !self.left.is_empty() {
             self.buffer.drain(..self.at);

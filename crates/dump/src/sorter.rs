@@ -25,7 +25,7 @@ pub(crate) struct Sorter {
     runs: VecDeque<Range<u64>>,
 }
 
-/// Everything that has come.
+/// Everything that was pushed.
 pub(crate) enum Sorted {
     /// It fits in memory, except for what was put aside.
     InMemory(Batch, Option<Spill>),

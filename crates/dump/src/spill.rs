@@ -7,9 +7,10 @@
 //!
 //! A checksum covers the place of its frame as well: one that was written elsewhere is not believed.
 //!
-//! The file loses its name as soon as it exists, so the system frees it whatever happens. A crash in
-//! between leaves an empty file, which the next dump to the directory removes. To remove the name of
-//! a dump that has just begun does no harm: it goes on with its open file.
+//! The file loses its name as soon as it exists, so the system frees it whatever happens. A crash
+//! in between leaves an empty file, `dump.spill.` and a number, which the next dump that spills to
+//! the directory removes. If that was not left by a crash but is another dump's that has just begun,
+//! no harm is done: it needs the open file and not the name.
 
 use std::ffi::OsStr;
 use std::io;
@@ -34,7 +35,7 @@ const WRITTEN_BYTES: usize = 1 << 20;
 /// What the file is called for a moment, before its number.
 const NAME_PREFIX: &str = "dump.spill.";
 
-/// How many names are tried, which other dumps have at the same moment.
+/// How many names are tried, if other dumps have them at the same moment.
 const NAMES_MAX: u64 = 1000;
 
 /// Where large values are sorted, and in how much memory.
@@ -44,8 +45,8 @@ pub struct SpillOptions {
     pub disk: Arc<dyn Disk>,
     /// The directory of the spill file, which exists.
     pub directory: PathBuf,
-    /// The memory for sorting, in bytes. What a dump takes in addition does not depend on the data,
-    /// except for the largest item: see the crate's essay.
+    /// The memory for sorting, in bytes. What a dump takes in addition is some MiB and the largest
+    /// item: see the crate's essay.
     pub memory_bytes: usize,
 }
 
@@ -161,7 +162,8 @@ impl Spill {
         Ok(())
     }
 
-    /// Reads the first frame of an extent, of which `extent` is left, and appends its bytes to `out`.
+    /// Reads the frame at the beginning of `extent` and appends its bytes to `out`. The rest of the
+    /// extent is left.
     pub(crate) fn read(&self, extent: &mut Range<u64>, out: &mut Vec<u8>) -> Result<()> {
         let left = usize::try_from(extent.end - extent.start).unwrap_or(usize::MAX);
         let len = left.min(HEADER_BYTES + FRAME_BYTES).saturating_sub(HEADER_BYTES);
@@ -192,7 +194,7 @@ impl Spill {
         Ok(())
     }
 
-    /// What was spilled here is not what comes back.
+    /// Returns the error for bytes that are not those that were spilled.
     pub(crate) fn corrupt(&self, offset: u64, what: &str) -> crate::Error {
         let path = self.path.clone();
         let remedy =
@@ -201,7 +203,7 @@ impl Spill {
     }
 }
 
-/// The checksum of a frame that begins at `at`.
+/// Returns the checksum of a frame that begins at `at`.
 fn checksum(at: u64, bytes: &[u8]) -> u32 {
     crc32c_append(crc32c(&at.to_le_bytes()), bytes)
 }

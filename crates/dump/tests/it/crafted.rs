@@ -70,10 +70,11 @@ proptest! {
         shuffled in Just(order_keys()).prop_shuffle(),
         memory_bytes in prop_oneof![Just(1_usize), Just(300), Just(1 << 20)],
     ) {
-        let nodes: Vec<_> = shuffled.iter().map(|key| (key.to_be_bytes(), node(&key.to_be_bytes()))).collect();
+        let subs: Vec<_> = shuffled.iter().map(|key| key.to_be_bytes()).collect();
+        let nodes: Vec<_> = subs.iter().map(|sub| (sub, node(sub))).collect();
         let mut records: Vec<_> = nodes
             .iter()
-            .map(|(sub, packed)| Record::element(RecordKind::ListNode, OBJECT, sub, packed))
+            .map(|(sub, packed)| Record::element(RecordKind::ListNode, OBJECT, *sub, packed))
             .collect();
         records.insert(nodes.len() / 2, root(RecordKind::List, &[0]));
         let (all, _) = dumped_in(&records, memory_bytes).unwrap();
@@ -95,15 +96,15 @@ proptest! {
             })
             .collect();
         let string_bytes = length(599 * CHUNK_BYTES + 1);
+        let element = |sub, bytes| Record::element(RecordKind::StringChunk, OBJECT, sub, bytes);
         let mut records = vec![root(RecordKind::LargeString, &string_bytes)];
-        records.extend(
-            chunks.iter().map(|(sub, bytes)| Record::element(RecordKind::StringChunk, OBJECT, sub, bytes)),
-        );
+        records.extend(chunks.iter().map(|(sub, bytes)| element(sub, bytes)));
         let (all, _) = dumped_in(&records, memory_bytes).unwrap();
         let [(None, Value::String(string))] = &all.into_values().collect::<Vec<_>>()[..] else {
             panic!("there is one string");
         };
-        let expected = (0..=599 * CHUNK_BYTES).map(|at| u8::try_from(at / CHUNK_BYTES % 251).unwrap());
+        let numbers = (0..=599 * CHUNK_BYTES).map(|at| at / CHUNK_BYTES % 251);
+        let expected = numbers.map(|number| u8::try_from(number).unwrap());
         prop_assert!(string.iter().copied().eq(expected));
     }
 }

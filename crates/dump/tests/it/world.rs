@@ -1,4 +1,4 @@
-//! A keyspace whose journal is a real log on a simulated disk, and everything that works on the log.
+//! A keyspace with a real log on a simulated disk, and everything that works on the log.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
