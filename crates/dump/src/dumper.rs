@@ -7,13 +7,17 @@ use keyspace::string::CHUNK_BYTES;
 use keyspace::{Type, plain};
 
 use crate::error::{Error, Result};
-use crate::merge::{Merge, Merged};
-use crate::sorter::Sorter;
+use crate::levels::Levels;
+use crate::objects::{Merged, Objects};
+use crate::sorter::{Sorted, Sorter};
 use crate::spill::SpillOptions;
 use crate::target::{DumpedKey, Element, Target};
 
 /// What is passed on in one step of merging, in bytes, about.
 const STEP_BYTES: usize = 256 << 10;
+
+/// What an item counts in a step in addition to its bytes: small ones cost a call, too.
+const ITEM_BYTES: usize = 64;
 
 /// What was dumped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,11 +38,15 @@ pub struct Dumper<T> {
     databases: BTreeMap<DbId, u32>,
     stage: Stage,
     passing: Passing<T>,
+    /// The front of an item that is pushed.
+    head: Vec<u8>,
 }
 
 enum Stage {
     Sorting(Sorter),
-    Merging(Merge),
+    /// Runs are merged into fewer.
+    Reducing(Levels),
+    Merging(Objects),
     /// Merging could not begin, or has ended.
     Over,
 }
@@ -49,17 +57,19 @@ impl<T: Target> Dumper<T> {
         let indexes = (0_u32..).zip(databases).map(|(index, id)| (*id, index));
         let passing = Passing { target, open: None, figures: Figures::default() };
         let stage = Stage::Sorting(Sorter::new(options));
-        Self { databases: indexes.collect(), stage, passing }
+        Self { databases: indexes.collect(), stage, passing, head: Vec::new() }
     }
 
     /// What was dumped until now.
     #[must_use]
     pub fn figures(&self) -> Figures {
-        let mut figures = self.passing.figures;
-        if let Stage::Sorting(sorter) = &self.stage {
-            figures.spilled_bytes = sorter.spilled_bytes();
-        }
-        figures
+        let figures = self.passing.figures;
+        let spilled_bytes = match &self.stage {
+            Stage::Sorting(sorter) => sorter.spilled_bytes(),
+            Stage::Reducing(levels) => levels.spilled_bytes(),
+            Stage::Merging(_) | Stage::Over => figures.spilled_bytes,
+        };
+        Figures { spilled_bytes, ..figures }
     }
 
     /// The target, with all that it was given.
@@ -91,10 +101,10 @@ impl<T: Target> Dumper<T> {
                 sorter.push(record.object, Some(order.into()), 1, &[&kind, record.value])
             }
             RecordKind::HashField | RecordKind::SetMember | RecordKind::ZSetMember => {
-                let mut head = Vec::with_capacity(11);
-                head.push(record.kind as u8);
-                varint::put(&mut head, record.sub.len() as u64);
-                sorter.push(record.object, Some(0), 1, &[&head, record.sub, record.value])
+                self.head.clear();
+                self.head.push(record.kind as u8);
+                varint::put(&mut self.head, record.sub.len() as u64);
+                sorter.push(record.object, Some(0), 1, &[&self.head, record.sub, record.value])
             }
             _ => {
                 let Some(&database) = self.databases.get(&record.db) else { return Ok(()) };
@@ -117,32 +127,54 @@ impl<T: Target> Dumper<T> {
     /// When the spill file fails.
     pub fn finish_records(&mut self) -> Result<()> {
         if let Stage::Sorting(sorter) = std::mem::replace(&mut self.stage, Stage::Over) {
-            let merge = sorter.finish()?;
-            self.passing.figures.spilled_bytes = merge.spilled_bytes();
-            self.stage = Stage::Merging(merge);
+            match sorter.finish()? {
+                Sorted::InRuns(levels) => self.stage = Stage::Reducing(levels),
+                Sorted::InMemory(batch, spill) => self.merge(Objects::in_memory(batch, spill)),
+            }
         }
         Ok(())
     }
 
-    /// Passes on some of what consists of several records. Whether that was all.
+    fn merge(&mut self, objects: Objects) {
+        self.passing.figures.spilled_bytes = objects.spilled_bytes();
+        self.stage = Stage::Merging(objects);
+    }
+
+    /// Passes on some of what consists of several records. Returns whether that was all.
     ///
     /// # Errors
     /// When the spill file or the target fails, or the log does not have all of a value.
     pub fn merge_step(&mut self) -> Result<bool> {
-        let Stage::Merging(merge) = &mut self.stage else { return Ok(true) };
         let mut bytes = 0;
         while bytes < STEP_BYTES {
-            let goes_on = merge.step(&mut |merged| {
-                // What is small costs a call, too.
-                bytes += 64 + merged.bytes();
-                self.passing.merged(&merged)
-            })?;
-            if !goes_on {
-                self.stage = Stage::Over;
-                return Ok(true);
+            match &mut self.stage {
+                Stage::Sorting(_) | Stage::Over => return Ok(true),
+                Stage::Reducing(levels) => match levels.step()? {
+                    Some(merged) => bytes += ITEM_BYTES + merged,
+                    None => self.end_reducing()?,
+                },
+                Stage::Merging(objects) => {
+                    bytes += ITEM_BYTES;
+                    let goes_on = objects.step(&mut |merged| {
+                        bytes += merged.bytes();
+                        self.passing.merged(&merged)
+                    })?;
+                    if !goes_on {
+                        self.stage = Stage::Over;
+                    }
+                }
             }
         }
         Ok(false)
+    }
+
+    /// The runs that are left can be merged at a time.
+    fn end_reducing(&mut self) -> Result<()> {
+        if let Stage::Reducing(levels) = std::mem::replace(&mut self.stage, Stage::Over) {
+            let (merge, spill) = levels.finish()?;
+            self.merge(Objects::in_runs(merge, spill));
+        }
+        Ok(())
     }
 }
 
@@ -252,8 +284,8 @@ impl<T: Target> Passing<T> {
             Merged::Root { object, payload, weight } => self.root(object, payload, weight),
             Merged::Element { order, payload } => self.large_element(order, payload),
             Merged::End => self.end_object(),
-            Merged::Orphans(count) => {
-                self.figures.orphans += count;
+            Merged::Orphan(_) => {
+                self.figures.orphans += 1;
                 Ok(())
             }
         }

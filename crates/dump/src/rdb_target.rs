@@ -16,6 +16,8 @@ pub struct RdbTarget<W> {
     writer: Writer<W>,
     /// The database of the key before.
     database: Option<u32>,
+    /// By database: how many keys it has and how many of them expire, until that is written.
+    sizes: Vec<Option<(u64, u64)>>,
     /// The string that is gathered.
     string: Vec<u8>,
     is_gathered: bool,
@@ -35,7 +37,16 @@ impl<W: Write> RdbTarget<W> {
         for (name, value) in facts {
             writer.aux(name.as_bytes(), value.as_bytes())?;
         }
-        Ok(Self { writer, database: None, string: Vec::new(), is_gathered: false })
+        let (sizes, string) = (Vec::new(), Vec::new());
+        Ok(Self { writer, database: None, sizes, string, is_gathered: false })
+    }
+
+    /// Takes how many keys each database has, and how many of them expire. The file says so before
+    /// the first key of the database, and readers make their tables of that size at once.
+    #[must_use]
+    pub fn with_sizes(mut self, sizes: Vec<(u64, u64)>) -> Self {
+        self.sizes = sizes.into_iter().map(Some).collect();
+        self
     }
 
     /// Ends the file, and returns the target, to which everything is written and not synced.
@@ -54,6 +65,10 @@ impl<W: Write> Target for RdbTarget<W> {
         if self.database != Some(key.database) {
             self.database = Some(key.database);
             self.writer.database(key.database)?;
+            let sizes = self.sizes.get_mut(key.database as usize).and_then(Option::take);
+            if let Some((keys, expiring)) = sizes {
+                self.writer.sizes(keys, expiring)?;
+            }
         }
         let kind = match key.value_type {
             Type::String => Kind::String,

@@ -1,42 +1,44 @@
-//! Sorts roots and elements by object, in memory and, where that is not enough, in runs of a spill file.
+//! Sorts roots and elements by object, in memory and, where that is not enough, in the spill file.
 //!
 //! ```text
-//!   push ─► arena, slots ──full──► sorted ─► a run of the spill file
-//!                └──────────────── end ────► the last run, in memory ─► Merge of all runs
+//!   push ─┬─ up to a frame ─► Batch ──full──► a sorted run of the spill file ─► Levels ─► Merge
+//!         │                     ▲ └── end, and there is no run ───────────────► the batch itself
+//!         └─ larger: put aside ─┘ where it is
 //! ```
 
-use base::{ObjectId, varint};
+use std::collections::VecDeque;
+use std::ops::Range;
 
+use base::ObjectId;
+
+use crate::batch::Batch;
 use crate::error::Result;
-use crate::merge::Merge;
-use crate::run::{Item, Run, RunWriter};
-use crate::spill::{Spill, SpillOptions};
-
-/// An item in the arena.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Slot {
-    object: ObjectId,
-    /// A root is first, with `None`; then by their order key.
-    order: Option<u64>,
-    at: usize,
-}
+use crate::levels::Levels;
+use crate::run::RunWriter;
+use crate::spill::{FRAME_BYTES, Spill, SpillOptions};
 
 /// See the file's top.
 pub(crate) struct Sorter {
     options: SpillOptions,
-    slots: Vec<Slot>,
-    arena: Vec<u8>,
+    batch: Batch,
     spill: Option<Spill>,
-    runs: Vec<Run>,
+    runs: VecDeque<Range<u64>>,
+}
+
+/// Everything that was pushed.
+pub(crate) enum Sorted {
+    /// It fits in memory, except for what was put aside.
+    InMemory(Batch, Option<Spill>),
+    InRuns(Levels),
 }
 
 impl Sorter {
-    pub(crate) const fn new(options: SpillOptions) -> Self {
-        Self { options, slots: Vec::new(), arena: Vec::new(), spill: None, runs: Vec::new() }
+    pub(crate) fn new(options: SpillOptions) -> Self {
+        Self { options, batch: Batch::default(), spill: None, runs: VecDeque::new() }
     }
 
-    /// Takes an item. `order` is `None` for a root, otherwise the place of the element in its object, if that
-    /// matters; `weight` is how many elements it is; `parts` are its bytes.
+    /// Takes an item. `order` is `None` for a root, otherwise the place of the element in its
+    /// object, if that matters; `weight` is how many elements it is; `parts` are its bytes.
     pub(crate) fn push(
         &mut self,
         object: ObjectId,
@@ -44,13 +46,19 @@ impl Sorter {
         weight: u64,
         parts: &[&[u8]],
     ) -> Result<()> {
-        let at = self.arena.len();
-        self.slots.push(Slot { object, order, at });
-        varint::put(&mut self.arena, weight);
-        varint::put(&mut self.arena, parts.iter().map(|part| part.len() as u64).sum());
-        parts.iter().for_each(|part| self.arena.extend_from_slice(part));
-        let used_bytes = self.arena.len() + self.slots.len() * size_of::<Slot>();
-        if used_bytes >= self.options.memory_bytes { self.spill() } else { Ok(()) }
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        let is_aside = bytes > FRAME_BYTES;
+        let kept_bytes = if is_aside { 0 } else { bytes };
+        if self.batch.bytes_with(kept_bytes) > self.options.memory_bytes && !self.batch.is_empty() {
+            self.write_run()?;
+        }
+        if is_aside {
+            let aside = self.spill()?.put_aside(parts)?;
+            self.batch.push_aside(object, order, weight, aside);
+        } else {
+            self.batch.push(object, order, weight, parts);
+        }
+        Ok(())
     }
 
     /// How much has been spilled, in bytes.
@@ -59,52 +67,43 @@ impl Sorter {
     }
 
     /// All has come.
-    pub(crate) fn finish(mut self) -> Result<Merge> {
-        if self.spill.is_some() {
-            self.spill()?;
-        } else {
-            let mut bytes = Vec::new();
-            self.write_run(&mut RunWriter::to_memory(&mut bytes))?;
-            self.runs.push(Run::InMemory(bytes));
+    pub(crate) fn finish(mut self) -> Result<Sorted> {
+        if self.runs.is_empty() {
+            self.batch.sort();
+            if let Some(spill) = &mut self.spill {
+                spill.flush()?;
+            }
+            return Ok(Sorted::InMemory(self.batch, self.spill));
         }
-        (self.arena, self.slots) = (Vec::new(), Vec::new());
-        if let Some(spill) = &mut self.spill {
-            spill.flush()?;
+        self.write_run()?;
+        let spill = self.spill.expect("it has the runs");
+        Ok(Sorted::InRuns(Levels::new(spill, self.runs, self.options.memory_bytes)))
+    }
+
+    /// The spill file.
+    fn spill(&mut self) -> Result<&mut Spill> {
+        if self.spill.is_none() {
+            self.spill = Some(Spill::create(&self.options)?);
         }
-        Merge::new(self.spill, self.runs)
+        Ok(self.spill.as_mut().expect("it was created"))
     }
 
     /// Writes what is in memory as a run of the spill file.
-    fn spill(&mut self) -> Result<()> {
-        let mut spill = match self.spill.take() {
-            Some(spill) => spill,
-            None => Spill::create(&self.options)?,
-        };
-        let from = spill.len();
-        let written = self.write_run(&mut RunWriter::to_file(&mut spill));
-        self.runs.push(Run::InFile(from..spill.len()));
-        self.spill = Some(spill);
-        self.arena.clear();
-        self.slots.clear();
-        written
-    }
-
-    fn write_run(&mut self, writer: &mut RunWriter<'_>) -> Result<()> {
-        self.slots.sort_unstable();
-        let items = self.slots.iter().map(|slot| {
-            let mut bytes = &self.arena[slot.at..];
-            let weight = varint::take(&mut bytes).expect("it was put there");
-            let payload = varint::take_bytes(&mut bytes).expect("it was put there");
-            (slot.object, weight, Item { order: slot.order, payload })
-        });
-        let items: Vec<_> = items.collect();
-        for group in items.chunk_by(|(a, ..), (b, ..)| a == b) {
-            let weight = group.iter().map(|(_, weight, _)| weight).sum();
-            writer.begin_group(group[0].0, weight, group.len() as u64)?;
-            for (.., item) in group {
-                writer.item(item)?;
+    fn write_run(&mut self) -> Result<()> {
+        let mut batch = std::mem::take(&mut self.batch);
+        batch.sort();
+        let spill = self.spill()?;
+        let mut writer = RunWriter::new(spill);
+        while let Some(group) = batch.group() {
+            writer.begin_group(&group, spill)?;
+            while let Some(item) = batch.item() {
+                writer.item(&item, spill)?;
             }
         }
-        writer.finish()
+        let run = writer.finish(spill)?;
+        self.runs.push_back(run);
+        batch.clear();
+        self.batch = batch;
+        Ok(())
     }
 }

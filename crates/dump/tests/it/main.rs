@@ -2,5 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that fails")]
 
+mod commands;
+mod crafted;
 mod journal;
+mod kept;
+mod marks;
+mod rdb;
 mod records;
+mod spilling;
+mod world;
