@@ -133,7 +133,10 @@ impl Run {
         disk.set_faults(env_sim::Faults::default());
         remove_temporaries(&disk, &data_dir()).map_err(|error| error.to_string())?;
         let names = disk.list(&data_dir()).map_err(|error| error.to_string())?;
-        let is_left = |name: &&std::ffi::OsString| name.to_string_lossy().contains("temp-");
+        let is_left = |name: &&std::ffi::OsString| {
+            let name = name.to_string_lossy();
+            name.contains("temp-") || name.contains("spill")
+        };
         if let Some(name) = names.iter().find(is_left) {
             return Err(format!("DUMP: {} is left", name.display()));
         }

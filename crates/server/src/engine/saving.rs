@@ -25,7 +25,8 @@ const NOT_SHUT_DOWN: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
 struct Marked {
     mark: Mark,
     databases: Vec<DbId>,
-    keys: u64,
+    /// Of each database, how many keys it has, and how many of them expire.
+    sizes: Vec<(u64, u64)>,
 }
 
 impl Engine {
@@ -95,8 +96,12 @@ impl Engine {
         self.saves.taken_us = self.deps.clock.monotonic_us().saturating_sub(start_us);
         let keyspace = &self.shard.keyspace;
         let databases = keyspace.databases().map(|db| keyspace.database_id(db)).collect();
-        let keys = keyspace.databases().map(|db| keyspace.size(db).0 as u64).sum();
-        Some(Marked { mark, databases, keys })
+        let size = |db| {
+            let (keys, expiring) = keyspace.size(db);
+            (keys as u64, expiring as u64)
+        };
+        let sizes = keyspace.databases().map(size).collect();
+        Some(Marked { mark, databases, sizes })
     }
 
     fn begin_file(&mut self, marked: Marked) {
@@ -106,7 +111,8 @@ impl Engine {
             temporary: directory.join(temporary_name(&self.run_id, self.saves.next_number())),
             syncs_early: self.config.is_yes("rdb-save-incremental-fsync"),
         };
-        let (keys, dirty) = (marked.keys, self.shard.keyspace.dirty());
+        let keys = marked.sizes.iter().map(|(keys, _)| keys).sum();
+        let dirty = self.shard.keyspace.dirty();
         let (saver, ticket) = Saver::new(self.save_job(marked, target));
         let lsn = ticket.figures().lsn;
         match self.saves.run(saver) {
@@ -135,7 +141,7 @@ impl Engine {
     }
 
     fn save_job(&self, marked: Marked, target: SaveTarget) -> SaveJob {
-        let Marked { mark, databases, .. } = marked;
+        let Marked { mark, databases, sizes } = marked;
         let directory = self.config.value("dir").into();
         let disk = Arc::clone(&self.deps.disk);
         let facts = vec![
@@ -151,7 +157,16 @@ impl Engine {
         // The rest are buffers of what is read, merged and written.
         let memory_bytes = self.config.number::<usize>("snapshot-memory") / 8 * 3;
         let spill = SpillOptions { disk: disk.clone(), directory, memory_bytes };
-        SaveJob { disk, mark, databases, target, options: self.options.saves.rdb, facts, spill }
+        SaveJob {
+            disk,
+            mark,
+            databases,
+            sizes,
+            target,
+            options: self.options.saves.rdb,
+            facts,
+            spill,
+        }
     }
 
     /// Looks after dumps: begins what is wanted, passes streams on, and notes what has ended.

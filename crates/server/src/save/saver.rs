@@ -26,6 +26,8 @@ pub(crate) struct SaveJob {
     pub(crate) mark: Mark,
     /// The databases at the mark.
     pub(crate) databases: Vec<DbId>,
+    /// Of each, how many keys it has, and how many of them expire: a hint for what loads the dump.
+    pub(crate) sizes: Vec<(u64, u64)>,
     /// Where to.
     pub(crate) target: SaveTarget,
     /// In which form.
@@ -154,7 +156,7 @@ impl Saver {
     }
 
     fn begin(&mut self, job: SaveJob) -> Result<MarkDump<RdbTarget<Sink>>, SaveError> {
-        let SaveJob { disk, mark, databases, target, options, facts, spill } = job;
+        let SaveJob { disk, mark, databases, sizes, target, options, facts, spill } = job;
         let sink = match target {
             SaveTarget::File { path, temporary, syncs_early } => {
                 self.temporary = Some((Arc::clone(&disk), temporary.clone()));
@@ -162,7 +164,7 @@ impl Saver {
             }
             SaveTarget::Ticket => Sink::client(&self.desk),
         };
-        let target = RdbTarget::begin(sink, options, &facts)?;
+        let target = RdbTarget::begin(sink, options, &facts)?.with_sizes(sizes);
         Ok(MarkDump::new(mark, Dumper::new(&databases, target, spill)))
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use env::{Disk, FileError, Unpublished};
 
 use super::desk::Desk;
+use super::error::SaveError;
 
 /// What is written, or given to a client, at a time.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -29,7 +30,7 @@ pub(crate) fn temporary_name(run_id: &str, number: u64) -> String {
 ///
 /// # Errors
 /// When the directory cannot be read, or a file not be removed.
-pub fn remove_temporaries(disk: &dyn Disk, directory: &Path) -> Result<(), FileError> {
+pub fn remove_temporaries(disk: &dyn Disk, directory: &Path) -> Result<(), SaveError> {
     let (prefix, suffix) = TEMPORARY;
     let names = disk.list(directory).map_err(FileError::io(directory, "read"))?;
     for name in names {
@@ -40,6 +41,8 @@ pub fn remove_temporaries(disk: &dyn Disk, directory: &Path) -> Result<(), FileE
             disk.remove(&path).map_err(FileError::io(&path, "remove"))?;
         }
     }
+    // What they have sorted.
+    dump::remove_leftovers(disk, directory)?;
     Ok(())
 }
 

@@ -61,10 +61,11 @@ fn the_same_seed_is_the_same_run_byte_for_byte() {
     // Then two runs with an index in which objects are freed in a start, and some in which values leave
     // memory.
     let seeds = || {
-        (0..24)
-            .chain([54, 55])
-            .chain(COLD_SEEDS + 6..COLD_SEEDS + 16)
-            .chain([HOT_SEEDS + 46, TOGETHER_SEEDS + 14, SAVE_SEEDS + 3])
+        (0..24).chain([54, 55]).chain(COLD_SEEDS + 6..COLD_SEEDS + 16).chain([
+            HOT_SEEDS + 46,
+            TOGETHER_SEEDS + 14,
+            SAVE_SEEDS + 3,
+        ])
     };
     let first: Vec<u64> = seeds().map(fingerprint).collect();
     let second: Vec<u64> = seeds().map(fingerprint).collect();
