@@ -5,6 +5,7 @@
 //! the executor's own allocations are added to them, and what it takes over from other threads.
 
 use std::cell::Cell;
+use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -119,6 +120,13 @@ impl Host for JemallocHost {
         // What is known may have it already: that matters where it is much.
         let when = when.filter(|_| bytes < TAKEN_OVER_BYTES);
         self.read.set((at_read.saturating_add(bytes), balance, when));
+    }
+
+    fn fork(
+        &self,
+        run: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<Box<dyn Read + Send>> {
+        Ok(Box::new(env_os::Child::begin(|pipe| run(pipe))?))
     }
 
     fn another(&self) -> Box<dyn Host> {

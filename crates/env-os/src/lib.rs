@@ -7,12 +7,14 @@
 //!               pages (madvise), several reads at a time (io_uring)
 //!   OsClock     CLOCK_REALTIME and CLOCK_MONOTONIC
 //!   OsEntropy   getrandom
+//!   Child       fork, a pipe
 //! ```
 //!
 //! This crate decides nothing, except when to bypass the page cache: each call is one system call,
 //! or a loop around one that completes partial work of the kernel (short writes, EINTR). Errors are
 //! the kernel's, with the path they are about.
 
+mod child;
 mod clock;
 mod disk;
 mod durable_writer;
@@ -22,6 +24,7 @@ mod once_reader;
 mod residency;
 mod ring;
 
+pub use child::Child;
 pub use clock::OsClock;
 pub use disk::{OsDisk, OsFile};
 pub use entropy::OsEntropy;

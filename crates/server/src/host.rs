@@ -1,5 +1,7 @@
 //! What the process uses of the machine: memory and processor time, for `maxmemory` and INFO.
 
+use std::io::{self, Read, Write};
+
 /// Memory, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MemoryUsage {
@@ -47,6 +49,18 @@ pub trait Host: Send {
 
     /// Ends [`Host::count_apart`] for this thread.
     fn end_apart(&self) {}
+
+    /// Begins a process that has all memory as of now, does `run` with a pipe, and ends. Reading gives what it sends,
+    /// or `WouldBlock` now and then; dropping it ends the process.
+    ///
+    /// # Errors
+    /// When the system refuses, or has no such thing.
+    fn fork(
+        &self,
+        _run: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<Box<dyn Read + Send>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// The same host, for another thread.
     fn another(&self) -> Box<dyn Host>;

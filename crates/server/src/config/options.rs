@@ -111,6 +111,17 @@ pub struct LogOptions {
     pub scrub_bytes_per_second: u64,
 }
 
+/// How a dump comes to be of one moment: `snapshot-algorithm`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnapshotAlgorithm {
+    /// By the log where there is one.
+    Auto,
+    /// By the log's validity bitmaps.
+    Bitmap,
+    /// By a child process.
+    Fork,
+}
+
 /// Settings of dumps.
 #[derive(Clone, Debug)]
 pub struct SaveOptions {
@@ -118,6 +129,8 @@ pub struct SaveOptions {
     pub points: Vec<(u64, u64)>,
     /// Whether writers are refused when one has failed and there are save points.
     pub stops_writes_on_error: bool,
+    /// See [`SnapshotAlgorithm`].
+    pub algorithm: SnapshotAlgorithm,
     /// How they are written: `rdb-version`, `rdbcompression`, `rdbchecksum`.
     pub rdb: WriteOptions,
     /// How long a client may take nothing of its dump: `repl-timeout`.
@@ -255,6 +268,11 @@ impl Config {
         let numbers: Vec<u64> = self.words("save").map(number).collect();
         SaveOptions {
             points: numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect(),
+            algorithm: match self.value("snapshot-algorithm") {
+                "bitmap" => SnapshotAlgorithm::Bitmap,
+                "fork" => SnapshotAlgorithm::Fork,
+                _ => SnapshotAlgorithm::Auto,
+            },
             stops_writes_on_error: self.is_yes("stop-writes-on-bgsave-error"),
             rdb: WriteOptions {
                 version: rdb_version(self.value("rdb-version")),

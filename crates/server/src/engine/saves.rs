@@ -12,6 +12,7 @@
 
 use std::time::Duration;
 
+use base::Lsn;
 use command::error::CommandError;
 use thiserror::Error;
 
@@ -36,6 +37,11 @@ pub(super) enum NotSaved {
         "ERR appendonly is no, and dumps are made from the redo log. CONFIG SET appendonly yes turns it on"
     )]
     NoLog,
+    /// A child process has only what memory has.
+    #[error(
+        "ERR some values are in the log only, which snapshot-algorithm fork does not see: CONFIG SET snapshot-algorithm auto"
+    )]
+    NotInMemory,
     /// What memory has is not durable, and will not be.
     #[error("MISCONF The redo log takes nothing, so nothing is saved: {0}")]
     LogFailed(String),
@@ -176,8 +182,17 @@ impl Saves {
         matches!(self.file, FileSave::None) && self.streams.is_empty()
     }
 
-    /// Whether a mark is to be made.
-    pub(super) fn wants_mark(&self) -> bool {
+    /// What the log has up to this block is durable; all of it if there is none.
+    pub(super) fn note_durable(&self, durable: Option<Lsn>) {
+        let file =
+            if let FileSave::Running(running) = &self.file { Some(&running.ticket) } else { None };
+        let streams = self.streams.iter().filter_map(|stream| stream.ticket.as_ref());
+        let is_reached = |ticket: &&Ticket| durable.is_none_or(|lsn| ticket.figures().lsn <= lsn);
+        file.into_iter().chain(streams).filter(is_reached).for_each(Ticket::note_durable);
+    }
+
+    /// Whether one waits for its moment.
+    pub(super) fn is_wanted(&self) -> bool {
         matches!(self.file, FileSave::Wanted)
             || self.streams.iter().any(|stream| stream.ticket.is_none())
     }

@@ -1,8 +1,9 @@
 //! What dumps mean for clients and for the end of the server.
 
+use std::io::Write;
 use std::sync::Arc;
 
-use base::DbId;
+use base::Lsn;
 use dump::SpillOptions;
 use redo::Mark;
 
@@ -11,8 +12,10 @@ use super::client::Closing;
 use super::commands::{Pause, REDIS_VERSION};
 use super::saves::{FileSave, FinalSave, NotSaved, Stream};
 use super::{ClientKey, Engine, LogHealth, LogState, Shutdown};
+use crate::config::SnapshotAlgorithm;
 use crate::save::{
-    SaveError, SaveFigures, SaveJob, SaveResult, SaveRunner, SaveTarget, Saver, temporary_name,
+    SaveError, SaveFigures, SaveJob, SaveResult, SaveRunner, SaveSource, SaveTarget, Saver,
+    dump_into, temporary_name,
 };
 
 /// How much of a stream waits in the output of its client.
@@ -21,10 +24,12 @@ const STREAM_OUTPUT_BYTES: usize = 1 << 20;
 /// What a client is told whose SHUTDOWN has not come to pass. Redis' own words.
 const NOT_SHUT_DOWN: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
 
-/// What there is to dump.
-struct Marked {
-    mark: Mark,
-    databases: Vec<DbId>,
+/// A moment of the data, to be dumped.
+struct Moment {
+    source: SaveSource,
+    /// The last block that it shows.
+    lsn: Lsn,
+    facts: Vec<(&'static str, String)>,
     /// Of each database, how many keys it has, and how many of them expire.
     sizes: Vec<(u64, u64)>,
 }
@@ -53,120 +58,158 @@ impl Engine {
         }
     }
 
+    /// How dumps are made now.
+    pub(super) const fn snapshot_algorithm(&self) -> SnapshotAlgorithm {
+        match self.options.saves.algorithm {
+            SnapshotAlgorithm::Auto => SnapshotAlgorithm::Bitmap,
+            chosen => chosen,
+        }
+    }
+
     /// Why a dump would be useless to begin.
     pub(super) fn may_save(&self) -> Result<(), NotSaved> {
-        match self.shard.log_state() {
-            LogState::Off => Err(NotSaved::NoLog),
-            _ => match self.shard.log_health() {
-                LogHealth::Good => Ok(()),
-                LogHealth::ReadOnly(why) | LogHealth::Failed(why) => Err(NotSaved::LogFailed(why)),
-            },
+        if let LogHealth::ReadOnly(why) | LogHealth::Failed(why) = self.shard.log_health() {
+            return Err(NotSaved::LogFailed(why));
+        }
+        match self.snapshot_algorithm() {
+            SnapshotAlgorithm::Fork if self.shard.keyspace.may_lack() => Err(NotSaved::NotInMemory),
+            SnapshotAlgorithm::Fork => Ok(()),
+            _ if matches!(self.shard.log_state(), LogState::Off) => Err(NotSaved::NoLog),
+            _ => Ok(()),
         }
     }
 
     /// Begins what was wanted, if that is possible now: only between commands, and when it is known what of the
     /// log is garbage.
     pub(super) fn begin_wanted(&mut self) {
-        if self.in_transaction || !self.saves.wants_mark() {
+        if self.in_transaction || !self.saves.is_wanted() {
             return;
         }
-        if matches!(self.saves.file, FileSave::Wanted)
-            && let Some(marked) = self.mark()
-        {
-            self.begin_file(marked);
+        if matches!(self.saves.file, FileSave::Wanted) {
+            match self.take_moment() {
+                Ok(Some(moment)) => self.begin_file(moment),
+                Ok(None) => {}
+                Err(why) => self.file_failed(why),
+            }
         }
-        for index in 0..self.saves.streams.len() {
-            if self.saves.streams[index].ticket.is_none()
-                && let Some(marked) = self.mark()
-            {
-                self.begin_stream(index, marked);
+        for index in (0..self.saves.streams.len()).rev() {
+            if self.saves.streams[index].ticket.is_none() {
+                match self.take_moment() {
+                    Ok(Some(moment)) => self.begin_stream(index, moment),
+                    Ok(None) => {}
+                    Err(why) => self.stream_failed(index, &why),
+                }
             }
         }
     }
 
-    /// Ends the open block, and marks what the log has.
-    fn mark(&mut self) -> Option<Marked> {
-        let is_on = matches!(self.shard.log_state(), LogState::On(_));
-        if !is_on || self.shard.is_loading() || !self.shard.is_writable() {
-            return None;
+    /// Ends the open block, and takes the data as of now; `None` if that is not possible yet.
+    fn take_moment(&mut self) -> Result<Option<Moment>, SaveError> {
+        let is_forked = self.snapshot_algorithm() == SnapshotAlgorithm::Fork;
+        let may_take = match self.shard.log_state() {
+            LogState::On(_) => self.shard.is_writable(),
+            LogState::Off => is_forked,
+            _ => false,
+        };
+        if !may_take || self.shard.is_loading() {
+            return Ok(None);
         }
         let start_us = self.deps.clock.monotonic_us();
         self.seal();
-        let mark = self.shard.log_mut()?.mark()?;
-        self.saves.taken_us = self.deps.clock.monotonic_us().saturating_sub(start_us);
+        let mark = match self.shard.log_mut() {
+            None => None,
+            Some(log) => match log.mark() {
+                Some(mark) => Some(mark),
+                None => return Ok(None),
+            },
+        };
+        let lsn = mark.as_ref().and_then(Mark::lsn).unwrap_or_default();
+        let facts = self.facts(mark.as_ref());
         let keyspace = &self.shard.keyspace;
-        let databases = keyspace.databases().map(|db| keyspace.database_id(db)).collect();
         let size = |db| {
             let (keys, expiring) = keyspace.size(db);
             (keys as u64, expiring as u64)
         };
-        let sizes = keyspace.databases().map(size).collect();
-        Some(Marked { mark, databases, sizes })
-    }
-
-    fn begin_file(&mut self, marked: Marked) {
-        let directory = std::path::PathBuf::from(self.config.value("dir"));
-        let target = SaveTarget::File {
-            path: directory.join(self.config.value("dbfilename")),
-            temporary: directory.join(temporary_name(&self.run_id, self.saves.next_number())),
-            syncs_early: self.config.is_yes("rdb-save-incremental-fsync"),
+        let sizes: Vec<_> = keyspace.databases().map(size).collect();
+        let source = match mark {
+            Some(mark) if !is_forked => {
+                let databases = keyspace.databases().map(|db| keyspace.database_id(db));
+                SaveSource::Log(mark, databases.collect())
+            }
+            _ => {
+                let options = self.options.saves.rdb;
+                let mut run =
+                    |pipe: &mut dyn Write| dump_into(pipe, keyspace, options, &facts, &sizes);
+                SaveSource::Child(self.deps.host.fork(&mut run).map_err(SaveError::Child)?)
+            }
         };
-        let keys = marked.sizes.iter().map(|(keys, _)| keys).sum();
-        let dirty = self.shard.keyspace.dirty();
-        let (saver, ticket) = Saver::new(self.save_job(marked, target));
-        let lsn = ticket.figures().lsn;
-        match self.saves.run(saver) {
-            Ok(()) => {
-                self.saves.note_running(ticket, self.time.now_us, dirty, keys);
-                self.deps.logger.notice(&format!(
-                    "Background saving started: {keys} keys, as of block {lsn} of the log"
-                ));
-            }
-            Err(why) => {
-                self.saves.note_failed(self.time.now_us);
-                self.file_ended(Err(Arc::new(why)));
-            }
-        }
+        self.saves.taken_us = self.deps.clock.monotonic_us().saturating_sub(start_us);
+        Ok(Some(Moment { source, lsn, facts, sizes }))
     }
 
-    fn begin_stream(&mut self, index: usize, marked: Marked) {
-        let (saver, ticket) = Saver::new(self.save_job(marked, SaveTarget::Ticket));
-        let stream = &mut self.saves.streams[index];
-        (stream.ticket, stream.taken_us) = (Some(ticket), self.time.now_us);
-        if let Err(why) = self.saves.run(saver) {
-            self.deps.logger.warning(&format!("A dump for a client could not be begun: {why}"));
-            let client = self.saves.streams.remove(index).client;
-            self.end_client(client, Closing::Now);
-        }
-    }
-
-    fn save_job(&self, marked: Marked, target: SaveTarget) -> SaveJob {
-        let Marked { mark, databases, sizes } = marked;
-        let directory = self.config.value("dir").into();
-        let disk = Arc::clone(&self.deps.disk);
-        let facts = vec![
+    /// What a dump says of itself.
+    fn facts(&self, mark: Option<&Mark>) -> Vec<(&'static str, String)> {
+        let mut facts = vec![
             ("redis-ver", REDIS_VERSION.to_owned()),
             ("redis-bits", "64".to_owned()),
             ("ctime", self.time.unix_s().to_string()),
             ("used-mem", self.deps.host.used_bytes().to_string()),
             ("aof-base", "0".to_owned()),
             ("indelible-ver", crate::VERSION.to_owned()),
-            ("indelible-database", mark.database().to_string()),
-            ("indelible-lsn", mark.lsn().unwrap_or_default().to_string()),
         ];
+        if let Some(mark) = mark {
+            facts.push(("indelible-database", mark.database().to_string()));
+            facts.push(("indelible-lsn", mark.lsn().unwrap_or_default().to_string()));
+        }
+        facts
+    }
+
+    fn begin_file(&mut self, moment: Moment) {
+        let directory = std::path::PathBuf::from(self.config.value("dir"));
+        let target = SaveTarget::File {
+            path: directory.join(self.config.value("dbfilename")),
+            temporary: directory.join(temporary_name(&self.run_id, self.saves.next_number())),
+            syncs_early: self.config.is_yes("rdb-save-incremental-fsync"),
+        };
+        let (lsn, keys) = (moment.lsn, moment.sizes.iter().map(|(keys, _)| keys).sum::<u64>());
+        let (saver, ticket) = Saver::new(self.save_job(moment, target));
+        if let Err(why) = self.saves.run(saver) {
+            return self.file_failed(why);
+        }
+        self.saves.note_running(ticket, self.time.now_us, self.shard.keyspace.dirty(), keys);
+        let told = format!("Background saving started: {keys} keys, as of block {lsn} of the log");
+        self.deps.logger.notice(&told);
+    }
+
+    /// A dump into the file could not be begun.
+    fn file_failed(&mut self, why: SaveError) {
+        self.saves.note_failed(self.time.now_us);
+        self.file_ended(Err(Arc::new(why)));
+    }
+
+    fn begin_stream(&mut self, index: usize, moment: Moment) {
+        let (saver, ticket) = Saver::new(self.save_job(moment, SaveTarget::Ticket));
+        let stream = &mut self.saves.streams[index];
+        (stream.ticket, stream.taken_us) = (Some(ticket), self.time.now_us);
+        if let Err(why) = self.saves.run(saver) {
+            self.stream_failed(index, &why);
+        }
+    }
+
+    fn stream_failed(&mut self, index: usize, why: &SaveError) {
+        self.deps.logger.warning(&format!("A dump for a client could not be begun: {why}"));
+        let client = self.saves.streams.remove(index).client;
+        self.end_client(client, Closing::Now);
+    }
+
+    fn save_job(&self, moment: Moment, target: SaveTarget) -> SaveJob {
+        let Moment { source, lsn, facts, sizes } = moment;
+        let directory = self.config.value("dir").into();
+        let disk = Arc::clone(&self.deps.disk);
         // The rest are buffers of what is read, merged and written.
         let memory_bytes = self.config.number::<usize>("snapshot-memory") / 8 * 3;
-        let spill = SpillOptions { disk: disk.clone(), directory, memory_bytes };
-        SaveJob {
-            disk,
-            mark,
-            databases,
-            sizes,
-            target,
-            options: self.options.saves.rdb,
-            facts,
-            spill,
-        }
+        let spill = SpillOptions { disk: Arc::clone(&disk), directory, memory_bytes };
+        SaveJob { disk, source, lsn, sizes, target, options: self.options.saves.rdb, facts, spill }
     }
 
     /// Looks after dumps: begins what is wanted, passes streams on, and notes what has ended.
@@ -175,6 +218,7 @@ impl Engine {
             return;
         }
         self.begin_wanted();
+        self.saves.note_durable(self.shard.log().map(|_| self.shard.reach.durable));
         if let Some(result) = self.saves.take_end(self.time.now_us, self.time.unix_s()) {
             self.file_ended(result);
         }

@@ -37,6 +37,8 @@ pub(super) struct Desk {
     state: Mutex<State>,
     news: Condvar,
     is_given_up: AtomicBool,
+    /// What the dump shows is durable.
+    is_durable: AtomicBool,
     keys: AtomicU64,
     records_done: AtomicU64,
     records_total: AtomicU64,
@@ -60,6 +62,11 @@ impl Desk {
     /// Whether the result is not wanted any more.
     pub(super) fn is_given_up(&self) -> bool {
         self.is_given_up.load(Ordering::Acquire)
+    }
+
+    /// Whether all that the dump shows is durable.
+    pub(super) fn is_durable(&self) -> bool {
+        self.is_durable.load(Ordering::Acquire)
     }
 
     /// Tells how far the dump is.
@@ -133,6 +140,11 @@ impl Ticket {
         .map(|figure| figure.load(Ordering::Relaxed));
         let (lost_keys, lsn) = (0, self.lsn);
         SaveFigures { keys, records_done, records_total, bytes, spilled_bytes, lost_keys, lsn }
+    }
+
+    /// All that the dump shows is durable: it may be completed.
+    pub fn note_durable(&self) {
+        self.desk.is_durable.store(true, Ordering::Release);
     }
 
     /// Returns how the dump has ended, once it has and every chunk was taken.

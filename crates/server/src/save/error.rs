@@ -19,6 +19,9 @@ pub enum SaveError {
     /// The file cannot be made, or get its name.
     #[error(transparent)]
     File(#[from] FileError),
+    /// The process that dumps its memory has ended or cannot be heard.
+    #[error("the child process: {0}; see the kernel's log, it may lack memory")]
+    Child(#[source] io::Error),
     /// The system has no thread for it.
     #[error("no thread for it: {0}; try again later")]
     NoThread(#[source] io::Error),

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   engine ── Saver ──► SaveRunner: a thread, or a simulator's steps
-//!      │                   Saver ─┬─ dump::MarkDump ─► rdb ─┬─► temporary file ─► synced ─► renamed
-//!      │                          └─ checks its Desk        └─► Desk: chunks for a client
+//!      │                   Saver ─┬─ the log as of a mark, ─┬─► temporary file ─► synced ─► renamed
+//!      │                          └─ or a child process ───└─► Desk: chunks for a client
 //!      └── Ticket ◄── Desk: how far it is, how it has ended ◄──┘
 //! ```
 //!
@@ -17,15 +17,17 @@
 //!   removes.
 //! - When a [`Ticket`] is dropped, its saver ends.
 
+mod child;
 mod desk;
 mod error;
 mod saver;
 mod sink;
 mod threads;
 
+pub(crate) use child::dump_into;
 pub use desk::{SaveFigures, Ticket};
 pub use error::{SaveError, SaveResult};
-pub(crate) use saver::{SaveJob, SaveTarget};
+pub(crate) use saver::{SaveJob, SaveSource, SaveTarget};
 pub use saver::{Saver, SaverStep};
 pub use sink::remove_temporaries;
 pub(crate) use sink::temporary_name;

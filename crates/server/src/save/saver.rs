@@ -4,6 +4,7 @@
 //!   Beginning ─► Dumping ─► Over          each step: a block of the log, some elements, or the end
 //! ```
 
+use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use env::Disk;
 use rdb::WriteOptions;
 use redo::Mark;
 
+use super::child::ChildDump;
 use super::desk::{Desk, SaveFigures, Ticket};
 use super::error::{SaveError, SaveResult};
 use super::sink::Sink;
@@ -22,11 +24,11 @@ use super::sink::Sink;
 pub(crate) struct SaveJob {
     /// The disk with the file and what is spilled.
     pub(crate) disk: Arc<dyn Disk>,
-    /// What is dumped; its block is known.
-    pub(crate) mark: Mark,
-    /// The databases at the mark.
-    pub(crate) databases: Vec<DbId>,
-    /// Of each, how many keys it has, and how many of them expire: a hint for what loads the dump.
+    /// What is dumped.
+    pub(crate) source: SaveSource,
+    /// The last block that the dump shows; 0 without a log.
+    pub(crate) lsn: Lsn,
+    /// Of each database, how many keys it has, and how many of them expire: a hint for what loads the dump.
     pub(crate) sizes: Vec<(u64, u64)>,
     /// Where to.
     pub(crate) target: SaveTarget,
@@ -36,6 +38,14 @@ pub(crate) struct SaveJob {
     pub(crate) facts: Vec<(&'static str, String)>,
     /// Where large values are sorted.
     pub(crate) spill: SpillOptions,
+}
+
+/// Where a dump comes from.
+pub(crate) enum SaveSource {
+    /// The log, as of a mark, and the databases then.
+    Log(Mark, Vec<DbId>),
+    /// A child process, which sends what [`super::child::dump_into`] writes.
+    Child(Box<dyn Read + Send>),
 }
 
 /// Where a dump goes.
@@ -76,15 +86,57 @@ pub struct Saver {
 
 enum Stage {
     Beginning(Box<SaveJob>),
-    Dumping(Box<MarkDump<RdbTarget<Sink>>>),
+    Dumping(Dumping),
     Over,
+}
+
+enum Dumping {
+    Log(Box<MarkDump<RdbTarget<Sink>>>),
+    Child(Box<ChildDump>),
+}
+
+impl Dumping {
+    fn step(&mut self) -> Result<Step, SaveError> {
+        match self {
+            Self::Log(dump) => Ok(dump.step()?),
+            Self::Child(dump) => dump.step(),
+        }
+    }
+
+    /// Whether all that it shows is durable by itself.
+    const fn is_durable(&self) -> bool {
+        // Nothing else of the log is read.
+        matches!(self, Self::Log(_))
+    }
+
+    fn figures(&self) -> SaveFigures {
+        match self {
+            Self::Log(dump) => {
+                let (records_done, records_total) = dump.progress();
+                let dump::Figures { keys, lost_keys, spilled_bytes, .. } = dump.figures();
+                let of_file =
+                    SaveFigures { keys, lost_keys, spilled_bytes, ..SaveFigures::default() };
+                SaveFigures { records_done, records_total, ..of_file }
+            }
+            Self::Child(dump) => {
+                SaveFigures { keys: dump.keys().unwrap_or(0), ..SaveFigures::default() }
+            }
+        }
+    }
+
+    fn finish(self) -> Result<Sink, SaveError> {
+        match self {
+            Self::Log(dump) => Ok(dump.into_target().finish()?),
+            Self::Child(dump) => Ok(dump.finish()),
+        }
+    }
 }
 
 impl Saver {
     /// Returns a saver and what tells of it.
     pub(crate) fn new(job: SaveJob) -> (Self, Ticket) {
         let desk = Arc::new(Desk::default());
-        let lsn = job.mark.lsn().unwrap_or(Lsn::ZERO);
+        let lsn = job.lsn;
         let ticket = Ticket::new(Arc::clone(&desk), lsn);
         let stage = Stage::Beginning(Box::new(job));
         (Self { desk, lsn, temporary: None, stage, result: None }, ticket)
@@ -122,32 +174,30 @@ impl Saver {
         }
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Beginning(job) => match self.begin(*job) {
-                Ok(dump) => self.stage = Stage::Dumping(Box::new(dump)),
+                Ok(dumping) => self.stage = Stage::Dumping(dumping),
                 Err(why) => self.end(Err(Arc::new(why))),
             },
-            Stage::Dumping(dump) if !self.desk.has_room() => {
-                self.stage = Stage::Dumping(dump);
+            Stage::Dumping(dumping) if !self.desk.has_room() => {
+                self.stage = Stage::Dumping(dumping);
                 return SaverStep::Idle;
             }
-            Stage::Dumping(mut dump) => {
-                let step = dump.step();
-                self.desk.tell(&self.figures(&dump));
+            Stage::Dumping(mut dumping) => {
+                let step = dumping.step();
+                let figures = self.figures(&dumping);
+                self.desk.tell(&figures);
+                let is_durable = dumping.is_durable() || self.desk.is_durable();
                 match step {
-                    Ok(step @ (Step::Waiting | Step::Worked)) => {
-                        self.stage = Stage::Dumping(dump);
-                        if step == Step::Waiting {
-                            return SaverStep::Idle;
-                        }
+                    Ok(Step::Worked) => self.stage = Stage::Dumping(dumping),
+                    Ok(Step::Done) if is_durable => {
+                        let completed = dumping.finish().and_then(|sink| Ok(sink.complete()?));
+                        let figures = SaveFigures { bytes: self.desk.bytes(), ..figures };
+                        self.end(completed.map(|()| figures).map_err(Arc::new));
                     }
-                    Ok(Step::Done) => {
-                        let figures = self.figures(&dump);
-                        let sink = dump.into_target().finish().map_err(SaveError::from);
-                        let result = sink.and_then(|sink| Ok(sink.complete()?));
-                        let bytes = self.desk.bytes();
-                        let figures = SaveFigures { bytes, ..figures };
-                        self.end(result.map(|()| figures).map_err(Arc::new));
+                    Ok(Step::Waiting | Step::Done) => {
+                        self.stage = Stage::Dumping(dumping);
+                        return SaverStep::Idle;
                     }
-                    Err(error) => self.end(Err(Arc::new(error.into()))),
+                    Err(error) => self.end(Err(Arc::new(error))),
                 }
             }
             Stage::Over => return SaverStep::Finished,
@@ -155,8 +205,8 @@ impl Saver {
         SaverStep::Worked
     }
 
-    fn begin(&mut self, job: SaveJob) -> Result<MarkDump<RdbTarget<Sink>>, SaveError> {
-        let SaveJob { disk, mark, databases, sizes, target, options, facts, spill } = job;
+    fn begin(&mut self, job: SaveJob) -> Result<Dumping, SaveError> {
+        let SaveJob { disk, source, sizes, target, options, facts, spill, .. } = job;
         let sink = match target {
             SaveTarget::File { path, temporary, syncs_early } => {
                 self.temporary = Some((Arc::clone(&disk), temporary.clone()));
@@ -164,15 +214,18 @@ impl Saver {
             }
             SaveTarget::Ticket => Sink::client(&self.desk),
         };
-        let target = RdbTarget::begin(sink, options, &facts)?.with_sizes(sizes);
-        Ok(MarkDump::new(mark, Dumper::new(&databases, target, spill)))
+        Ok(match source {
+            SaveSource::Log(mark, databases) => {
+                let target = RdbTarget::begin(sink, options, &facts)?.with_sizes(sizes);
+                let dumper = Dumper::new(&databases, target, spill);
+                Dumping::Log(Box::new(MarkDump::new(mark, dumper)))
+            }
+            SaveSource::Child(child) => Dumping::Child(Box::new(ChildDump::new(child, sink))),
+        })
     }
 
-    fn figures(&self, dump: &MarkDump<RdbTarget<Sink>>) -> SaveFigures {
-        let (records_done, records_total) = dump.progress();
-        let dump::Figures { keys, lost_keys, spilled_bytes, .. } = dump.figures();
-        let (bytes, lsn) = (self.desk.bytes(), self.lsn);
-        SaveFigures { keys, records_done, records_total, bytes, spilled_bytes, lost_keys, lsn }
+    fn figures(&self, dumping: &Dumping) -> SaveFigures {
+        SaveFigures { bytes: self.desk.bytes(), lsn: self.lsn, ..dumping.figures() }
     }
 
     fn end(&mut self, result: SaveResult) {

@@ -261,6 +261,7 @@ pub(super) const UNSAFE_FILES: &[&str] = &[
     "crates/bench/src/engine/lmdb.rs",
     "crates/cli/src/allocator.rs",
     "crates/cli/tests/it/shutdown_ioctl.rs",
+    "crates/env-os/src/child.rs",
     "crates/env-os/src/large_pages.rs",
     "crates/env-os/src/residency.rs",
     "crates/env-os/src/ring.rs",

@@ -3,6 +3,7 @@
 use super::super::Engine;
 use super::super::saves::FileSave;
 use super::info::line;
+use crate::config::SnapshotAlgorithm;
 use crate::save::SaveFigures;
 
 /// Writes what is said of dumps, with Redis' names first.
@@ -38,7 +39,11 @@ pub(super) fn section(engine: &Engine, out: &mut String) {
     line(out, "rdb_last_cow_size", 0);
     line(out, "rdb_last_load_keys_expired", 0);
     line(out, "rdb_last_load_keys_loaded", 0);
-    line(out, "snapshot_algorithm", "bitmap");
+    let algorithm = match engine.snapshot_algorithm() {
+        SnapshotAlgorithm::Auto | SnapshotAlgorithm::Bitmap => "bitmap",
+        SnapshotAlgorithm::Fork => "fork",
+    };
+    line(out, "snapshot_algorithm", algorithm);
     line(out, "snapshot_lsn", lsn);
     line(out, "snapshot_taken_usec", saves.taken_us);
     line(out, "snapshot_spilled_bytes", spilled_bytes);

@@ -1,0 +1,51 @@
+//! Keys as they lie in memory.
+
+use keyspace::{Contents, Inspected, StringRef, Type};
+
+use crate::target::{DumpedKey, Element, Target};
+
+/// Passes a key on to a target. A number is passed on as its digits.
+///
+/// # Errors
+/// Those of the target.
+pub fn pass_on<T: Target>(
+    entry: &Inspected<'_>,
+    database: u32,
+    target: &mut T,
+) -> Result<(), T::Error> {
+    let (value_type, count) = match &entry.contents {
+        Contents::String(string) => (Type::String, string.len()),
+        Contents::List(list) => (Type::List, list.len()),
+        Contents::Hash(hash) => (Type::Hash, hash.len()),
+        Contents::Set(set) => (Type::Set, set.len()),
+        Contents::ZSet(zset) => (Type::ZSet, zset.len()),
+    };
+    let (key, count, expires_at_ms) = (entry.key, count as u64, entry.expires_at_ms);
+    target.begin(&DumpedKey { database, key, value_type, count, expires_at_ms })?;
+    match &entry.contents {
+        Contents::String(StringRef::Int(number)) => {
+            target.element(Element::Part(number.to_string().as_bytes()))?;
+        }
+        Contents::String(StringRef::Bytes(bytes)) if bytes.is_empty() => {}
+        Contents::String(StringRef::Bytes(bytes)) => target.element(Element::Part(bytes))?,
+        Contents::List(list) => {
+            list.iter_from(0).try_for_each(|item| target.element(Element::Item(item)))?;
+        }
+        Contents::Hash(hash) => {
+            let mut passed = Ok(());
+            hash.for_each(|name, value| {
+                if passed.is_ok() {
+                    passed = target.element(Element::Field(name, value));
+                }
+            });
+            passed?;
+        }
+        Contents::Set(set) => {
+            set.iter().try_for_each(|member| target.element(Element::Member(member)))?;
+        }
+        Contents::ZSet(zset) => zset
+            .iter()
+            .try_for_each(|(member, score)| target.element(Element::Scored(member, score)))?,
+    }
+    target.end()
+}
