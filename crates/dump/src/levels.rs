@@ -111,7 +111,7 @@ mod tests {
         let disk = SimDisk::new(1, Faults::default());
         let directory = PathBuf::from("/dumps");
         disk.create_dir_all(Path::new(&directory)).expect("it can");
-        let options = SpillOptions { disk: Arc::new(disk), directory, memory_bytes };
+        let options = SpillOptions { disk: Arc::new(disk), directory, memory_bytes, kept_bytes: 0 };
         let mut spill = Spill::create(&options).expect("it can");
         let runs = (0..count).map(|number| {
             let mut writer = RunWriter::new(&spill);

@@ -174,7 +174,8 @@ mod tests {
         let disk = SimDisk::new(1, Faults::default());
         let directory = PathBuf::from("/dumps");
         disk.create_dir_all(&directory).expect("it can");
-        let options = SpillOptions { disk: Arc::new(disk), directory, memory_bytes: 1 };
+        let options =
+            SpillOptions { disk: Arc::new(disk), directory, memory_bytes: 1, kept_bytes: 0 };
         let mut sorter = Sorter::new(options);
         let long = vec![7; KEPT_BYTES + 1];
         sorter.push(ObjectId(1), None, 0, &[b"root"]).expect("it can");

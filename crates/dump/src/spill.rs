@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::checksum::{crc32c, crc32c_append};
-use env::{Disk, File, FileError};
+use env::{Disk, File, FileError, leave_room};
 
 use crate::error::Result;
 
@@ -48,6 +48,8 @@ pub struct SpillOptions {
     /// The memory for sorting, in bytes. What a dump takes in addition is some MiB and the largest
     /// item: see the crate's essay.
     pub memory_bytes: usize,
+    /// What is left for others on the file system of the directory, in bytes; 0 if that does not matter.
+    pub kept_bytes: u64,
 }
 
 /// Removes the spill files that a crash has left in `directory`. Returns how many there were.
@@ -88,6 +90,7 @@ pub(crate) struct Aside {
 
 /// The file, open.
 pub(crate) struct Spill {
+    options: SpillOptions,
     file: Box<dyn File>,
     path: PathBuf,
     len: u64,
@@ -110,7 +113,8 @@ impl Spill {
                 created => {
                     let file = created.map_err(FileError::io(&path, "create"))?;
                     remove_name(disk, &path)?;
-                    return Ok(Self { file, path, len: 0, gathered: Vec::new() });
+                    let options = options.clone();
+                    return Ok(Self { options, file, path, len: 0, gathered: Vec::new() });
                 }
             }
         }
@@ -155,9 +159,12 @@ impl Spill {
 
     /// Writes what was gathered.
     pub(crate) fn flush(&mut self) -> Result<()> {
-        let written = self.file.write_all_at(&self.gathered, self.len);
+        let SpillOptions { disk, directory, kept_bytes, .. } = &self.options;
+        let len = self.gathered.len() as u64;
+        let written = leave_room(&**disk, directory, len, *kept_bytes)
+            .and_then(|()| self.file.write_all_at(&self.gathered, self.len));
         written.map_err(FileError::io(&self.path, "write"))?;
-        self.len += self.gathered.len() as u64;
+        self.len += len;
         self.gathered.clear();
         Ok(())
     }
@@ -220,7 +227,10 @@ mod tests {
     fn named(disk: &SimDisk) -> Spill {
         disk.create_dir_all(Path::new("/")).expect("it can");
         let file = disk.create(Path::new(PATH)).expect("it can");
-        Spill { file, path: PathBuf::from(PATH), len: 0, gathered: Vec::new() }
+        let directory = PathBuf::from("/");
+        let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+        let options = SpillOptions { disk, directory, memory_bytes: 0, kept_bytes: 0 };
+        Spill { options, file, path: PathBuf::from(PATH), len: 0, gathered: Vec::new() }
     }
 
     /// Reads a whole extent.

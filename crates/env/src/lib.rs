@@ -24,6 +24,7 @@ mod entropy;
 mod error;
 mod file_error;
 mod publish;
+mod room;
 
 pub use clock::Clock;
 pub use disk::{Access, Disk, File, Lock, OnceRead, ReadBuffer, ReadTogether};
@@ -31,3 +32,4 @@ pub use entropy::Entropy;
 pub use error::{about, lacks_descriptor, opening, reason, system_number};
 pub use file_error::FileError;
 pub use publish::{Complete, Renamed, Unpublished, publish};
+pub use room::leave_room;

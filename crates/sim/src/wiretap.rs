@@ -367,6 +367,10 @@ impl ShardLog for Wiretap {
         self.log.tick();
     }
 
+    fn note_damage(&mut self, error: &redo::Error) {
+        self.log.note_damage(error);
+    }
+
     fn drain_events(&mut self) -> Vec<String> {
         self.log.drain_events()
     }

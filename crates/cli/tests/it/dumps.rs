@@ -358,3 +358,31 @@ fn a_replica_is_refused_in_words() {
     let reply = connection.words("REPLCONF what 1").text();
     assert_eq!(reply, "ERR Unrecognized REPLCONF option: what");
 }
+
+#[test]
+fn damage_under_a_dump_is_named_and_healed_and_the_next_one_is_whole() {
+    let options = ["--enable-debug-command", "yes", "--log-segment-bytes", "1mb"];
+    let more = ["--log-compaction", "no", "--log-scrub-bytes-per-second", "0", "--log-index", "no"];
+    let server = Program::indelible().start(&[&options[..], &more].concat());
+    let mut connection = server.connect();
+    for number in 0..BALLAST {
+        let value = format!("{number:0>1500}");
+        connection.call(&["SET", &format!("key{number}"), &value]).unwrap();
+    }
+    assert_eq!(connection.words("SAVE").text(), "OK");
+    let dump = server.directory().join("dump.rdb");
+    let old = std::fs::read(&dump).unwrap();
+    let segment = server.directory().join("redo/0000000001.redo");
+    let mut file = std::fs::OpenOptions::new().write(true).open(segment).unwrap();
+    std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(300_000)).unwrap();
+    file.write_all(b"damaged").unwrap();
+    let reply = connection.words("SAVE").text();
+    assert!(reply.contains("0000000001.redo is corrupt at byte "), "{reply}");
+    assert_eq!(std::fs::read(&dump).unwrap(), old);
+    let healed = |connection: &mut Connection| {
+        connection.words("INFO redo").text().contains("redo_scrub_healed:1")
+    };
+    wait_until(|| healed(&mut connection));
+    assert_eq!(connection.words("SAVE").text(), "OK");
+    assert_eq!(fingerprint(&dump), digest_of(&mut connection));
+}

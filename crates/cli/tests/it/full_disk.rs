@@ -234,3 +234,32 @@ fn a_disk_full_of_garbage_is_emptied_by_compaction() {
     ledger.check(&mut server.connect());
     verify_log(&mut server);
 }
+
+#[test]
+fn a_dump_that_there_is_no_room_for_leaves_the_old_one_and_the_log_alone() {
+    let Some((disk, server)) = start_on_a_small_disk() else { return };
+    let (mut connection, mut ledger) = (server.connect(), Ledger::default());
+    ledger.write(&mut connection, "first").unwrap();
+    assert_eq!(connection.words("SAVE").text(), "OK");
+    let file = disk.data().join("dump.rdb");
+    let old = std::fs::read(&file).unwrap();
+    assert_eq!(connection.words("CONFIG SET rdbcompression no").text(), "OK");
+    // More than there is room for twice, next to what is kept for the log.
+    for _ in 0..60 {
+        let key = format!("key:{}", ledger.writes);
+        ledger.write(&mut connection, &key).unwrap();
+    }
+    disk.add_ballast(disk.available_bytes().saturating_sub(FREE_BYTES / 4 * 3));
+    for _ in 0..5 {
+        let reply = connection.words("SAVE").text();
+        assert!(reply.contains("are kept for the redo log; make room"), "{reply}");
+        assert_eq!(std::fs::read(&file).unwrap(), old);
+        ledger.write(&mut connection, "again").unwrap();
+    }
+    let names = std::fs::read_dir(disk.data()).unwrap();
+    let mut names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert!(!names.any(|name| name.starts_with("temp-")));
+    disk.drop_ballast();
+    assert_eq!(connection.words("SAVE").text(), "OK");
+    ledger.check(&mut connection);
+}

@@ -24,7 +24,7 @@ fn dumped_in(records: &[Record<'_>], memory_bytes: usize) -> Result<(All, Figure
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new(1, Faults::default()));
     let directory = PathBuf::from("/dumps");
     disk.create_dir_all(&directory).unwrap();
-    let options = SpillOptions { disk, directory, memory_bytes };
+    let options = SpillOptions { disk, directory, memory_bytes, kept_bytes: 0 };
     let mut dumper = Dumper::new(&[DbId(3)], Kept::default(), options);
     for (at, record) in records.iter().enumerate() {
         dumper.record(addr(at), record)?;
@@ -212,7 +212,7 @@ fn elements_without_a_root_are_passed_over_step_by_step() {
             let disk: Arc<dyn Disk> = Arc::new(SimDisk::new(1, Faults::default()));
             let directory = PathBuf::from("/dumps");
             disk.create_dir_all(&directory).unwrap();
-            let options = SpillOptions { disk, directory, memory_bytes };
+            let options = SpillOptions { disk, directory, memory_bytes, kept_bytes: 0 };
             let mut dumper = Dumper::new(&[DbId(3)], Kept::default(), options);
             orphans.clone().for_each(|record| dumper.record(addr(0), &record).unwrap());
             dumper.finish_records().unwrap();

@@ -42,8 +42,11 @@ fn a_dump_as_an_rdb_file_has_the_same() {
     let sizes = keyspace.databases().take(2).map(|db| keyspace.size(db));
     let sizes: Vec<_> = sizes.map(|(keys, expiring)| (keys as u64, expiring as u64)).collect();
     let target = target.with_sizes(sizes.clone());
-    let mut dumper =
-        Dumper::new(&ids, target, SpillOptions { disk, directory, memory_bytes: 9000 });
+    let mut dumper = Dumper::new(
+        &ids,
+        target,
+        SpillOptions { disk, directory, memory_bytes: 9000, kept_bytes: 0 },
+    );
     for (at, logged) in log.records().iter().enumerate().filter(|(_, logged)| logged.is_valid()) {
         dumper.record(addr(at), &logged.record()).unwrap();
     }

@@ -26,8 +26,12 @@ fn dumped(
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new(1, Faults::default()));
     let directory = PathBuf::from("/dumps");
     disk.create_dir_all(&directory).unwrap();
-    let options =
-        SpillOptions { disk: Arc::clone(&disk), directory: directory.clone(), memory_bytes };
+    let options = SpillOptions {
+        disk: Arc::clone(&disk),
+        directory: directory.clone(),
+        memory_bytes,
+        kept_bytes: 0,
+    };
     let mut dumper = Dumper::new(databases, Kept::default(), options);
     let records = log.records();
     for first in 0..stride.min(records.len()) {

@@ -45,7 +45,7 @@ impl Logged {
 
     fn dumper(&self, disk: Arc<dyn Disk>) -> Dumper<Kept> {
         let directory = PathBuf::from(DIRECTORY);
-        let options = SpillOptions { disk, directory, memory_bytes: MEMORY_BYTES };
+        let options = SpillOptions { disk, directory, memory_bytes: MEMORY_BYTES, kept_bytes: 0 };
         Dumper::new(&self.databases, Kept::default(), options)
     }
 

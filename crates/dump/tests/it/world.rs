@@ -142,7 +142,7 @@ impl World {
 
     pub(crate) fn spill_options(&self, memory_bytes: usize) -> SpillOptions {
         let directory = PathBuf::from("/dumps");
-        SpillOptions { disk: Arc::new(self.disk.clone()), directory, memory_bytes }
+        SpillOptions { disk: Arc::new(self.disk.clone()), directory, memory_bytes, kept_bytes: 0 }
     }
 
     pub(crate) fn apply(&mut self, op: &Op) {

@@ -75,7 +75,7 @@ pub struct Log {
     /// Nothing of what is on disk may be replaced: see [`Log::set_frozen`].
     pub(crate) is_frozen: bool,
     scrub: Arc<ScrubQueue>,
-    healing: Healing,
+    pub(crate) healing: Healing,
     pub(crate) marks: Marks,
     mark_copy_bytes: usize,
     open: OpenBlock,
@@ -455,26 +455,8 @@ impl Log {
         self.scrub.set_rate(bytes_per_s);
     }
 
-    /// Says something to people.
-    pub(crate) fn tell(&mut self, event: String) {
-        self.healing.tell(event);
-    }
-
-    /// Returns what was found out about damage since this was asked last, for people.
-    pub fn drain_events(&mut self) -> Vec<String> {
-        self.healing.drain_events()
-    }
-
-    /// Segments that are damaged. Every entry with its record in one of them must be logged anew;
-    /// the list is empty as soon as nothing needs that, and while what is needed is not known.
-    #[must_use]
-    pub fn rewrites(&self) -> Vec<SegmentId> {
-        let is_known = self.validity.is_known();
-        if is_known { self.healing.rewrites(&self.segments) } else { Vec::new() }
-    }
-
     /// Healing, compaction, and what they work on.
-    fn background(&mut self) -> (&mut Healing, &mut Schedule, Scene<'_>) {
+    pub(crate) fn background(&mut self) -> (&mut Healing, &mut Schedule, Scene<'_>) {
         let last_lsn = self.last_lsn();
         let scene = Scene {
             segments: &mut self.segments,

@@ -4,11 +4,12 @@
 //! to the `flusher` of a device, which writes it (`segment_writer`) and says when it is durable. `devices`
 //! come and go; each keeps room for when its disk is full (`reserve`). The blocks' memory is used
 //! again (`buffers`; until then it is `in_flight`) after they are durable (`unsynced`, `pending_sync`); blocks that take too long
-//! make writers wait (`lateness`), and so does an index that does not keep up (`index_lag`). `bitmaps` is what the log is asked of them; `stats` are the figures of
+//! make writers wait (`lateness`), and so does an index that does not keep up (`index_lag`). `bitmaps` is what the log is asked of them, `damage` what it is told of its files; `stats` are the figures of
 //! all that.
 
 pub(crate) mod bitmaps;
 pub(crate) mod buffers;
+mod damage;
 pub(crate) mod devices;
 pub(crate) mod flusher;
 pub(crate) mod health;

@@ -84,6 +84,8 @@ pub(super) struct Running {
 /// A dump that is sent to a client.
 pub(super) struct Stream {
     pub(super) client: ClientKey,
+    /// Its number: the place may be another client's by now.
+    pub(super) client_id: u64,
     /// `None` until a mark can be made.
     pub(super) ticket: Option<Ticket>,
     /// What the stream ends with: then the client knows that it is whole.

@@ -208,7 +208,11 @@ impl Engine {
         let disk = Arc::clone(&self.deps.disk);
         // The rest are buffers of what is read, merged and written.
         let memory_bytes = self.config.number::<usize>("snapshot-memory") / 8 * 3;
-        let spill = SpillOptions { disk: Arc::clone(&disk), directory, memory_bytes };
+        // A dump must not take the room that the log needs for its next segments.
+        let log = &self.options.log;
+        let is_there = log.enabled && log.devices.is_empty();
+        let kept_bytes = if is_there { 2 * log.segment_bytes } else { 0 };
+        let spill = SpillOptions { disk: Arc::clone(&disk), directory, memory_bytes, kept_bytes };
         SaveJob { disk, source, lsn, sizes, target, options: self.options.saves.rdb, facts, spill }
     }
 
@@ -258,7 +262,10 @@ impl Engine {
                     ));
                 }
             }
-            Err(why) => logger.warning(&format!("Background saving error: {why}")),
+            Err(why) => {
+                logger.warning(&format!("Background saving error: {why}"));
+                self.note_damage(why);
+            }
         }
         for key in self.sessions.clients.keys() {
             if !matches!(self.sessions[key].session.wait.as_deref(), Some(Wait::Save)) {
@@ -274,6 +281,15 @@ impl Engine {
         if result.is_err() && !is_forced {
             logger.warning("Error trying to save the DB, can't exit.");
             self.stay(end);
+        }
+    }
+
+    /// What a dump could not read of the log is healed.
+    fn note_damage(&mut self, why: &SaveError) {
+        if let SaveError::Dump(dump::Error::Log(error)) = why
+            && let Some(log) = self.shard.log_mut()
+        {
+            log.note_damage(error);
         }
     }
 
@@ -359,7 +375,10 @@ impl Engine {
         self.sessions.start_wait(client, Wait::Dump);
         let taken_us = self.time.now_us;
         let (chunk, sent) = (Vec::new(), 0);
-        self.saves.streams.push(Stream { client, ticket: None, delimiter, chunk, sent, taken_us });
+        let client_id = self.sessions[client].id;
+        let ticket = None;
+        let stream = Stream { client, client_id, ticket, delimiter, chunk, sent, taken_us };
+        self.saves.streams.push(stream);
         self.begin_wanted();
         Ok(())
     }
@@ -375,9 +394,9 @@ impl Engine {
 
     /// Passes on some of a stream. `false` when it is over.
     fn feed(&mut self, index: usize) -> bool {
-        let key = self.saves.streams[index].client;
+        let Stream { client: key, client_id, .. } = self.saves.streams[index];
         let is_sent = |client: &&mut super::client::Client| {
-            matches!(client.session.wait.as_deref(), Some(Wait::Dump))
+            client.id == client_id && matches!(client.session.wait.as_deref(), Some(Wait::Dump))
         };
         let Some(client) = self.sessions.clients.get_mut(key).filter(is_sent) else { return false };
         let stream = &mut self.saves.streams[index];
@@ -411,6 +430,7 @@ impl Engine {
             }
             Some(Err(why)) => {
                 self.deps.logger.warning(&format!("The dump for client {address} failed: {why}"));
+                self.note_damage(&why);
                 self.end_client(key, Closing::Now);
                 false
             }

@@ -210,7 +210,8 @@ impl Saver {
         let sink = match target {
             SaveTarget::File { path, temporary, syncs_early } => {
                 self.temporary = Some((Arc::clone(&disk), temporary.clone()));
-                Sink::file(&self.desk, disk, path, &temporary, syncs_early)?
+                let kept_bytes = spill.kept_bytes;
+                Sink::file(&self.desk, disk, path, &temporary, syncs_early, kept_bytes)?
             }
             SaveTarget::Ticket => Sink::client(&self.desk),
         };

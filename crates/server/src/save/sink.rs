@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use env::{Disk, FileError, Unpublished};
+use env::{Disk, FileError, Unpublished, leave_room};
 
 use super::desk::Desk;
 use super::error::SaveError;
@@ -67,13 +67,16 @@ struct FileSink {
     written_bytes: u64,
     synced_bytes: u64,
     syncs_early: bool,
+    kept_bytes: u64,
 }
 
 impl FileSink {
     fn write(&mut self, chunk: &[u8]) -> Result<(), FileError> {
         let failed = |doing| FileError::io(self.file.temporary(), doing);
-        let file = self.file.file();
-        file.write_all_at(chunk, self.written_bytes).map_err(failed("write"))?;
+        let (file, directory) = (self.file.file(), self.path.parent().unwrap_or(Path::new("")));
+        let written = leave_room(&*self.disk, directory, chunk.len() as u64, self.kept_bytes)
+            .and_then(|()| file.write_all_at(chunk, self.written_bytes));
+        written.map_err(failed("write"))?;
         self.written_bytes += chunk.len() as u64;
         if self.syncs_early && self.written_bytes - self.synced_bytes >= SYNC_BYTES {
             file.sync_data().map_err(failed("sync"))?;
@@ -91,10 +94,12 @@ impl Sink {
         path: PathBuf,
         temporary: &Path,
         syncs_early: bool,
+        kept_bytes: u64,
     ) -> Result<Self, FileError> {
         let file = Unpublished::create(&*disk, temporary)?;
         let (written_bytes, synced_bytes) = (0, 0);
-        let file = FileSink { disk, file, path, written_bytes, synced_bytes, syncs_early };
+        let file =
+            FileSink { disk, file, path, written_bytes, synced_bytes, syncs_early, kept_bytes };
         Ok(Self { desk: Arc::clone(desk), chunk: Vec::new(), to: To::File(file) })
     }
 

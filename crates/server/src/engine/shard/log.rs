@@ -177,6 +177,9 @@ pub trait ShardLog: Journal {
     /// Does what is due.
     fn tick(&mut self);
 
+    /// A reader of the log has failed: damage that it has met is healed.
+    fn note_damage(&mut self, _error: &redo::Error) {}
+
     /// What is new about damage on the devices, for the server's log.
     fn drain_events(&mut self) -> Vec<String> {
         Vec::new()
