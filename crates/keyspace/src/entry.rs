@@ -47,6 +47,7 @@ const KIND_MASK: u32 = 0x0f00_0000;
 const BARE_BIT: u32 = 8;
 const TTL_FLAG: u32 = 0x1000_0000;
 const RETURNED_FLAG: u32 = 0x2000_0000;
+const EARLY_FLAG: u32 = 0x4000_0000;
 /// What the payload of an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -235,6 +236,17 @@ impl Entry {
     fn set_kind_code(&mut self, code: u32) {
         let word = self.read_u32(ACCESS_AT) & !KIND_MASK;
         self.write_u32(ACCESS_AT, word | (code << KIND_SHIFT));
+    }
+
+    /// Whether a walk that has not come to the key passes it over; see [`crate::walk`].
+    pub(crate) fn is_early(&self) -> bool {
+        self.read_u32(ACCESS_AT) & EARLY_FLAG != 0
+    }
+
+    /// Notes whether a walk that has not come to the key passes it over.
+    pub(crate) fn set_early(&mut self, is_early: bool) {
+        let word = self.read_u32(ACCESS_AT) & !EARLY_FLAG;
+        self.write_u32(ACCESS_AT, word | if is_early { EARLY_FLAG } else { 0 });
     }
 
     /// The address of the record that restores the entry.
@@ -472,6 +484,25 @@ mod tests {
         assert_eq!(entry.addr(), Some(RecordAddr::new(SegmentId(3), 9)));
         assert_eq!(entry.access(), 0x00ab_cdef);
         assert_eq!(entry.ttl(), None);
+    }
+
+    #[test]
+    fn that_a_walk_passes_it_over_changes_nothing_else_and_is_changed_by_nothing_else() {
+        let mut entry = Entry::with_bytes(b"key", Kind::Str, b"value");
+        entry.set_access(0x00ff_ffff);
+        assert!(!entry.is_early());
+        entry.set_early(true);
+        entry.set_ttl(Some(Ttl { expires_at_ms: 5, slot: 1 }));
+        entry.replace_object(Box::new(Object::for_test(1)));
+        entry.note_returned();
+        entry.set_access(7);
+        drop(entry.take_object());
+        entry.replace_int(1);
+        assert!(entry.take_returned() && entry.is_early());
+        entry.set_ttl(None);
+        assert!(entry.is_early() && matches!(entry.payload(), Payload::Int(1)));
+        entry.set_early(false);
+        assert_eq!((entry.is_early(), entry.access(), entry.key()), (false, 7, &b"key"[..]));
     }
 
     #[test]
