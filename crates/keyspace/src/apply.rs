@@ -78,7 +78,7 @@ impl Keyspace {
             },
         };
         if let Some(db) = mapped {
-            db.keys.touch(self.recorder.hasher.hash(record.key));
+            db.keys().touch(self.recorder.hasher.hash(record.key));
         }
     }
 
@@ -95,8 +95,11 @@ impl Keyspace {
     }
 
     fn begin_feed(&mut self, feed: Feed) {
-        let is_empty = self.dbs.iter().all(|db| db.keys.is_empty()) && self.free.len() == 0;
-        assert!(is_empty, "a keyspace is fed from its beginning on, or not at all");
+        let is_empty = self.dbs.iter().all(|db| db.keys().is_empty()) && self.free.len() == 0;
+        assert!(
+            is_empty && self.walk.is_none(),
+            "a keyspace is fed from its beginning on, or not at all"
+        );
         self.limbo = Some(Box::new(Limbo::new(feed, self.dbs.len())));
     }
 
@@ -195,9 +198,9 @@ impl Keyspace {
         let hasher = self.recorder.hasher;
         let Some((index, db)) = limbo.db(&mut self.dbs, record.db) else { return };
         retired.extend(db.take_lost_name(hasher, record.key).and_then(|lost| lost.addr));
-        let Some(mut entry) = db.remove(hasher, hash, record.key) else { return };
-        retired.extend(entry.addr());
-        if let Some(object) = entry.take_object() {
+        let Some(gone) = db.remove(&mut self.walk, hasher, hash, record.key) else { return };
+        retired.extend(gone.addr);
+        if let Some(object) = gone.value.object {
             limbo.unroot(*object);
         }
         self.recorder.note_deleted(record.db, hash, lsn);
@@ -241,21 +244,21 @@ impl Keyspace {
         let fresh = access::fresh(&self.settings, self.now_ms);
         let (index, db) = limbo.db_or_new(&mut self.dbs, record.db, addr);
         retired.extend(db.take_lost_name(hasher, record.key).and_then(|lost| lost.addr));
-        let (place, old) = match db.keys.locate(hash, record.key) {
+        let (place, old) = match db.keys().locate(hash, record.key) {
             Some(place) => {
-                db.set_expiry(place, hash, None);
-                let before = db.keys.at(place).access();
+                db.set_expiry(&mut self.walk, place, hash, None);
+                let before = db.keys().at(place).access();
                 let (settings, now_ms) = (&self.settings, self.now_ms);
                 entry.set_access(access::used(before, settings, now_ms, &mut self.rng));
                 (place, Some(db.replace(place, entry)))
             }
             None => {
                 entry.set_access(fresh);
-                (db.insert(hasher, hash, entry), None)
+                (db.insert(&mut self.walk, hasher, hash, entry), None)
             }
         };
         if record.expires_at_ms.is_some() {
-            db.set_expiry(place, hash, record.expires_at_ms);
+            db.set_expiry(&mut self.walk, place, hash, record.expires_at_ms);
         }
         let is_new = old.is_none();
         if let Some(mut old) = old {
@@ -312,8 +315,8 @@ impl Keyspace {
         retired: &mut Vec<RecordAddr>,
     ) -> Result<bool, &'static str> {
         let Some((index, db)) = limbo.db(&mut self.dbs, record.db) else { return Ok(false) };
-        let Some(place) = db.keys.locate(hash, record.key) else { return Ok(false) };
-        let entry = db.keys.at_mut(place);
+        let Some(place) = db.keys().locate(hash, record.key) else { return Ok(false) };
+        let entry = db.change(&mut self.walk, place, hash);
         let old = entry.addr();
         let Some(object) = entry.object_mut().filter(|object| object.id() == record.object) else {
             return Ok(false);
@@ -325,7 +328,7 @@ impl Keyspace {
         object.changed_at = lsn;
         entry.set_addr(Some(addr));
         retired.extend(old);
-        db.set_expiry(place, hash, record.expires_at_ms);
+        db.set_expiry(&mut self.walk, place, hash, record.expires_at_ms);
         self.key_applied(limbo, index, record.key, false);
         Ok(true)
     }
@@ -339,7 +342,7 @@ impl Keyspace {
         retired: &mut Vec<RecordAddr>,
     ) {
         let addr = limbo.db(&mut self.dbs, home.db).and_then(|(_, db)| {
-            db.keys.find_by(home.hash, |entry| holds(entry, id)).and_then(Entry::addr)
+            db.keys().find_by(home.hash, |entry| holds(entry, id)).and_then(Entry::addr)
         });
         limbo.homes.remove(&id);
         if let Some(addr) = addr {
@@ -357,11 +360,11 @@ impl Keyspace {
     ) {
         let hasher = self.recorder.hasher;
         let Some((index, db)) = limbo.db(&mut self.dbs, home.db) else { return };
-        let found = db.keys.find_by(home.hash, |entry| entry.addr() == Some(addr));
+        let found = db.keys().find_by(home.hash, |entry| entry.addr() == Some(addr));
         let Some(key) = found.map(|entry| Box::<[u8]>::from(entry.key())) else { return };
-        let entry = db.remove(hasher, home.hash, &key);
+        let gone = db.remove(&mut self.walk, hasher, home.hash, &key);
         retired.push(addr);
-        if let Some(object) = entry.and_then(|mut entry| entry.take_object()) {
+        if let Some(object) = gone.and_then(|gone| gone.value.object) {
             limbo.unroot(*object);
         }
         self.key_applied(limbo, index, &key, false);
@@ -379,7 +382,8 @@ impl Keyspace {
         let (id, feed) = (record.object, limbo.feed);
         if let Some(home) = limbo.homes.get(&id).copied() {
             if let Some((index, db)) = limbo.db(&mut self.dbs, home.db)
-                && let Some(entry) = db.keys.find_mut_by(home.hash, |entry| holds(entry, id))
+                && let Some(entry) =
+                    db.parts().keys.find_mut_by(home.hash, |entry| holds(entry, id))
                 && let Some(object) = entry.object_mut()
             {
                 if record.kind == RecordKind::ElementDeleted {

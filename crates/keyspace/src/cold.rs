@@ -275,8 +275,11 @@ impl<J: Journal> Keyspace<J> {
     /// # Panics
     /// When it is not.
     pub fn begin_cold(&mut self, start: &ColdStart, restorer: Box<dyn Restorer>) {
-        let is_empty = self.dbs.iter().all(|db| db.keys.is_empty());
-        assert!(is_empty && self.limbo.is_none(), "keys are cold from the beginning on");
+        let is_empty = self.dbs.iter().all(|db| db.keys().is_empty());
+        assert!(
+            is_empty && self.limbo.is_none() && self.walk.is_none(),
+            "keys are cold from the beginning on"
+        );
         let map = start.databases.as_ref().map(|(map, _)| map);
         let (ids, next) = database_ids(map, self.dbs.len(), start.databases_seen);
         self.next_db_id = next;
@@ -370,7 +373,7 @@ impl Keyspace {
             Ok(restored) => {
                 cold.looked_up.insert(name);
                 self.install_restored(db, restored?, Warmth::Asked);
-                self.dbs[db].keys.locate(hash, key)
+                self.dbs[db].keys().locate(hash, key)
             }
             Err(()) => None,
         }
@@ -408,13 +411,13 @@ impl Keyspace {
     fn put(&mut self, slot: &mut Option<Restored>) -> bool {
         let Some(restored) = slot else { return false };
         let Some(db) = self.dbs.index_of(restored.db) else { return false };
-        let found = self.dbs[db].keys.locate(restored.hash, restored.entry.key());
+        let found = self.dbs[db].keys().locate(restored.hash, restored.entry.key());
         let Some(place) = found else {
             // The request that waits for it is to find it.
             restored.entry.note_returned();
             return self.put_key(slot, true, Warmth::Asked);
         };
-        let entry = self.dbs[db].keys.at(place);
+        let entry = self.dbs[db].keys().at(place);
         // An object keeps its address when its elements change: it may have been here meanwhile.
         let has_value = entry.is_bare() && !restored.entry.is_bare();
         let is_same = has_value && entry.addr() == restored.entry.addr();
@@ -481,8 +484,8 @@ impl Keyspace {
         let db = &mut self.dbs[db];
         self.lost.may_be |= entry.is_lost();
         self.may_be_bare |= entry.is_bare();
-        let place = db.insert(hasher, hash, entry);
-        db.set_expiry(place, hash, expires_at_ms);
+        let place = db.insert(&mut self.walk, hasher, hash, entry);
+        db.set_expiry(&mut self.walk, place, hash, expires_at_ms);
         db.note_returned(expires_at_ms.is_some());
     }
 
@@ -507,7 +510,7 @@ impl Keyspace {
     /// `key_bytes_max` already.
     #[must_use]
     pub fn has_no_room_for_keys(&self, key_bytes_max: u64) -> bool {
-        let keys: u64 = self.dbs.iter().map(|db| db.keys.len() as u64).sum();
+        let keys: u64 = self.dbs.iter().map(|db| db.keys().len() as u64).sum();
         keys * BARE_KEY_BYTES > key_bytes_max
     }
 

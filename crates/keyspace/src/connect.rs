@@ -43,6 +43,8 @@ impl<J: Journal> Keyspace<J> {
             lost: self.lost,
             hand: self.hand,
             limbo: self.limbo,
+            walk: self.walk,
+            has_lost_walk: self.has_lost_walk,
             recorder: self.recorder.with_journal(journal),
         }
     }

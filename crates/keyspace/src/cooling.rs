@@ -21,11 +21,12 @@
 //! - A key goes only if the index knows its record, and after its value, unless that is no larger than a trace of
 //!   it.
 //! - No record is written, none is retired.
+//! - While a walk is under way ([`crate::walk`]) nothing goes.
 
 use base::{DbIndex, Lsn, RecordAddr};
 
 use crate::access;
-use crate::db::Db;
+use crate::db::Parts;
 use crate::entry::{Entry, Kind};
 use crate::free::FreeQueue;
 use crate::journal::Journal;
@@ -161,7 +162,13 @@ impl Keyspace {
     /// Drops the values of a page that are not used much: the log has them, and brings them back when
     /// they are asked for. Keys without values take `key_bytes_max` together; what is above that goes, too. In the
     /// middle of a transaction there is no such bound: its keys stay where it has found them.
+    ///
+    /// While a walk is under way nothing may leave memory, and the round is over at once.
     pub fn cool_step(&mut self, key_bytes_max: Option<u64>) -> Cooled {
+        if self.is_walked() {
+            let round = Some(Round { gone: 0, was_desperate: true });
+            return Cooled { round, ..Cooled::default() };
+        }
         let mut hand = std::mem::take(&mut self.hand);
         if hand.heats.is_empty() {
             self.sample(&mut hand);
@@ -187,7 +194,7 @@ impl Keyspace {
         let indexed = self.indexed_lsn();
         for db in self.databases() {
             for _ in 0..FIRST_SAMPLES {
-                let Some(entry) = self.dbs[db].keys.random(&mut self.rng) else { break };
+                let Some(entry) = self.dbs[db].keys().random(&mut self.rng) else { break };
                 if !entry.is_bare() && may_go(entry, &self.recorder.journal, indexed) {
                     hand.heats.note(heat(entry, &self.settings, self.now_ms));
                 }
@@ -251,7 +258,8 @@ impl Keyspace {
         let Self { dbs, recorder, settings, free, now_ms, .. } = self;
         let mut cooled = Cooled::default();
         while let Some(db) = dbs.get_mut(hand.db) {
-            let Some(entries) = db.keys.page_mut(hand.page) else {
+            let Parts { keys, bare_count, .. } = db.parts();
+            let Some(entries) = keys.page_mut(hand.page) else {
                 (hand.db, hand.page) = (hand.db.next(), 0);
                 continue;
             };
@@ -268,7 +276,7 @@ impl Keyspace {
                     hand.passed_over += 1;
                 } else if heat <= threshold {
                     forget_value(entry, free);
-                    db.bare_count += 1;
+                    *bare_count += 1;
                     cooled.values += 1;
                 }
             }
@@ -297,6 +305,9 @@ impl Keyspace {
     /// Drops about so many of a hundred values of a page, used or not, whether memory comes free or not:
     /// for tests.
     pub fn drop_some(&mut self, percentage: u8) {
+        if self.is_walked() {
+            return;
+        }
         let indexed = self.indexed_lsn();
         self.may_be_bare = true;
         let Self { dbs, recorder, free, hand, rng, .. } = self;
@@ -304,7 +315,8 @@ impl Keyspace {
             hand.db = DbIndex::FIRST;
             return;
         };
-        let Some(entries) = db.keys.page_mut(hand.page) else {
+        let Parts { keys, bare_count, .. } = db.parts();
+        let Some(entries) = keys.page_mut(hand.page) else {
             (hand.db, hand.page) = (hand.db.next(), 0);
             return;
         };
@@ -312,7 +324,7 @@ impl Keyspace {
             let is_chosen = !entry.is_bare() && rng.u8(..100) < percentage;
             if is_chosen && is_in_log(entry, &recorder.journal, indexed) {
                 forget_value(entry, free);
-                db.bare_count += 1;
+                *bare_count += 1;
             }
         }
         hand.page += 1;
@@ -321,7 +333,7 @@ impl Keyspace {
     /// As [`Keyspace::drop_some`], of keys whose values were dropped. Not in the middle of a transaction.
     pub fn drop_some_keys(&mut self, percentage: u8) {
         self.forget_lookups();
-        let Some(indexed) = self.indexed_lsn() else { return };
+        let Some(indexed) = self.indexed_lsn().filter(|_| !self.is_walked()) else { return };
         let Self { dbs, recorder, watched, hand, rng, .. } = self;
         let (db, page) = (hand.db, hand.page);
         let Some(from) = dbs.get_mut(db) else { return };
@@ -339,9 +351,10 @@ impl Keyspace {
     /// the middle of a transaction.
     pub fn depart_key(&mut self, db: DbIndex, key: &[u8]) -> bool {
         self.forget_lookups();
-        let (hash, Some(indexed)) = (self.hash_of(key), self.indexed_lsn()) else { return false };
+        let indexed = self.indexed_lsn().filter(|_| !self.is_walked());
+        let (hash, Some(indexed)) = (self.hash_of(key), indexed) else { return false };
         let Self { dbs, recorder, watched, .. } = self;
-        let Some(entry) = dbs[db].keys.find(hash, key) else { return false };
+        let Some(entry) = dbs[db].keys().find(hash, key) else { return false };
         if !may_depart(entry, &recorder.journal, indexed) || watched.has(db, key) {
             return false;
         }
@@ -353,10 +366,10 @@ impl Keyspace {
     /// Drops the value of a key, if the log has it and memory comes free. Whether it was dropped.
     pub fn cool_key(&mut self, db: DbIndex, key: &[u8]) -> bool {
         let (hash, indexed) = (self.hash_of(key), self.indexed_lsn());
-        let Self { dbs, recorder, free, .. } = self;
-        let Db { keys, bare_count, .. } = &mut dbs[db];
+        let Self { dbs, recorder, free, walk, .. } = self;
+        let Parts { keys, bare_count, .. } = dbs[db].parts();
         let Some(entry) = keys.find_mut(hash, key) else { return false };
-        if entry.is_bare() || !may_go(entry, &recorder.journal, indexed) {
+        if walk.is_some() || entry.is_bare() || !may_go(entry, &recorder.journal, indexed) {
             return false;
         }
         forget_value(entry, free);

@@ -67,7 +67,12 @@ impl Keyspace {
             self.note_dropped(db);
             let fresh = Db::new(DbId(self.next_db_id));
             self.next_db_id += 1;
-            self.free.database(std::mem::replace(&mut self.dbs[db], fresh));
+            let flushed = Some(std::mem::replace(&mut self.dbs[db], fresh));
+            let flushed = match &mut self.walk {
+                Some(walk) => flushed.and_then(|flushed| walk.detach(flushed)),
+                None => flushed,
+            };
+            flushed.into_iter().for_each(|flushed| self.free.database(flushed));
         }
         if count > 0 {
             self.log_databases();
@@ -115,7 +120,7 @@ impl Keyspace {
         let (mut cursor, mut visited) = (cursor, 0);
         let (hasher, now_ms) = (self.recorder.hasher, self.now_ms());
         loop {
-            cursor = self.dbs[db].keys.scan(hasher, cursor, |entry| {
+            cursor = self.dbs[db].keys().scan(hasher, cursor, |entry| {
                 visited += 1;
                 if entry.expires_at_ms().is_none_or(|at| at > now_ms) {
                     visit(entry.key(), entry_type(entry));
@@ -139,7 +144,7 @@ impl Keyspace {
         if self.dbs[db].may_be_cold {
             self.for_each_cold(db, pattern, &mut visit);
         }
-        for entry in self.dbs[db].keys.iter() {
+        for entry in self.dbs[db].keys().iter() {
             if entry.expires_at_ms().is_none_or(|at| at > self.now_ms()) {
                 visit(entry.key(), entry_type(entry));
             }
@@ -154,7 +159,7 @@ impl Keyspace {
         }
         // Like Redis, give up on a database that has nothing but expired keys.
         for _ in 0..100 {
-            let Some(entry) = self.dbs[db].keys.random(&mut self.rng) else { break };
+            let Some(entry) = self.dbs[db].keys().random(&mut self.rng) else { break };
             let key: Box<[u8]> = entry.key().into();
             if self.locate_to_read(db, self.hash_of(&key), &key).is_some() {
                 return Some(key);

@@ -7,21 +7,32 @@
 //! - `bare_count` is how many entries of `keys` are bare, and `lost_count` how many are lost: entries
 //!   come, go and change their value through this type where they may be.
 //! - `cold_count` is how many keys are in the log and in neither `keys` nor `lost_names`.
+//! - Entries are changed by methods of this type, which hand over to a walk what it has not visited
+//!   ([`crate::walk`]); so whatever changes one can be found here. [`Parts`] is the way around that, for
+//!   what runs without a walk or changes no more than where records are.
+
+mod walked;
 
 use std::ops::{Index, IndexMut};
 
-use base::{DbId, DbIndex, ObjectId};
+use base::{DbId, DbIndex, Lsn, ObjectId, RecordAddr};
 
 use crate::entry::{Entry, Kind, Ttl};
 use crate::hasher::{Identity, KeyHasher};
 use crate::lost::LostNames;
 use crate::object::Object;
+use crate::recorder::Recorder;
 use crate::table::{Keyed, Place, Table};
+use crate::walk::Walker;
+
+use walked::Unvisited;
 
 /// See the file's top.
 pub(crate) struct Db {
     pub(crate) id: DbId,
-    pub(crate) keys: Table<Entry>,
+    keys: Table<Entry>,
+    /// While a walk has not visited all of it.
+    unvisited: Option<Unvisited>,
     expiring: Vec<u64>,
     /// How many keys are in the log and not in `keys`.
     pub(crate) cold_count: u64,
@@ -43,6 +54,7 @@ impl Db {
         Self {
             id,
             keys: Table::new(),
+            unvisited: None,
             expiring: Vec::new(),
             cold_count: 0,
             cold_expiring: 0,
@@ -56,6 +68,22 @@ impl Db {
     /// A database whose keys may all be in the log only.
     pub(crate) fn cold(id: DbId) -> Self {
         Self { may_be_cold: true, ..Self::new(id) }
+    }
+
+    /// The entries, by key.
+    pub(crate) const fn keys(&self) -> &Table<Entry> {
+        &self.keys
+    }
+
+    /// The entries alone: the database is gone.
+    pub(crate) fn into_keys(self) -> Table<Entry> {
+        self.keys
+    }
+
+    /// The entries, to be changed in any way that a walk need not know of: see [`Parts`].
+    pub(crate) fn parts(&mut self) -> Parts<'_> {
+        let Self { id, keys, bare_count, lost_count, .. } = self;
+        Parts { id: *id, keys, bare_count, lost_count }
     }
 
     /// How many keys there are, wherever.
@@ -124,12 +152,21 @@ impl Db {
     }
 
     /// Sets or clears when the entry at `place`, whose key has this hash, expires. Places stay.
-    pub(crate) fn set_expiry(&mut self, place: Place, hash: u64, expires_at_ms: Option<i64>) {
-        let entry = self.keys.at_mut(place);
+    pub(crate) fn set_expiry(
+        &mut self,
+        walk: &mut Walker,
+        place: Place,
+        hash: u64,
+        expires_at_ms: Option<i64>,
+    ) {
+        if self.keys.at(place).expires_at_ms() == expires_at_ms {
+            return;
+        }
+        let slot = u32::try_from(self.expiring.len()).expect("fewer than 2^32 keys");
+        let entry = self.change(walk, place, hash);
         match (entry.ttl(), expires_at_ms) {
             (Some(ttl), Some(expires_at_ms)) => entry.set_ttl(Some(Ttl { expires_at_ms, ..ttl })),
             (None, Some(expires_at_ms)) => {
-                let slot = u32::try_from(self.expiring.len()).expect("fewer than 2^32 keys");
                 entry.set_ttl(Some(Ttl { expires_at_ms, slot }));
                 self.expiring.push(hash);
             }
@@ -166,16 +203,36 @@ impl Db {
     }
 
     /// Adds an entry that does not expire, whose key is not there.
-    pub(crate) fn insert(&mut self, hasher: KeyHasher, hash: u64, entry: Entry) -> Place {
+    pub(crate) fn insert(
+        &mut self,
+        walk: &mut Walker,
+        hasher: KeyHasher,
+        hash: u64,
+        mut entry: Entry,
+    ) -> Place {
         self.note_here(&entry);
+        if let Some(walk) = walk {
+            self.note_inserted(walk, hash, &mut entry);
+        }
         self.keys.insert(hasher, hash, entry)
     }
 
     /// Takes the entry of this key out.
-    pub(crate) fn remove(&mut self, hasher: KeyHasher, hash: u64, key: &[u8]) -> Option<Entry> {
-        let entry = self.take(hasher, hash, key)?;
+    pub(crate) fn remove(
+        &mut self,
+        walk: &mut Walker,
+        hasher: KeyHasher,
+        hash: u64,
+        key: &[u8],
+    ) -> Option<Gone> {
+        let mut entry = self.take(hasher, hash, key)?;
         self.note_gone(&entry);
-        Some(entry)
+        if let Some(walk) = walk {
+            self.hand_over_gone(walk, hash, &mut entry);
+        }
+        let bare_object = entry.bare_object().map(|(_, id)| id);
+        let value = TakenValue { object: entry.take_object(), bare_object };
+        Some(Gone { addr: entry.addr(), value })
     }
 
     /// Takes the entry of this key out, which the log keeps: see [`Db::note_departed`].
@@ -218,21 +275,66 @@ impl Db {
     }
 
     /// Takes the value of an entry away that is about to get another one.
-    pub(crate) fn take_value(&mut self, place: Place) -> TakenValue {
-        let entry = self.keys.at_mut(place);
+    pub(crate) fn take_value(&mut self, walk: &mut Walker, place: Place, hash: u64) -> TakenValue {
+        let entry = self.change(walk, place, hash);
         let bare_object = entry.bare_object().map(|(_, id)| id);
         if entry.is_bare() {
-            self.bare_count -= 1;
-            self.lost_count -= u64::from(entry.is_lost());
+            let is_lost = entry.is_lost();
             entry.replace_bytes(Kind::Str, &[]);
+            self.bare_count -= 1;
+            self.lost_count -= u64::from(is_lost);
         }
+        let entry = self.keys.at_mut(place);
         TakenValue { object: entry.take_object(), bare_object }
+    }
+
+    /// The entry at `place`, whose key has this hash, to be changed; its key must stay.
+    #[inline]
+    pub(crate) fn change(&mut self, walk: &mut Walker, place: Place, hash: u64) -> &mut Entry {
+        if let Some(walk) = walk {
+            self.hand_over(walk, place, hash);
+        }
+        self.keys.at_mut(place)
+    }
+
+    /// Logs the entry at `place`.
+    pub(crate) fn log_key(&mut self, recorder: &mut Recorder, place: Place) {
+        recorder.log_key(self.id, self.keys.at_mut(place));
+    }
+
+    /// Notes how the entry at `place` was used.
+    pub(crate) fn set_access(&mut self, place: Place, access: u32) {
+        self.keys.at_mut(place).set_access(access);
+    }
+
+    /// Notes that elements of the object at `place`, if it is one, have changed in this block.
+    pub(crate) fn note_object_changed(&mut self, place: Place, lsn: Lsn) {
+        if let Some(object) = self.keys.at_mut(place).object_mut() {
+            object.changed_at = lsn;
+        }
     }
 
     /// The bytes that the tables take, without the entries.
     pub(crate) fn overhead_bytes(&self) -> (usize, usize) {
         (self.keys.allocated_bytes(), self.expiring.capacity() * size_of::<u64>())
     }
+}
+
+/// A database taken apart, for changes that no walk has to know of: because none is under way while a
+/// keyspace is fed or values leave memory, or because what the entries say stays as it is.
+pub(crate) struct Parts<'a> {
+    pub(crate) id: DbId,
+    pub(crate) keys: &'a mut Table<Entry>,
+    pub(crate) bare_count: &'a mut u64,
+    pub(crate) lost_count: &'a mut u64,
+}
+
+/// What is left of a key that is gone.
+#[must_use]
+pub(crate) struct Gone {
+    /// Where its record is.
+    pub(crate) addr: Option<RecordAddr>,
+    pub(crate) value: TakenValue,
 }
 
 /// What is left of a value that was replaced, and is to be freed.
@@ -324,17 +426,18 @@ mod tests {
         for number in 0..500 {
             let key = name(number);
             let hash = hasher.hash(&key);
-            let place = db.insert(hasher, hash, Entry::with_bytes(&key, Kind::Str, b"v"));
-            db.set_expiry(place, hash, (number % 2 == 0).then_some(i64::from(number)));
+            let entry = Entry::with_bytes(&key, Kind::Str, b"v");
+            let place = db.insert(&mut None, hasher, hash, entry);
+            db.set_expiry(&mut None, place, hash, (number % 2 == 0).then_some(i64::from(number)));
         }
         for number in (0..500).step_by(3) {
             let key = name(number);
             let hash = hasher.hash(&key);
             if number % 4 == 0 {
-                assert!(db.remove(hasher, hash, &key).is_some());
+                assert!(db.remove(&mut None, hasher, hash, &key).is_some());
             } else {
                 let place = db.keys.locate(hash, &key).expect("it is there");
-                db.set_expiry(place, hash, None);
+                db.set_expiry(&mut None, place, hash, None);
             }
         }
         assert_eq!(db.expiring_count(), db.keys.iter().filter(|e| e.ttl().is_some()).count());

@@ -3,6 +3,9 @@
 //! # Invariants
 //! - No name is there twice.
 //! - An element that was logged has the address of its newest record.
+//! - The table changes in this file alone, and what a walk has still to emit of it is kept before.
+
+mod shadow;
 
 use base::{ObjectId, RecordAddr, RecordKind};
 
@@ -12,10 +15,15 @@ use crate::inspect;
 use crate::recorder::Recorder;
 use crate::sample;
 use crate::table::Table;
+use crate::walk::Stream;
+
+use shadow::Shadow;
 
 /// See the file's top.
 pub(crate) struct Elements {
     table: Table<Element>,
+    /// While a walk emits them.
+    shadow: Option<Box<Shadow>>,
     /// The kind of their records.
     kind: RecordKind,
 }
@@ -23,7 +31,7 @@ pub(crate) struct Elements {
 impl Elements {
     /// None yet; their records will be of this kind.
     pub(crate) fn new(kind: RecordKind) -> Self {
-        Self { table: Table::new(), kind }
+        Self { table: Table::new(), shadow: None, kind }
     }
 
     /// How many there are.
@@ -80,13 +88,17 @@ impl Elements {
         name: &[u8],
         value: &[u8],
     ) -> &Element {
+        if let Some(shadow) = &mut self.shadow {
+            shadow.note_added(recorder.hasher, hash, name);
+        }
         let mut element = Element::new(name, value);
         element.set_addr(recorder.log_element(self.kind, id, name, value, None));
         let place = self.table.insert(recorder.hasher, hash, element);
         self.table.at(place)
     }
 
-    /// Gives an element another value, and logs that. Whether it is there.
+    /// Gives an element another value, and logs that. Returns it, if it is there; it may lie elsewhere
+    /// than before.
     pub(crate) fn change(
         &mut self,
         id: ObjectId,
@@ -94,12 +106,18 @@ impl Elements {
         hash: u64,
         name: &[u8],
         value: &[u8],
-    ) -> bool {
-        let Some(element) = self.table.find_mut(hash, name) else { return false };
+    ) -> Option<&Element> {
+        let element = self.table.find_mut(hash, name)?;
         let addr = recorder.log_element(self.kind, id, name, value, element.addr());
-        element.set_value(value);
+        match &mut self.shadow {
+            Some(shadow) if shadow.is_due(hash, name) => {
+                let old = std::mem::replace(element, Element::new(name, value));
+                shadow.keep(recorder.hasher, hash, old);
+            }
+            _ => element.set_value(value),
+        }
         element.set_addr(addr);
-        true
+        Some(element)
     }
 
     /// Removes an element, and logs that. Whether it was there.
@@ -107,6 +125,9 @@ impl Elements {
         let hash = recorder.hasher.hash(name);
         let Some(element) = self.table.remove(recorder.hasher, hash, name) else { return false };
         recorder.log_element_deleted(id, name, element.addr());
+        if let Some(shadow) = self.shadow.as_mut().filter(|shadow| shadow.is_due(hash, name)) {
+            shadow.keep(recorder.hasher, hash, element);
+        }
         true
     }
 
@@ -118,6 +139,7 @@ impl Elements {
         value: &[u8],
         addr: RecordAddr,
     ) -> Option<RecordAddr> {
+        debug_assert!(self.shadow.is_none(), "what is fed from a log is not walked");
         let hash = hasher.hash(name);
         if let Some(element) = self.table.find_mut(hash, name) {
             let old = element.addr();
@@ -134,6 +156,31 @@ impl Elements {
     /// Takes over a record that says that an element is gone. Returns the address of its record.
     pub(crate) fn apply_deleted(&mut self, hasher: KeyHasher, name: &[u8]) -> Option<RecordAddr> {
         self.table.remove(hasher, hasher.hash(name), name)?.addr()
+    }
+
+    /// See [`crate::object::Large::open_shadow`].
+    pub(crate) fn open_shadow(&mut self) {
+        self.shadow = Some(Box::new(Shadow::new()));
+    }
+
+    /// See [`crate::object::Large::shadow_bytes`].
+    pub(crate) fn shadow_bytes(&self) -> Option<usize> {
+        self.shadow.as_ref().map(|shadow| shadow.bytes())
+    }
+
+    /// See [`crate::object::Large::emit`].
+    pub(crate) fn emit(&mut self, hasher: KeyHasher, stream: &mut Stream) -> bool {
+        let Some(shadow) = &mut self.shadow else { return true };
+        let is_last = shadow.emit(&self.table, hasher, stream);
+        if is_last {
+            self.shadow = None;
+        }
+        is_last
+    }
+
+    /// See [`crate::object::Large::emit_whole`].
+    pub(crate) fn emit_whole(&self, stream: &mut Stream) {
+        self.table.iter().for_each(|element| stream.element(element));
     }
 
     /// See [`crate::object::Large::rewrite`].

@@ -27,11 +27,11 @@ impl Keyspace {
         if !self.is_frozen() {
             return self.locate_name(db, hash, key);
         }
-        let place = match self.dbs[db].keys.locate(hash, key) {
+        let place = match self.dbs[db].keys().locate(hash, key) {
             Some(place) => place,
             None => self.locate_cold(db, hash, key)?,
         };
-        let entry = self.dbs[db].keys.at(place);
+        let entry = self.dbs[db].keys().at(place);
         if self.is_expired(entry) {
             // That nothing is there is news of this entry: an older one may not have expired.
             self.recorder.note_read(entry);
@@ -84,7 +84,7 @@ impl Keyspace {
                 let entry = if policy.is_volatile() {
                     self.dbs[db].random_expiring(&mut self.rng)
                 } else {
-                    self.dbs[db].keys.random(&mut self.rng)
+                    self.dbs[db].keys().random(&mut self.rng)
                 };
                 let Some(entry) = entry else { break };
                 let score = score(entry, policy, &settings, now_ms);

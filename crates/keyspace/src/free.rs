@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 
 use base::{DbId, ObjectId, RecordAddr};
+use hashbrown::HashMap;
 
 use crate::db::{Db, TakenValue};
 use crate::entry::Entry;
@@ -49,6 +50,8 @@ pub(crate) struct FreeQueue {
     bare: Vec<ObjectId>,
     /// How many of these are being listed.
     listing: usize,
+    /// Objects that a walk has still to emit.
+    held: HashMap<ObjectId, Object>,
 }
 
 impl FreeQueue {
@@ -67,12 +70,28 @@ impl FreeQueue {
 
     /// An object whose root record is retired already.
     pub(crate) fn object(&mut self, to: &mut (impl Retire + ?Sized), object: Object) {
+        if object.is_shadowed() {
+            self.held.insert(object.id(), object);
+            return;
+        }
         let at_once = object.len() <= AT_ONCE_MAX;
         let elements = object.into_addrs();
         if at_once {
             elements.for_each(|addr| to.retire(addr));
         } else {
             self.garbage.push_back(Garbage::Elements(elements));
+        }
+    }
+
+    /// An object that a walk has still to emit.
+    pub(crate) fn held_mut(&mut self, object: ObjectId) -> Option<&mut Object> {
+        self.held.get_mut(&object)
+    }
+
+    /// A walk has emitted an object, which may have waited for that.
+    pub(crate) fn release(&mut self, to: &mut (impl Retire + ?Sized), object: ObjectId) {
+        if let Some(object) = self.held.remove(&object) {
+            self.object(to, object);
         }
     }
 
@@ -118,11 +137,13 @@ impl FreeQueue {
     }
 
     /// All entries of a database that was dropped by one record.
-    pub(crate) fn database(&mut self, db: Db) {
+    pub(crate) fn database(&mut self, mut db: Db) {
         if !db.lost_names.is_empty() {
-            self.addrs(db.lost_names.into_values().filter_map(|lost| lost.addr));
+            let lost_names = std::mem::take(&mut db.lost_names);
+            self.addrs(lost_names.into_values().filter_map(|lost| lost.addr));
         }
-        self.garbage.push_back(Garbage::Entries(db.id, Box::new(db.keys.into_items())));
+        let id = db.id;
+        self.garbage.push_back(Garbage::Entries(id, Box::new(db.into_keys().into_items())));
     }
 
     /// Records that nothing in memory names any more.
@@ -163,7 +184,8 @@ impl FreeQueue {
         !self.garbage.is_empty()
     }
 
-    /// How many dropped values and databases wait.
+    /// How many dropped values and databases wait, without those that a walk has still to emit: nothing can
+    /// hurry those.
     pub(crate) fn len(&self) -> usize {
         self.garbage.len()
     }

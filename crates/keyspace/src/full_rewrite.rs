@@ -16,10 +16,12 @@
 //! # Invariants
 //! - Between begin and finish the keyspace does not change: the caller lets writers wait
 //!   and freezes the keyspace. So places in its tables stay what they are from slice to slice.
-//! - Nothing waits to be freed when it begins: that would retire addresses of another log.
+//! - Nothing waits to be freed when it begins: that would retire addresses of another log. A walk, which
+//!   may hold objects back from that, has ended.
 
 use base::{DbId, DbIndex, RecordAddr};
 
+use crate::db::Parts;
 use crate::journal::Journal;
 use crate::keyspace::Keyspace;
 use crate::recorder::Recorder;
@@ -68,7 +70,7 @@ impl Keyspace {
     /// Begins. `survey` is of the log behind `journal`.
     ///
     /// # Panics
-    /// When something waits to be freed.
+    /// When something waits to be freed, or a walk is under way.
     #[must_use]
     pub fn begin_full_rewrite<J: Journal + 'static>(
         &mut self,
@@ -76,6 +78,7 @@ impl Keyspace {
         survey: Survey,
     ) -> FullRewrite<J> {
         assert!(self.freeing() == 0, "addresses of another log are gone");
+        assert!(!self.is_walked(), "databases and objects get other numbers");
         let (old_ids, next) = survey.databases(self.database_count());
         self.next_db_id = self.next_db_id.max(next);
         for db in self.dbs.iter_mut() {
@@ -113,7 +116,8 @@ impl Keyspace {
         let recorder: &mut Recorder = &mut rewrite.recorder;
         let mut left = records_max;
         while let Some(db) = self.dbs.get_mut(rewrite.db) {
-            let Some(entries) = db.keys.page_mut(rewrite.page) else {
+            let Parts { id, keys, .. } = db.parts();
+            let Some(entries) = keys.page_mut(rewrite.page) else {
                 (rewrite.db, rewrite.page) = (rewrite.db.next(), 0);
                 continue;
             };
@@ -124,7 +128,7 @@ impl Keyspace {
                     }
                     // What address it has is of another log.
                     entry.set_addr(None);
-                    recorder.log_key(db.id, entry);
+                    recorder.log_key(id, entry);
                     left = left.saturating_sub(1);
                 }
                 let piece = rewrite.piece.get_or_insert(0);

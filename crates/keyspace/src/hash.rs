@@ -19,6 +19,7 @@ use crate::packed::{self, LARGE_ENCODING, PACKED_BYTES_MAX, Packed};
 use crate::recorder::Recorder;
 use crate::sample;
 use crate::value_type::Type;
+use crate::walk::Stream;
 
 /// The marker of hashes, for [`crate::Keyspace::read`] and [`crate::Keyspace::update`].
 #[derive(Debug, Clone, Copy)]
@@ -221,7 +222,7 @@ impl HashGuard<'_> {
         let limit = self.cell.settings.hash_max_listpack_entries;
         let (id, hash, recorder) = self.large();
         let key_hash = recorder.hasher.hash(name);
-        let is_new = !hash.fields.change(id, recorder, key_hash, name, value);
+        let is_new = hash.fields.change(id, recorder, key_hash, name, value).is_none();
         if is_new {
             hash.fields.add(id, recorder, key_hash, name, value);
         }
@@ -332,5 +333,21 @@ impl Large for LargeHash {
 
     fn allocated_bytes(&self, samples: usize) -> usize {
         self.fields.allocated_bytes(samples)
+    }
+
+    fn open_shadow(&mut self) {
+        self.fields.open_shadow();
+    }
+
+    fn shadow_bytes(&self) -> Option<usize> {
+        self.fields.shadow_bytes()
+    }
+
+    fn emit(&mut self, hasher: KeyHasher, stream: &mut Stream) -> bool {
+        self.fields.emit(hasher, stream)
+    }
+
+    fn emit_whole(&self, stream: &mut Stream) {
+        self.fields.emit_whole(stream);
     }
 }

@@ -72,7 +72,7 @@ impl Keyspace {
             None => *survey.least.insert(self.least_hot(survey.left)),
         };
         let Some(db) = self.dbs.get(survey.db) else { return true };
-        for entry in db.keys.page_items(survey.from) {
+        for entry in db.keys().page_items(survey.from) {
             if survey.left == 0 {
                 return true;
             }
@@ -85,7 +85,7 @@ impl Keyspace {
                 survey.note(addr);
             }
         }
-        match db.keys.page_end(survey.from) {
+        match db.keys().page_end(survey.from) {
             Some(next) => survey.from = next,
             None => (survey.db, survey.from) = (survey.db.next(), 0),
         }
@@ -94,11 +94,11 @@ impl Keyspace {
 
     /// The least heat of what is hot, of which there are to be at most about so many.
     fn least_hot(&mut self, records_max: usize) -> u8 {
-        let keys: usize = self.dbs.iter().map(|db| db.keys.len()).sum();
+        let keys: usize = self.dbs.iter().map(|db| db.keys().len()).sum();
         let mut heats = Heats::default();
         let mut looked_at = 0;
         for db in self.databases() {
-            let table = &self.dbs[db].keys;
+            let table = self.dbs[db].keys();
             let samples = (SAMPLES * table.len()).div_ceil(keys.max(1));
             for _ in 0..samples {
                 let Some(entry) = table.random(&mut self.rng) else { break };

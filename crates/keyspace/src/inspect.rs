@@ -54,14 +54,14 @@ impl Keyspace {
     /// Visits every entry of a database whose value is in memory, those among them that have expired
     /// and that no command has met yet. Nothing is counted, noted or deleted by it.
     pub fn inspect(&self, db: DbIndex, mut visit: impl FnMut(Inspected<'_>)) {
-        let entries = self.dbs[db].keys.iter().filter(|entry| !entry.is_bare());
+        let entries = self.dbs[db].keys().iter().filter(|entry| !entry.is_bare());
         entries.for_each(|entry| visit(inspected(entry, self.hasher())));
     }
 
     /// As [`Keyspace::inspect`], of one key.
     #[must_use]
     pub fn inspect_key(&self, db: DbIndex, key: &[u8]) -> Option<Inspected<'_>> {
-        let entry = self.dbs[db].keys.find(self.hash_of(key), key)?;
+        let entry = self.dbs[db].keys().find(self.hash_of(key), key)?;
         (!entry.is_bare()).then(|| inspected(entry, self.hasher()))
     }
 
@@ -96,7 +96,7 @@ impl Keyspace {
         let (hash, now_ms) = (self.hash_of(key), self.now_ms());
         let Some(place) = self.locate_name(db, hash, key) else { return false };
         if let Some(access) = access::given(self.settings(), now_ms, idle_ms, frequency) {
-            self.dbs[db].keys.at_mut(place).set_access(access);
+            self.dbs[db].set_access(place, access);
         }
         true
     }

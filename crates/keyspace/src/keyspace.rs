@@ -26,6 +26,7 @@ use crate::settings::Settings;
 use crate::source::Source;
 use crate::table::Place;
 use crate::value_type::{Type, WrongType, entry_type};
+use crate::walk::Walker;
 
 /// What was counted since the start, or since CONFIG RESETSTAT.
 #[derive(Debug, Clone, Copy, Default)]
@@ -75,6 +76,10 @@ pub struct Keyspace<J: ?Sized = dyn Journal> {
     pub(crate) hand: Hand,
     /// While the keyspace is fed from a log.
     pub(crate) limbo: Option<Box<Limbo>>,
+    /// While a snapshot of memory is taken.
+    pub(crate) walk: Walker,
+    /// A walk was under way in the keyspace that this one has succeeded.
+    pub(crate) has_lost_walk: bool,
     /// The last field, as it has the journal.
     pub(crate) recorder: Recorder<J>,
 }
@@ -108,6 +113,8 @@ impl<J: Journal> Keyspace<J> {
             lost: Lost::default(),
             hand: Hand::default(),
             limbo: None,
+            walk: None,
+            has_lost_walk: false,
             recorder: Recorder::new(journal, KeyHasher::new(seed)),
         }
     }
@@ -128,6 +135,7 @@ impl Keyspace {
         self.stats = before.stats;
         self.dirty = before.dirty;
         self.now_ms = before.now_ms;
+        self.has_lost_walk = before.walk.is_some() || before.has_lost_walk;
     }
 
     /// Begins a command: the time that it sees, and what its reply depends on.
@@ -226,7 +234,7 @@ impl Keyspace {
     /// cache. Nothing lies between these reads, so their misses overlap; those of as many commands
     /// do not.
     pub fn prefetch(&self, db: DbIndex, hashes: &[u64]) {
-        hashes.iter().for_each(|hash| self.dbs[db].keys.touch(*hash));
+        hashes.iter().for_each(|hash| self.dbs[db].keys().touch(*hash));
     }
 
     // ---- lookup ---------------------------------------------------------------------------
@@ -248,11 +256,11 @@ impl Keyspace {
             self.limbo.is_none(),
             "what is fed from a log is changed by its records alone"
         );
-        let place = match self.dbs[db].keys.locate(hash, key) {
+        let place = match self.dbs[db].keys().locate(hash, key) {
             Some(place) => place,
             None => self.locate_cold(db, hash, key)?,
         };
-        if self.is_expired(self.dbs[db].keys.at(place)) {
+        if self.is_expired(self.dbs[db].keys().at(place)) {
             self.expire(db, hash, key);
             return None;
         }
@@ -271,7 +279,7 @@ impl Keyspace {
     pub(crate) fn lookup(&mut self, db: DbIndex, key: &[u8]) -> Option<&Entry> {
         let place = self.lookup_place(db, key)?;
         let place = self.with_value(db, place)?;
-        Some(self.dbs[db].keys.at(place))
+        Some(self.dbs[db].keys().at(place))
     }
 
     /// As [`Keyspace::lookup`]; the value may be in the log only.
@@ -285,23 +293,23 @@ impl Keyspace {
         };
         self.stats.hits += 1;
         self.mark_used(db, place);
-        self.recorder.note_read(self.dbs[db].keys.at(place));
+        self.recorder.note_read(self.dbs[db].keys().at(place));
         Some(place)
     }
 
     /// Logs the entry at `place`.
     pub(crate) fn log_key(&mut self, db: DbIndex, place: Place) {
-        let Db { id, keys, .. } = &mut self.dbs[db];
-        self.recorder.log_key(*id, keys.at_mut(place));
+        self.dbs[db].log_key(&mut self.recorder, place);
     }
 
     /// Notes that a key was used, for eviction.
     pub(crate) fn mark_used(&mut self, db: DbIndex, place: Place) {
         if self.access_tracked {
-            let entry = self.dbs[db].keys.at_mut(place);
-            let access = access::used(entry.access(), &self.settings, self.now_ms, &mut self.rng);
-            if access != entry.access() {
-                entry.set_access(access);
+            let db = &mut self.dbs[db];
+            let before = db.keys().at(place).access();
+            let access = access::used(before, &self.settings, self.now_ms, &mut self.rng);
+            if access != before {
+                db.set_access(place, access);
             }
         }
     }
@@ -310,13 +318,13 @@ impl Keyspace {
     pub(crate) fn peek(&mut self, db: DbIndex, key: &[u8]) -> Option<&Entry> {
         let place = self.peek_place(db, key)?;
         let place = self.with_value(db, place)?;
-        Some(self.dbs[db].keys.at(place))
+        Some(self.dbs[db].keys().at(place))
     }
 
     /// As [`Keyspace::peek`]; the value may be in the log only.
     pub(crate) fn peek_name(&mut self, db: DbIndex, key: &[u8]) -> Option<&Entry> {
         let place = self.peek_place(db, key)?;
-        Some(self.dbs[db].keys.at(place))
+        Some(self.dbs[db].keys().at(place))
     }
 
     fn peek_place(&mut self, db: DbIndex, key: &[u8]) -> Option<Place> {
@@ -325,7 +333,7 @@ impl Keyspace {
             self.recorder.note_missing(self.dbs[db].id, hash);
             return None;
         };
-        self.recorder.note_read(self.dbs[db].keys.at(place));
+        self.recorder.note_read(self.dbs[db].keys().at(place));
         Some(place)
     }
 
@@ -387,7 +395,7 @@ impl Keyspace {
             self.read::<C>(db, key)?;
         }
         let hasher = self.recorder.hasher;
-        let table = &self.dbs[db].keys;
+        let table = self.dbs[db].keys();
         let entries = keys.iter().map(|key| table.find(hasher.hash(key), key));
         // Expired ones are there still when the keyspace is frozen.
         // One that is bare still could not be read.
@@ -414,8 +422,8 @@ impl Keyspace {
         let hash = self.hash_of(key);
         let found = self.locate_name(db, hash, key);
         let place = match found {
-            Some(place) if entry_type(self.dbs[db].keys.at(place)) != C::TYPE => {
-                self.recorder.note_read(self.dbs[db].keys.at(place));
+            Some(place) if entry_type(self.dbs[db].keys().at(place)) != C::TYPE => {
+                self.recorder.note_read(self.dbs[db].keys().at(place));
                 return Err(WrongType);
             }
             Some(place) => match self.with_value(db, place) {
@@ -426,7 +434,7 @@ impl Keyspace {
             None if create => {
                 let mut entry = Entry::with_bytes(key, C::packed_kind().0, &[0]);
                 entry.set_access(access::fresh(&self.settings, self.now_ms));
-                self.dbs[db].insert(self.recorder.hasher, hash, entry)
+                self.dbs[db].insert(&mut self.walk, self.recorder.hasher, hash, entry)
             }
             None => {
                 self.recorder.note_missing(self.dbs[db].id, hash);
@@ -434,31 +442,30 @@ impl Keyspace {
             }
         };
         self.mark_used(db, place);
-        let Db { id, keys, .. } = &mut self.dbs[db];
-        let entry = keys.at_mut(place);
+        let id = self.dbs[db].id;
+        let entry = self.dbs[db].change(&mut self.walk, place, hash);
         // What the guard answers (how many were removed, say) is also a read.
         self.recorder.note_read(entry);
         let mut guard = C::open(Cell {
             entry,
             recorder: &mut self.recorder,
             settings: &self.settings,
-            db: *id,
+            db: id,
             rng: &mut self.rng,
             scratch: &mut self.scratch,
         });
         let value = change(&mut guard);
         let closed = C::close(guard);
+        self.note_walked(db, place);
         let created = found.is_none() && !closed.empty;
         let emptied = found.is_some() && closed.empty;
         if emptied {
             self.remove(db, hash, key);
         } else if closed.empty {
             // It was made for this change, which put nothing into it: it was never there.
-            self.dbs[db].remove(self.recorder.hasher, hash, key);
+            _ = self.dbs[db].remove(&mut self.walk, self.recorder.hasher, hash, key);
         } else if closed.changed {
-            if let Some(object) = self.dbs[db].keys.at_mut(place).object_mut() {
-                object.changed_at = self.recorder.open_lsn();
-            }
+            self.dbs[db].note_object_changed(place, self.recorder.open_lsn());
             self.modified(db, key);
         }
         if created {
@@ -479,12 +486,13 @@ impl Keyspace {
 
     /// Deletes a key, expired or not, with a record if it had one.
     pub(crate) fn remove(&mut self, db: DbIndex, hash: u64, key: &[u8]) -> bool {
-        let Some(entry) = self.dbs[db].remove(self.recorder.hasher, hash, key) else {
+        let hasher = self.recorder.hasher;
+        let Some(gone) = self.dbs[db].remove(&mut self.walk, hasher, hash, key) else {
             return false;
         };
-        self.recorder.log_key_deleted(self.dbs[db].id, hash, &entry);
+        self.recorder.log_key_deleted(self.dbs[db].id, hash, key, gone.addr);
         self.modified(db, key);
-        self.free.entry(&mut self.recorder, entry);
+        self.free.value(&mut self.recorder, gone.value);
         true
     }
 
@@ -500,11 +508,11 @@ impl Keyspace {
             self.recorder.note_missing(self.dbs[db].id, hash);
             return false;
         };
-        if self.dbs[db].keys.at(place).expires_at_ms() != at_ms {
-            self.dbs[db].set_expiry(place, hash, at_ms);
+        if self.dbs[db].keys().at(place).expires_at_ms() != at_ms {
+            self.dbs[db].set_expiry(&mut self.walk, place, hash, at_ms);
             self.log_key(db, place);
         } else {
-            self.recorder.note_read(self.dbs[db].keys.at(place));
+            self.recorder.note_read(self.dbs[db].keys().at(place));
         }
         self.modified(db, key);
         true
@@ -519,8 +527,8 @@ impl Keyspace {
         expires_at_ms: Option<i64>,
     ) {
         let hash = self.hash_of(key);
-        let place = self.dbs[db].insert(self.recorder.hasher, hash, entry);
-        self.dbs[db].set_expiry(place, hash, expires_at_ms);
+        let place = self.dbs[db].insert(&mut self.walk, self.recorder.hasher, hash, entry);
+        self.dbs[db].set_expiry(&mut self.walk, place, hash, expires_at_ms);
         self.log_key(db, place);
         self.modified(db, key);
         self.created(db, key);
@@ -537,6 +545,15 @@ impl Keyspace {
     #[must_use]
     pub fn freeing(&self) -> usize {
         self.free.len()
+    }
+
+    /// The value at `place` has changed in place: what a walk keeps of it may have become more.
+    pub(crate) fn note_walked(&mut self, db: DbIndex, place: Place) {
+        if let Some(walk) = &mut self.walk
+            && let Some(object) = self.dbs[db].keys().at(place).object()
+        {
+            walk.note_changed(object);
+        }
     }
 
     pub(crate) fn count_evicted(&mut self) {

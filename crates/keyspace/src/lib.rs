@@ -71,6 +71,7 @@ pub mod string;
 mod survey;
 mod table;
 mod value_type;
+pub mod walk;
 pub mod zset;
 
 pub use apply::ApplyError;

@@ -187,8 +187,8 @@ impl Keyspace {
         let lost = self.dbs[db].take_lost_name(hasher, key)?;
         let mut entry = lost.entry(key);
         entry.set_access(access::fresh(&self.settings, self.now_ms));
-        let place = self.dbs[db].insert(hasher, hash, entry);
-        self.dbs[db].set_expiry(place, hash, lost.expires_at_ms);
+        let place = self.dbs[db].insert(&mut self.walk, hasher, hash, entry);
+        self.dbs[db].set_expiry(&mut self.walk, place, hash, lost.expires_at_ms);
         Some(place)
     }
 }

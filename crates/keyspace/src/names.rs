@@ -224,7 +224,9 @@ impl Keyspace {
     }
 
     fn names_for(&mut self, db: DbIndex, purpose: NamesFor, count: usize) -> Option<NamesWanted> {
-        let Db { id, keys, may_be_cold, cold_count, .. } = &self.dbs[db];
+        let from = &self.dbs[db];
+        let keys = from.keys();
+        let Db { id, may_be_cold, cold_count, .. } = from;
         if !may_be_cold {
             return None;
         }
@@ -287,7 +289,7 @@ impl Keyspace {
 
     /// Whether a name that was read is that of a key that still is not in memory.
     fn is_cold_still(&self, db: DbIndex, name: &ColdName) -> bool {
-        let is_here = self.dbs[db].keys.find(name.hash, &name.key).is_some();
+        let is_here = self.dbs[db].keys().find(name.hash, &name.key).is_some();
         let is_expired = name.expires_at_ms.is_some_and(|at| at <= self.now_ms());
         !is_here && !is_expired && !self.recorder.journal.is_retired(name.addr)
     }
@@ -312,7 +314,7 @@ impl Keyspace {
     ) -> Option<u64> {
         let (end, names) = self.take_names(db, NamesFor::Scan(from), count)?;
         let earlier = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
-        let keys = &self.dbs[db].keys;
+        let keys = self.dbs[db].keys();
         let end = earlier(end, keys.page_end(from));
         let is_in = |hash: u64| hash >= from && end.is_none_or(|end| hash < end);
         for entry in keys.page_items(from).filter(|entry| is_in(self.hash_of(entry.key()))) {

@@ -13,6 +13,7 @@ use crate::recorder::Recorder;
 use crate::set::LargeSet;
 use crate::string::LargeString;
 use crate::value_type::Type;
+use crate::walk::Stream;
 use crate::zset::LargeZSet;
 
 /// What the body of an object does for log and recovery, whatever its type.
@@ -88,6 +89,24 @@ pub(crate) trait Large: Sized {
     /// The bytes that the body takes, without its own size; an estimate from a sample of at most
     /// `samples` elements (0: all).
     fn allocated_bytes(&self, samples: usize) -> usize;
+
+    /// How many elements a walk emits; of a string, how many bytes.
+    fn walked_count(&self) -> u64 {
+        self.len() as u64
+    }
+
+    /// From now on what changes is kept as it is now, until [`Large::emit`] has emitted it.
+    fn open_shadow(&mut self);
+
+    /// The bytes that are kept; `None` if nothing is to be emitted.
+    fn shadow_bytes(&self) -> Option<usize>;
+
+    /// Emits further elements, as they were when the shadow was opened, until the step has done what it
+    /// may. Whether these were the last; the shadow is closed then.
+    fn emit(&mut self, hasher: KeyHasher, stream: &mut Stream) -> bool;
+
+    /// Emits all elements as they are.
+    fn emit_whole(&self, stream: &mut Stream);
 }
 
 /// The bodies that objects have.
@@ -284,6 +303,36 @@ impl Object {
     /// The bytes that the object takes; see [`Large::allocated_bytes`].
     pub(crate) fn allocated_bytes(&self, samples: usize) -> usize {
         size_of::<Self>() + body!(&self.body, inner => inner.allocated_bytes(samples))
+    }
+
+    /// See [`Large::walked_count`].
+    pub(crate) fn walked_count(&self) -> u64 {
+        body!(&self.body, inner => inner.walked_count())
+    }
+
+    /// See [`Large::open_shadow`].
+    pub(crate) fn open_shadow(&mut self) {
+        body!(&mut self.body, inner => inner.open_shadow());
+    }
+
+    /// See [`Large::shadow_bytes`].
+    pub(crate) fn shadow_bytes(&self) -> Option<usize> {
+        body!(&self.body, inner => inner.shadow_bytes())
+    }
+
+    /// Whether a walk has still to emit elements as they were.
+    pub(crate) fn is_shadowed(&self) -> bool {
+        self.shadow_bytes().is_some()
+    }
+
+    /// See [`Large::emit`].
+    pub(crate) fn emit(&mut self, hasher: KeyHasher, stream: &mut Stream) -> bool {
+        body!(&mut self.body, inner => inner.emit(hasher, stream))
+    }
+
+    /// See [`Large::emit_whole`].
+    pub(crate) fn emit_whole(&self, stream: &mut Stream) {
+        body!(&self.body, inner => inner.emit_whole(stream));
     }
 }
 

@@ -22,9 +22,9 @@ impl Keyspace {
         let Some(place) = self.locate_name(db, hash, key) else {
             return self.update::<C, R>(db, key, true, fill);
         };
-        self.dbs[db].set_expiry(place, hash, None);
-        let old = self.dbs[db].take_value(place);
-        let entry = self.dbs[db].keys.at_mut(place);
+        self.dbs[db].set_expiry(&mut self.walk, place, hash, None);
+        let old = self.dbs[db].take_value(&mut self.walk, place, hash);
+        let entry = self.dbs[db].change(&mut self.walk, place, hash);
         // Its address stays: the record of the new collection retires that of the old value.
         entry.replace_bytes(C::packed_kind().0, &[0]);
         let updated = self.update::<C, R>(db, key, false, fill);

@@ -21,7 +21,7 @@ use std::cell::Cell;
 use base::{DbIndex, RecordAddr, SegmentId};
 
 use crate::cold::Warmth;
-use crate::db::Db;
+use crate::db::{Db, Parts};
 use crate::entry::Entry;
 use crate::hasher::{Identity, KeyHasher};
 use crate::keyspace::Keyspace;
@@ -94,7 +94,7 @@ impl Keyspace {
         }
         let mut left = entries_max;
         while let Some(db) = self.dbs.get_mut(walk.db) {
-            let Db { id, keys, bare_count, lost_count, .. } = db;
+            let Parts { id, keys, bare_count, lost_count } = db.parts();
             let Some(entries) = keys.page_mut(walk.page) else {
                 (walk.db, walk.page) = (walk.db.next(), 0);
                 continue;
@@ -107,7 +107,7 @@ impl Keyspace {
                     let is_asked = walk.is_thorough && entry.bare_object().is_some();
                     let concerns = walk.concerns(entry, source);
                     left = left.saturating_sub(if is_asked || concerns { READ_COST } else { 0 });
-                    match concerns.then(|| source.try_read(*id, entry.key(), addr)) {
+                    match concerns.then(|| source.try_read(id, entry.key(), addr)) {
                         Some(Ok(restored)) => {
                             entry.fill(restored.into_entry());
                             *bare_count -= 1;
@@ -115,7 +115,7 @@ impl Keyspace {
                         Some(Err(RestoreError::Corrupt(_))) => {
                             *lost_count += 1;
                             let (recorder, free) = (&mut self.recorder, &mut self.free);
-                            self.lost.give_up((walk.db, *id), entry, recorder, free);
+                            self.lost.give_up((walk.db, id), entry, recorder, free);
                         }
                         // It does not say that it is lost. A device that fails may take long for it: one at a time.
                         Some(Err(_)) => left = left.min(1),
@@ -144,7 +144,7 @@ impl Keyspace {
                 }
                 let is_known = !entry.is_bare() || entry.is_lost();
                 if is_known && entry.addr().is_some_and(|addr| walk.has(addr)) {
-                    self.recorder.log_key(*id, entry);
+                    self.recorder.log_key(id, entry);
                 }
                 (walk.item, walk.piece) = (walk.item + 1, 0);
                 left = left.saturating_sub(1);
@@ -191,7 +191,7 @@ impl Keyspace {
     fn rewrite_key(&mut self, db: DbIndex, identity: &Identity, walk: &RewriteLost) {
         let Self { dbs, recorder, .. } = self;
         let hasher = recorder.hasher;
-        let Db { id, keys, .. } = &mut dbs[db];
+        let Parts { id, keys, .. } = dbs[db].parts();
         let is_it = |entry: &Entry| hasher.identity(entry.key()) == *identity;
         let Some(entry) = keys.find_mut_by(KeyHasher::hash_in(identity), is_it) else { return };
         if let Some(object) = entry.object_mut() {
@@ -204,7 +204,7 @@ impl Keyspace {
             object.changed_at = recorder.open_lsn();
         }
         if entry.addr().is_some_and(|addr| walk.has(addr)) {
-            recorder.log_key(*id, entry);
+            recorder.log_key(id, entry);
         }
     }
 }

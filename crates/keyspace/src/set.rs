@@ -21,6 +21,7 @@ use crate::recorder::Recorder;
 use crate::sample;
 use crate::string::parse_int;
 use crate::value_type::Type;
+use crate::walk::Stream;
 
 /// The marker of sets, for [`crate::Keyspace::read`] and [`crate::Keyspace::update`].
 #[derive(Debug, Clone, Copy)]
@@ -349,5 +350,21 @@ impl Large for LargeSet {
 
     fn allocated_bytes(&self, samples: usize) -> usize {
         self.members.allocated_bytes(samples)
+    }
+
+    fn open_shadow(&mut self) {
+        self.members.open_shadow();
+    }
+
+    fn shadow_bytes(&self) -> Option<usize> {
+        self.members.shadow_bytes()
+    }
+
+    fn emit(&mut self, hasher: KeyHasher, stream: &mut Stream) -> bool {
+        self.members.emit(hasher, stream)
+    }
+
+    fn emit_whole(&self, stream: &mut Stream) {
+        self.members.emit_whole(stream);
     }
 }

@@ -105,7 +105,7 @@ impl Keyspace {
             };
             let is_empty = waiting.object.len() == 0;
             let entry = limbo.db(&mut self.dbs, home.db).and_then(|(_, db)| {
-                db.keys.find_mut_by(home.hash, |entry| entry.addr() == Some(addr))
+                db.parts().keys.find_mut_by(home.hash, |entry| entry.addr() == Some(addr))
             });
             match entry {
                 // An empty collection does not exist: no command logs one. But of one that a full rewrite
@@ -140,7 +140,7 @@ impl Keyspace {
             let home = limbo.homes.get(&id).copied()?;
             let (_, db) = limbo.db(&mut self.dbs, home.db)?;
             let is_hollow = |object: &Object| object.id() == id && object.len() == 0;
-            let entry = db.keys.find_by(home.hash, |entry| entry.object().is_some_and(is_hollow));
+            let entry = db.keys().find_by(home.hash, |entry| entry.object().is_some_and(is_hollow));
             Some((id, home, entry.and_then(Entry::addr)?))
         };
         ids.into_iter().filter_map(root).collect()
@@ -167,7 +167,7 @@ impl Keyspace {
             db.is_empty() || limbo.map.as_ref().is_some_and(|map| map.has_given(id))
         };
         for (_, db) in limbo.unmapped.extract_if(.., |id, db| is_over(*id, db)) {
-            self.dirty += db.keys.len() as u64;
+            self.dirty += db.keys().len() as u64;
             self.free.database(db);
         }
         if limbo.feed == Feed::Blocks {
@@ -209,7 +209,7 @@ impl Keyspace {
 
     /// Whether a reader finds the key; nothing is noted by it.
     fn is_there(&self, db: DbIndex, key: &[u8]) -> bool {
-        let entry = self.dbs.get(db).and_then(|db| db.keys.find(self.hash_of(key), key));
+        let entry = self.dbs.get(db).and_then(|db| db.keys().find(self.hash_of(key), key));
         entry.is_some_and(|entry| !self.is_expired(entry))
     }
 }

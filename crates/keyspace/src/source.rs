@@ -351,7 +351,7 @@ impl Keyspace {
         let hash = self.hash_of(key);
         let Self { source, dbs, recorder, .. } = self;
         let (id, may_be_cold) = (dbs[db].id, dbs[db].may_be_cold);
-        let (addr, bytes) = match dbs[db].keys.find(hash, key) {
+        let (addr, bytes) = match dbs[db].keys().find(hash, key) {
             Some(entry) if need == Need::Value && entry.is_bare() && !entry.is_lost() => {
                 (entry.addr(), entry.bare_bytes())
             }
@@ -383,7 +383,7 @@ impl Keyspace {
     #[must_use]
     pub fn lacks(&self, missing: &Missing) -> bool {
         let Some(db) = self.dbs.index_of(missing.db) else { return false };
-        match self.dbs[db].keys.find(self.hash_of(&missing.key), &missing.key) {
+        match self.dbs[db].keys().find(self.hash_of(&missing.key), &missing.key) {
             Some(entry) => missing.need == Need::Value && entry.is_bare(),
             None => self.dbs[db].may_be_cold,
         }
@@ -395,7 +395,7 @@ impl Keyspace {
     /// When it may be there and cannot be read.
     pub fn restore(&mut self, db: DbIndex, key: &[u8], need: Need) -> Result<(), RestoreError> {
         let hash = self.hash_of(key);
-        let place = match self.dbs[db].keys.locate(hash, key) {
+        let place = match self.dbs[db].keys().locate(hash, key) {
             Some(place) => {
                 self.note_looked_up(db, key);
                 Some(place)
@@ -411,13 +411,17 @@ impl Keyspace {
     /// The same place, if the value is in memory now.
     #[inline]
     pub(crate) fn with_value(&mut self, db: DbIndex, place: Place) -> Option<Place> {
-        if self.dbs[db].keys.at(place).is_bare() { self.read_value(db, place) } else { Some(place) }
+        if self.dbs[db].keys().at(place).is_bare() {
+            self.read_value(db, place)
+        } else {
+            Some(place)
+        }
     }
 
     #[cold]
     fn read_value(&mut self, db: DbIndex, place: Place) -> Option<Place> {
         let Self { source, dbs, lost, .. } = self;
-        let entry = dbs[db].keys.at(place);
+        let entry = dbs[db].keys().at(place);
         if entry.is_lost() {
             lost.fail();
             return None;

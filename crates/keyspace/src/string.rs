@@ -5,18 +5,20 @@
 //!
 //! # Invariants
 //! - A string of more than [`CHUNK_BYTES`] is an object, a shorter one only if it was cut.
-//! - `chunks[i]` is where the record of bytes `i * CHUNK_BYTES ..` is; there is one a chunk, the
-//!   last perhaps partial. The root's value is the length.
+//! - How a large one is kept is known to `large` alone.
 
-use base::{DbIndex, ObjectId, Record, RecordAddr, RecordKind, varint};
+mod large;
+
+use base::{DbIndex, Record};
 
 use crate::access;
 use crate::entry::{Entry, Kind, Payload};
-use crate::hasher::KeyHasher;
 use crate::keyspace::Keyspace;
-use crate::object::{Body, Large, Object};
+use crate::object::{Body, Object};
 use crate::recorder::Recorder;
 use crate::value_type::{Type, WrongType, entry_type};
+
+pub(crate) use large::LargeString;
 
 /// The size of a chunk, in bytes; strings up to it are inline.
 pub const CHUNK_BYTES: usize = 4096;
@@ -93,125 +95,6 @@ pub fn parse_int(bytes: &[u8]) -> Option<i64> {
     std::str::from_utf8(bytes).ok()?.parse().ok()
 }
 
-/// A string in chunks.
-pub(crate) struct LargeString {
-    bytes: Vec<u8>,
-    chunks: Vec<Option<RecordAddr>>,
-}
-
-impl LargeString {
-    fn chunk(&self, index: usize) -> &[u8] {
-        let from = index * CHUNK_BYTES;
-        &self.bytes[from..self.bytes.len().min(from + CHUNK_BYTES)]
-    }
-
-    /// Logs the chunks that the bytes of `changed` lie in.
-    fn log(&mut self, id: ObjectId, recorder: &mut Recorder, changed: std::ops::Range<usize>) {
-        self.chunks.resize(self.bytes.len().div_ceil(CHUNK_BYTES), None);
-        for index in changed.start / CHUNK_BYTES..changed.end.div_ceil(CHUNK_BYTES) {
-            let sub = chunk_number(index).to_be_bytes();
-            let old = self.chunks[index];
-            let kind = RecordKind::StringChunk;
-            self.chunks[index] = recorder.log_element(kind, id, &sub, self.chunk(index), old);
-        }
-    }
-}
-
-fn chunk_number(index: usize) -> u32 {
-    u32::try_from(index).expect("the protocol bounds a string far below 2^32 chunks")
-}
-
-impl Large for LargeString {
-    fn empty() -> Self {
-        Self { bytes: Vec::new(), chunks: Vec::new() }
-    }
-
-    fn root_value(&self, out: &mut Vec<u8>) {
-        varint::put(out, self.bytes.len() as u64);
-    }
-
-    fn apply_root(&mut self, mut value: &[u8]) {
-        let len = varint::take(&mut value).and_then(|len| usize::try_from(len).ok());
-        let len = len.expect("the log checked its records");
-        self.bytes.resize(len, 0);
-        self.chunks.resize(len.div_ceil(CHUNK_BYTES), None);
-    }
-
-    fn gather(
-        &mut self,
-        _: KeyHasher,
-        sub: &[u8],
-        value: &[u8],
-        addr: RecordAddr,
-    ) -> Option<RecordAddr> {
-        let index = sub.try_into().map(u32::from_be_bytes).expect("the log checked its records");
-        let (index, from) = (index as usize, index as usize * CHUNK_BYTES);
-        if self.bytes.len() < from + value.len() {
-            self.bytes.resize(from + value.len(), 0);
-        }
-        self.chunks.resize(self.bytes.len().div_ceil(CHUNK_BYTES), None);
-        self.bytes[from..from + value.len()].copy_from_slice(value);
-        self.chunks[index].replace(addr)
-    }
-
-    fn gather_deleted(&mut self, _: KeyHasher, _: &[u8]) -> Option<RecordAddr> {
-        None
-    }
-
-    fn arrange(&mut self, _: KeyHasher) {
-        self.bytes.shrink_to_fit();
-    }
-
-    fn len(&self) -> usize {
-        self.chunks.len()
-    }
-
-    fn duplicate(&self, id: ObjectId, recorder: &mut Recorder) -> Self {
-        let mut copy = Self { bytes: self.bytes.clone(), chunks: Vec::new() };
-        copy.log(id, recorder, 0..self.bytes.len());
-        copy
-    }
-
-    fn rewrite(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize> {
-        let from = piece * CHUNK_BYTES;
-        if from >= self.bytes.len() {
-            return None;
-        }
-        if let Some(addr) = self.chunks.get_mut(piece) {
-            *addr = None;
-        }
-        self.log(id, recorder, from..self.bytes.len().min(from + CHUNK_BYTES));
-        Some(1)
-    }
-
-    fn rewrite_lost(
-        &mut self,
-        id: ObjectId,
-        recorder: &mut Recorder,
-        piece: usize,
-        is_lost: &dyn Fn(RecordAddr) -> bool,
-    ) -> Option<usize> {
-        let chunk = self.chunks.get(piece)?;
-        if chunk.is_some_and(is_lost) {
-            let from = piece * CHUNK_BYTES;
-            self.log(id, recorder, from..self.bytes.len().min(from + CHUNK_BYTES));
-        }
-        Some(1)
-    }
-
-    fn encoding(&self) -> &'static str {
-        "raw"
-    }
-
-    fn into_addrs(self) -> Box<dyn Iterator<Item = Option<RecordAddr>> + Send> {
-        Box::new(self.chunks.into_iter())
-    }
-
-    fn allocated_bytes(&self, _samples: usize) -> usize {
-        self.bytes.capacity() + self.chunks.capacity() * size_of::<RecordAddr>()
-    }
-}
-
 /// How a string that is set as a whole is kept, as far as OBJECT ENCODING tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
@@ -240,7 +123,7 @@ pub(crate) fn string_of(entry: &Entry) -> Option<StringRef<'_>> {
         Payload::Str(bytes) => Some(StringRef::Bytes(bytes)),
         Payload::Int(value) => Some(StringRef::Int(value)),
         Payload::Object(Object { body: Body::String(string), .. }) => {
-            Some(StringRef::Bytes(&string.bytes))
+            Some(StringRef::Bytes(string.bytes()))
         }
         Payload::Packed(..) | Payload::Object(_) => None,
     }
@@ -268,8 +151,7 @@ fn new_entry(key: &[u8], value: &[u8], form: Form, recorder: &mut Recorder) -> E
 
 fn new_object(bytes: Vec<u8>, recorder: &mut Recorder) -> Object {
     let id = recorder.new_object_id();
-    let mut string = LargeString { bytes, chunks: Vec::new() };
-    string.log(id, recorder, 0..string.bytes.len());
+    let string = LargeString::new(id, recorder, bytes);
     let mut object = Object::new(id, Body::String(string));
     object.changed_at = recorder.open_lsn();
     object
@@ -325,8 +207,8 @@ impl Keyspace {
             self.insert_logged(db, key, entry, expires_at_ms);
             return false;
         };
-        let old = self.dbs[db].take_value(place);
-        let entry = self.dbs[db].keys.at_mut(place);
+        let old = self.dbs[db].take_value(&mut self.walk, place, hash);
+        let entry = self.dbs[db].change(&mut self.walk, place, hash);
         if let Some(number) = form.number(value) {
             entry.replace_int(number);
         } else if value.len() <= CHUNK_BYTES {
@@ -336,8 +218,8 @@ impl Keyspace {
         }
         match expiry {
             Expiry::Keep => {}
-            Expiry::Clear => self.dbs[db].set_expiry(place, hash, None),
-            Expiry::At(at) => self.dbs[db].set_expiry(place, hash, Some(at)),
+            Expiry::Clear => self.dbs[db].set_expiry(&mut self.walk, place, hash, None),
+            Expiry::At(at) => self.dbs[db].set_expiry(&mut self.walk, place, hash, Some(at)),
         }
         self.mark_used(db, place);
         self.log_key(db, place);
@@ -375,7 +257,7 @@ impl Keyspace {
             self.insert_logged(db, key, entry, None);
             return Ok(len);
         };
-        let entry = self.dbs[db].keys.at_mut(place);
+        let entry = self.dbs[db].keys().at(place);
         if entry_type(entry) != Type::String {
             self.recorder.note_read(entry);
             return Err(WrongType);
@@ -384,7 +266,7 @@ impl Keyspace {
             // It is there, and cannot be read: nothing is made in its place.
             return Ok(0);
         }
-        let entry = self.dbs[db].keys.at_mut(place);
+        let entry = self.dbs[db].change(&mut self.walk, place, hash);
         let (len, log_key) = if entry.object().is_some() {
             change_large(entry, &mut self.recorder, len, range, change)
         } else {
@@ -393,6 +275,7 @@ impl Keyspace {
             });
             (len, true)
         };
+        self.note_walked(db, place);
         if log_key {
             self.log_key(db, place);
         }
@@ -407,8 +290,8 @@ impl Keyspace {
     pub fn make_raw(&mut self, db: DbIndex, key: &[u8]) {
         let hash = self.hash_of(key);
         let Some(place) = self.locate(db, hash, key) else { return };
-        let Self { dbs, scratch, .. } = self;
-        let entry = dbs[db].keys.at_mut(place);
+        let Self { dbs, scratch, walk, .. } = self;
+        let entry = dbs[db].change(walk, place, hash);
         let is_inline = matches!(entry.kind(), Kind::Str | Kind::Int);
         if let Some(string) = string_of(entry).filter(|_| is_inline) {
             scratch.clear();
@@ -455,13 +338,8 @@ fn change_large(
     let Body::String(string) = &mut object.body else {
         unreachable!("the type was checked at lookup")
     };
-    let old_len = string.bytes.len();
-    string.bytes.resize(len.max(old_len), 0);
-    change(&mut string.bytes[range.clone()]);
-    let len = string.bytes.len();
-    // Zeros that were appended before the range are a change too.
-    let changed = if len > old_len { range.start.min(old_len)..len } else { range };
-    string.log(id, recorder, changed);
+    let old_len = string.bytes().len();
+    let len = string.change(id, recorder, len, range, change);
     (len, len != old_len)
 }
 

@@ -320,6 +320,17 @@ impl<T: Keyed> Table<T> {
         self.pages[self.page_index(from)].items.iter()
     }
 
+    /// As [`Table::page_items`], to be changed; their keys must stay.
+    pub(crate) fn page_items_mut(&mut self, from: u64) -> impl Iterator<Item = &mut T> {
+        let page = self.page_index(from);
+        self.pages[page].items.iter_mut()
+    }
+
+    /// The hash at which the page begins that has the hash `from`.
+    pub(crate) fn page_start(&self, from: u64) -> u64 {
+        self.pages[self.page_index(from)].start
+    }
+
     /// The hash at which the next page begins; `None` behind the last.
     pub(crate) fn page_end(&self, from: u64) -> Option<u64> {
         let page = &self.pages[self.page_index(from)];

@@ -13,6 +13,8 @@
 //! - A node whose state is not in its record is marked `is_unlogged` and its key is in
 //!   [`Changes::touched`]; a record whose node is gone or renamed is in [`Changes::gone`].
 
+mod walked;
+
 use std::collections::BTreeMap;
 
 use base::{ObjectId, RecordAddr, RecordKind};
@@ -25,6 +27,9 @@ use crate::object::Large;
 use crate::packed::{self, PACKED_BYTES_MAX, Packed};
 use crate::rank_tree::{RankTree, Weighted};
 use crate::recorder::Recorder;
+use crate::walk::Stream;
+
+use walked::Nodes;
 
 /// Neighbours that removals have left with fewer bytes than this are joined. Half of what fits,
 /// so that the joined node does not overflow at the next insertion.
@@ -37,13 +42,15 @@ pub(crate) struct Node {
     bytes: Box<[u8]>,
     count: u32,
     is_unlogged: bool,
+    /// Only [`Nodes`] looks at it.
+    is_early: bool,
 }
 
 impl Node {
     fn new(order: u64, bytes: Box<[u8]>, addr: Option<RecordAddr>) -> Self {
         let count = Packed::new(&bytes).count();
         let count = u32::try_from(count).expect("a node of many elements is small");
-        Self { order, addr, bytes, count, is_unlogged: false }
+        Self { order, addr, bytes, count, is_unlogged: false, is_early: false }
     }
 
     /// The elements, packed.
@@ -58,6 +65,7 @@ impl Node {
     fn replace(&mut self, bytes: Vec<u8>) {
         *self = Self {
             is_unlogged: self.is_unlogged,
+            is_early: self.is_early,
             ..Self::new(self.order, bytes.into_boxed_slice(), self.addr)
         };
     }
@@ -105,7 +113,7 @@ impl Changes {
 
 /// A list of packed nodes.
 pub(crate) struct LargeList {
-    nodes: RankTree<Node>,
+    nodes: Nodes,
     /// While records are gathered: the nodes, by order key; empty otherwise.
     arrived: BTreeMap<u64, Node>,
 }
@@ -241,10 +249,9 @@ impl LargeList {
         if left.bytes.len() + right.bytes.len() > JOINED_BYTES_MAX {
             return false;
         }
-        let right = self.remove_node(index + 1, changes);
-        self.change(index, changes, |node| {
-            node.replace([&node.bytes, &right.bytes[span::FIRST..]].concat());
-        });
+        let joined = [&left.bytes, &right.bytes[span::FIRST..]].concat();
+        self.remove_node(index + 1, changes);
+        self.change(index, changes, |node| node.replace(joined));
         true
     }
 
@@ -264,10 +271,9 @@ impl LargeList {
         })
     }
 
-    fn remove_node(&mut self, index: usize, changes: &mut Changes) -> Node {
-        let node = self.nodes.remove(index);
-        changes.gone.extend(node.addr.map(|addr| (node.order, addr)));
-        node
+    fn remove_node(&mut self, index: usize, changes: &mut Changes) {
+        let (order, addr) = self.nodes.remove(index);
+        changes.gone.extend(addr.map(|addr| (order, addr)));
     }
 
     /// Adds a node before the one at `index`, to be logged later.
@@ -336,11 +342,9 @@ impl LargeList {
         for order in touched {
             let (index, is_there) = self.find(order);
             if is_there && self.node(index).is_unlogged {
-                self.nodes.update(index, |node| {
-                    // A node may have the key of one that is gone: its record supersedes that.
-                    let old = node.addr.or_else(|| gone.remove(&order));
-                    node.log(id, recorder, old);
-                });
+                // A node may have the key of one that is gone: its record supersedes that.
+                let old = self.node(index).addr.or_else(|| gone.remove(&order));
+                self.nodes.log(index, id, recorder, old);
             }
         }
         for (order, addr) in gone {
@@ -378,7 +382,7 @@ fn order_of(sub: &[u8]) -> Option<u64> {
 
 impl Large for LargeList {
     fn empty() -> Self {
-        Self { nodes: RankTree::new(), arrived: BTreeMap::new() }
+        Self { nodes: Nodes::default(), arrived: BTreeMap::new() }
     }
 
     fn root_value(&self, out: &mut Vec<u8>) {
@@ -424,7 +428,7 @@ impl Large for LargeList {
 
     fn apply_deleted(&mut self, _: KeyHasher, sub: &[u8]) -> Option<RecordAddr> {
         let (index, is_there) = self.find(order_of(sub)?);
-        if is_there { self.nodes.remove(index).addr } else { None }
+        if is_there { self.nodes.remove(index).1 } else { None }
     }
 
     fn len(&self) -> usize {
@@ -444,7 +448,7 @@ impl Large for LargeList {
         if piece >= self.nodes.len() {
             return None;
         }
-        self.nodes.update(piece, |node| node.log(id, recorder, None));
+        self.nodes.log(piece, id, recorder, None);
         Some(1)
     }
 
@@ -457,7 +461,7 @@ impl Large for LargeList {
     ) -> Option<usize> {
         let old = self.nodes.get(piece)?.addr;
         if old.is_some_and(is_lost) {
-            self.nodes.update(piece, |node| node.log(id, recorder, old));
+            self.nodes.log(piece, id, recorder, old);
         }
         Some(1)
     }
@@ -476,5 +480,21 @@ impl Large for LargeList {
         let node_bytes = |node: &Node| node.bytes.len();
         self.nodes.allocated_bytes()
             + inspect::sampled(self.nodes.iter(), self.nodes.len(), samples, node_bytes)
+    }
+
+    fn open_shadow(&mut self) {
+        self.nodes.open_shadow();
+    }
+
+    fn shadow_bytes(&self) -> Option<usize> {
+        self.nodes.shadow_bytes()
+    }
+
+    fn emit(&mut self, _: KeyHasher, stream: &mut Stream) -> bool {
+        self.nodes.emit(stream)
+    }
+
+    fn emit_whole(&self, stream: &mut Stream) {
+        self.nodes.emit_whole(stream);
     }
 }

@@ -13,9 +13,9 @@
 //! - Once it is arranged, `order` refers to exactly the elements of `members`, ordered by score and
 //!   then by the bytes of the name, and each [`Ranked::score`] is the score in its element.
 //! - While records are gathered `order` is empty; [`Large::arrange`] sorts once.
-//! - A reference leaves `order` before its element leaves `members`, and there is no other one: a
-//!   [`Ranked`] can be moved, not copied. The block of an element does not move while it is referred
-//!   to: a score always takes eight bytes.
+//! - A reference leaves `order` before its element leaves `members` or changes, and there is no other
+//!   one: a [`Ranked`] can be moved, not copied. So the block of an element does not move while it is
+//!   referred to.
 #![expect(unsafe_code, reason = "the order refers to elements that the table owns")]
 
 use std::cmp::Ordering;
@@ -30,6 +30,7 @@ use crate::object::Large;
 use crate::packed::LARGE_ENCODING;
 use crate::rank_tree::{self, RankTree, Weighted};
 use crate::recorder::Recorder;
+use crate::walk::Stream;
 
 /// A member in the order.
 pub(super) struct Ranked {
@@ -126,10 +127,12 @@ impl LargeZSet {
             return None;
         };
         if old != score {
-            let ranked = self.order.remove(self.rank(old, member));
+            // The block moves if a walk has still to emit it.
+            self.order.remove(self.rank(old, member));
             let at = self.rank(score, member);
-            self.order.insert(at, Ranked { score, ..ranked });
-            self.members.change(id, recorder, hash, member, &value);
+            let changed = self.members.change(id, recorder, hash, member, &value);
+            let element = changed.expect("it was found").as_ref();
+            self.order.insert(at, Ranked { score, element });
         }
         Some(old)
     }
@@ -279,6 +282,22 @@ impl Large for LargeZSet {
 
     fn allocated_bytes(&self, samples: usize) -> usize {
         self.members.allocated_bytes(samples) + self.order.allocated_bytes()
+    }
+
+    fn open_shadow(&mut self) {
+        self.members.open_shadow();
+    }
+
+    fn shadow_bytes(&self) -> Option<usize> {
+        self.members.shadow_bytes()
+    }
+
+    fn emit(&mut self, hasher: KeyHasher, stream: &mut Stream) -> bool {
+        self.members.emit(hasher, stream)
+    }
+
+    fn emit_whole(&self, stream: &mut Stream) {
+        self.members.emit_whole(stream);
     }
 }
 

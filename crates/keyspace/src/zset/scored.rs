@@ -74,7 +74,7 @@ impl Keyspace {
             }
         }
         let hasher = self.hasher();
-        let table = &self.dbs[db].keys;
+        let table = self.dbs[db].keys();
         let view = |key: &&[u8]| {
             let entry = table.find(hasher.hash(key), key)?;
             let value = ValueRef(entry.payload(), hasher);

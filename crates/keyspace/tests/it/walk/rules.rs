@@ -1,0 +1,1 @@
+//! What a walk promises besides what it emits.
