@@ -39,6 +39,13 @@ pub enum Error {
     #[error("the log was closed before the dump could begin; begin another one")]
     GivenUp,
 
+    /// The chunks of a walk are not those of one, in their order: a mistake in the program.
+    #[error("a walk of memory cannot be read: its chunks have {what}")]
+    Walk {
+        /// What is wrong with them.
+        what: &'static str,
+    },
+
     /// What takes the dump refuses it.
     #[error(transparent)]
     Target(Box<dyn StdError + Send + Sync>),

@@ -49,6 +49,7 @@ mod run;
 mod sorter;
 mod spill;
 mod target;
+mod walked;
 
 pub use dumper::{Dumper, Figures};
 pub use error::{Error, Result};
@@ -57,3 +58,4 @@ pub use memory::pass_on;
 pub use rdb_target::RdbTarget;
 pub use spill::{SpillOptions, remove_leftovers};
 pub use target::{DumpedKey, Element, Target};
+pub use walked::WalkDump;

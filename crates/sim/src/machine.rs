@@ -372,7 +372,9 @@ impl Machine {
         if self.picture != Picture::of(self.shadow.keyspace()) {
             return Err("UNHEARD: records have changed a key that they do not name".to_owned());
         }
-        let is_freeing = self.engine.keyspace().freeing() + self.engine.keyspace().unlisted() > 0;
+        let keyspace = self.engine.keyspace();
+        // A walk holds what was deleted until it was passed on.
+        let is_freeing = keyspace.freeing() + keyspace.unlisted() > 0 || keyspace.is_walked();
         if is_freeing || is_cold || self.leaves_garbage() {
             return Ok(());
         }
@@ -422,6 +424,7 @@ impl Machine {
         let is_at_rest = !self.has_open_records()
             && self.durable() == self.sealed()
             && self.engine.keyspace().freeing() + self.engine.keyspace().unlisted() == 0
+            && !self.engine.keyspace().is_walked()
             && !self.leaves_garbage()
             // What was cold in a database that was emptied is retired when it was listed.
             && !(self.engine.keyspace().is_cold() && lock(&self.tap).records > 0);

@@ -171,7 +171,14 @@ impl Run {
             // Or at the end alone.
             seed => ["1", "600"][usize::from(seed & 96 == 0)],
         };
-        let config = |policy| configuration(policy, compaction, drops_values, hot_seconds);
+        let algorithm = match plan.seed {
+            ..SAVE_SEEDS => "auto",
+            seed => {
+                ["auto", "piggyback", "cou", "auto"][usize::try_from(seed / 4 % 4).expect("few")]
+            }
+        };
+        let config =
+            |policy| configuration(policy, compaction, drops_values, hot_seconds, algorithm);
         let is_large = rng.below(3) == 0;
         let disk = SimDisk::new(rng.next(), Faults::default());
         if plan.is_traced {
@@ -524,7 +531,13 @@ impl Run {
 }
 
 /// What the server is configured like.
-fn configuration(policy: usize, compaction: u64, drops_values: bool, hot_seconds: &str) -> Config {
+fn configuration(
+    policy: usize,
+    compaction: u64,
+    drops_values: bool,
+    hot_seconds: &str,
+    algorithm: &str,
+) -> Config {
     let cold_keys = if compaction == 0 { "25%" } else { "0" };
     let policy = crate::workload::POLICIES[policy];
     let percentage = ["15", "40", "80"][usize::try_from(compaction).expect("few")];
@@ -545,6 +558,7 @@ fn configuration(policy: usize, compaction: u64, drops_values: bool, hot_seconds
         // Keys leave after their values, or when nothing else can.
         ["--cold-keys-maxmemory", cold_keys],
         ["--snapshot-memory", "8192"],
+        ["--snapshot-algorithm", algorithm],
     ];
     let words: Vec<String> = words.concat().into_iter().map(str::to_owned).collect();
     let mut config = server::config::load(None, &words).expect("the words are directives");

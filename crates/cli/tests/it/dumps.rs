@@ -52,6 +52,9 @@ fn unfinished(directory: &Path) -> Vec<String> {
 /// Every way to take the data of one moment.
 const WAYS: &[&[&str]] = &[
     &["--appendfsync", "no"],
+    &["--appendonly", "no", "--save", ""],
+    &["--appendfsync", "no", "--snapshot-algorithm", "piggyback"],
+    &["--appendfsync", "no", "--snapshot-algorithm", "cou"],
     &["--appendfsync", "no", "--snapshot-algorithm", "fork"],
     &["--appendonly", "no", "--save", "", "--snapshot-algorithm", "fork"],
 ];

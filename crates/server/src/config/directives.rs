@@ -348,7 +348,8 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     memory("log-compaction-bytes-per-second", 0..=LONG_MAX, 128 * MB),
     memory("log-scrub-bytes-per-second", 0..=LONG_MAX, 4 * MB),
     // Dumps.
-    choice("snapshot-algorithm", &["auto", "bitmap", "fork"], "auto"),
+    choice("snapshot-algorithm", &["auto", "bitmap", "piggyback", "cou", "fork"], "auto"),
+    integer("snapshot-cpu-percent", 1..=100, 10),
     memory("snapshot-memory", 4096..=(1 << 36), 64 * MB),
     choice("rdb-version", &["auto", "9", "10", "11", "12", "13", "14", "15", "80"], "auto"),
     // Of older versions, and of those after 7.0.

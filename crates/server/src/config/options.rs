@@ -118,6 +118,10 @@ pub enum SnapshotAlgorithm {
     Auto,
     /// By the log's validity bitmaps.
     Bitmap,
+    /// By a walk of memory, which commands hand over to what they are about to change.
+    Piggyback,
+    /// By such a walk, to which keys are copied as a whole before they are changed.
+    CopyOnUpdate,
     /// By a child process.
     Fork,
 }
@@ -131,6 +135,10 @@ pub struct SaveOptions {
     pub stops_writes_on_error: bool,
     /// See [`SnapshotAlgorithm`].
     pub algorithm: SnapshotAlgorithm,
+    /// How much of the executor's time a walk of memory may take under load, in percent: `snapshot-cpu-percent`.
+    pub cpu_percent: u64,
+    /// What a dump takes of memory, about: `snapshot-memory`.
+    pub memory_bytes: usize,
     /// How they are written: `rdb-version`, `rdbcompression`, `rdbchecksum`.
     pub rdb: WriteOptions,
     /// How long a client may take nothing of its dump: `repl-timeout`.
@@ -270,9 +278,13 @@ impl Config {
             points: numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect(),
             algorithm: match self.value("snapshot-algorithm") {
                 "bitmap" => SnapshotAlgorithm::Bitmap,
+                "piggyback" => SnapshotAlgorithm::Piggyback,
+                "cou" => SnapshotAlgorithm::CopyOnUpdate,
                 "fork" => SnapshotAlgorithm::Fork,
                 _ => SnapshotAlgorithm::Auto,
             },
+            cpu_percent: self.number("snapshot-cpu-percent"),
+            memory_bytes: self.number("snapshot-memory"),
             stops_writes_on_error: self.is_yes("stop-writes-on-bgsave-error"),
             rdb: WriteOptions {
                 version: rdb_version(self.value("rdb-version")),

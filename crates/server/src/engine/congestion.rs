@@ -80,6 +80,8 @@ impl Engine {
         // Writers wait for the end of a copy anyhow, and the copy looks after the log itself.
         let is_log_congested =
             self.shard.is_log_congested() && !self.shard.log_state().is_copying();
+        // Nor may commands hand over more to a walk than it gets rid of.
+        let is_log_congested = is_log_congested || self.shard.keyspace.is_walk_congested();
         self.sessions.congestion.is_log_congested = is_log_congested;
         self.sessions.congestion.is_congested = is_log_congested || self.shard.waits_to_cool();
         if self.sessions.congestion.is_congested {

@@ -62,7 +62,11 @@ impl Engine {
 
     /// As [`Engine::make_room`], also while writers wait.
     pub(super) fn make_room_now(&mut self) -> bool {
-        let limit_bytes = self.options.maxmemory_bytes;
+        // What a walk has is gone soon, whatever is evicted.
+        let limit_bytes = match self.options.maxmemory_bytes {
+            0 => 0,
+            bytes => bytes.saturating_add(self.walking.bytes(&self.shard.keyspace)),
+        };
         let key_bytes_max = (!self.in_transaction).then(|| self.options.bare_key_bytes_max());
         if limit_bytes == 0 || !self.shard.is_full(self.deps.host.as_ref(), limit_bytes) {
             self.shard.note_room();

@@ -49,6 +49,7 @@ mod slowlog;
 mod stats;
 mod time;
 mod transaction;
+mod walking;
 
 #[cfg(test)]
 mod tests;
@@ -154,6 +155,7 @@ pub struct Engine {
     next_tick_us: u64,
     shutdown: Option<Shutdown>,
     saves: saves::Saves,
+    walking: walking::Walking,
 
     /// What may wait for a client that has no limit: half of the machine's memory.
     unlimited_output_bytes: usize,
@@ -199,6 +201,7 @@ impl Engine {
             checkpoint_after_exec: false,
             shutdown: None,
             saves,
+            walking: walking::Walking::default(),
             unlimited_output_bytes,
             was_log_good: false,
             batch: Batch::default(),
@@ -317,6 +320,10 @@ impl Engine {
         self.update_congestion();
         self.follow_log_switch();
         self.follow_saves();
+        if self.walking.is_on() {
+            let (keyspace, clock) = (&mut self.shard.keyspace, self.deps.clock.as_ref());
+            self.walking.slice(keyspace, clock, is_idle, self.options.saves.cpu_percent);
+        }
         if self.shard.is_seal_due(self.time.now_us, is_idle) {
             self.seal();
             // It may have been written at once.
@@ -399,6 +406,8 @@ impl Engine {
             return 0;
         }
         let next_us = self.next_event_us().min(self.shard.sealing.due_us(true));
+        // An iteration in which nothing comes is idle: then the walk goes on at once.
+        let next_us = if self.walking.due_us().is_some() { 0 } else { next_us };
         let until_us = next_us.saturating_sub(self.deps.clock.monotonic_us());
         if self.shard.waits_to_cool() { until_us.min(COOLING_PAUSE_US) } else { until_us }
     }

@@ -34,12 +34,12 @@ pub(super) enum NotSaved {
     InProgress,
     /// Without a log there is nothing to make it from.
     #[error(
-        "ERR appendonly is no, and dumps are made from the redo log. CONFIG SET appendonly yes turns it on"
+        "ERR appendonly is no, and snapshot-algorithm bitmap reads the redo log. CONFIG SET snapshot-algorithm auto"
     )]
     NoLog,
     /// A child process has only what memory has.
     #[error(
-        "ERR some values are in the log only, which snapshot-algorithm fork does not see: CONFIG SET snapshot-algorithm auto"
+        "ERR some keys or values are in the log only, and only snapshot-algorithm bitmap reads it. CONFIG SET snapshot-algorithm auto"
     )]
     NotInMemory,
     /// What memory has is not durable, and will not be.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use base::Lsn;
 use dump::SpillOptions;
+use keyspace::walk::Algorithm;
 use redo::Mark;
 
 use super::blocking::Wait;
@@ -59,9 +60,12 @@ impl Engine {
     }
 
     /// How dumps are made now.
-    pub(super) const fn snapshot_algorithm(&self) -> SnapshotAlgorithm {
+    pub(super) fn snapshot_algorithm(&self) -> SnapshotAlgorithm {
         match self.options.saves.algorithm {
-            SnapshotAlgorithm::Auto => SnapshotAlgorithm::Bitmap,
+            SnapshotAlgorithm::Auto => match self.shard.log_state() {
+                LogState::Off => SnapshotAlgorithm::Piggyback,
+                _ => SnapshotAlgorithm::Bitmap,
+            },
             chosen => chosen,
         }
     }
@@ -71,10 +75,10 @@ impl Engine {
         if let LogHealth::ReadOnly(why) | LogHealth::Failed(why) = self.shard.log_health() {
             return Err(NotSaved::LogFailed(why));
         }
-        match self.snapshot_algorithm() {
-            SnapshotAlgorithm::Fork if self.shard.keyspace.may_lack() => Err(NotSaved::NotInMemory),
-            SnapshotAlgorithm::Fork => Ok(()),
-            _ if matches!(self.shard.log_state(), LogState::Off) => Err(NotSaved::NoLog),
+        let is_of_log = self.snapshot_algorithm() == SnapshotAlgorithm::Bitmap;
+        match self.shard.log_state() {
+            LogState::Off if is_of_log => Err(NotSaved::NoLog),
+            _ if !is_of_log && self.shard.keyspace.may_lack() => Err(NotSaved::NotInMemory),
             _ => Ok(()),
         }
     }
@@ -105,13 +109,20 @@ impl Engine {
 
     /// Ends the open block, and takes the data as of now; `None` if that is not possible yet.
     fn take_moment(&mut self) -> Result<Option<Moment>, SaveError> {
-        let is_forked = self.snapshot_algorithm() == SnapshotAlgorithm::Fork;
+        let algorithm = self.snapshot_algorithm();
         let may_take = match self.shard.log_state() {
             LogState::On(_) => self.shard.is_writable(),
-            LogState::Off => is_forked,
+            LogState::Off => algorithm != SnapshotAlgorithm::Bitmap,
             _ => false,
         };
-        if !may_take || self.shard.is_loading() {
+        let walk = match algorithm {
+            SnapshotAlgorithm::Piggyback => Some(Algorithm::Piggyback),
+            SnapshotAlgorithm::CopyOnUpdate => Some(Algorithm::CopyOnUpdate),
+            _ => None,
+        };
+        // There is one walk at a time.
+        let is_walked = walk.is_some() && self.shard.keyspace.is_walked();
+        if !may_take || self.shard.is_loading() || is_walked {
             return Ok(None);
         }
         let start_us = self.deps.clock.monotonic_us();
@@ -131,8 +142,14 @@ impl Engine {
             (keys as u64, expiring as u64)
         };
         let sizes: Vec<_> = keyspace.databases().map(size).collect();
-        let source = match mark {
-            Some(mark) if !is_forked => {
+        let source = match (walk, mark) {
+            (Some(algorithm), _) => {
+                let memory_bytes = self.options.saves.memory_bytes;
+                let keyspace = &mut self.shard.keyspace;
+                let feed = self.walking.begin(keyspace, algorithm, memory_bytes)?;
+                SaveSource::Walk(feed.receiver())
+            }
+            (None, Some(mark)) if algorithm == SnapshotAlgorithm::Bitmap => {
                 let databases = keyspace.databases().map(|db| keyspace.database_id(db));
                 SaveSource::Log(mark, databases.collect())
             }
@@ -207,7 +224,7 @@ impl Engine {
         let directory = self.config.value("dir").into();
         let disk = Arc::clone(&self.deps.disk);
         // The rest are buffers of what is read, merged and written.
-        let memory_bytes = self.config.number::<usize>("snapshot-memory") / 8 * 3;
+        let memory_bytes = self.options.saves.memory_bytes / 8 * 3;
         // A dump must not take the room that the log needs for its next segments.
         let log = &self.options.log;
         let is_there = log.enabled && log.devices.is_empty();

@@ -19,6 +19,12 @@ pub enum SaveError {
     /// The file cannot be made, or get its name.
     #[error(transparent)]
     File(#[from] FileError),
+    /// The walk of memory did not come to its end.
+    #[error("the data was replaced while it was dumped; begin another one")]
+    Interrupted,
+    /// Memory cannot be walked.
+    #[error(transparent)]
+    Refused(#[from] keyspace::walk::Refused),
     /// The process that dumps its memory has ended or cannot be heard.
     #[error("the child process: {0}; see the kernel's log, it may lack memory")]
     Child(#[source] io::Error),

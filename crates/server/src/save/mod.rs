@@ -20,6 +20,7 @@
 mod child;
 mod desk;
 mod error;
+mod feed;
 mod saver;
 mod sink;
 mod threads;
@@ -27,6 +28,7 @@ mod threads;
 pub(crate) use child::dump_into;
 pub use desk::{SaveFigures, Ticket};
 pub use error::{SaveError, SaveResult};
+pub(crate) use feed::Feed;
 pub(crate) use saver::{SaveJob, SaveSource, SaveTarget};
 pub use saver::{Saver, SaverStep};
 pub use sink::remove_temporaries;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{DbId, Lsn};
-use dump::{Dumper, MarkDump, RdbTarget, SpillOptions, Step};
+use dump::{Dumper, MarkDump, RdbTarget, SpillOptions, Step, WalkDump};
 use env::Disk;
 use rdb::WriteOptions;
 use redo::Mark;
@@ -18,6 +18,7 @@ use redo::Mark;
 use super::child::ChildDump;
 use super::desk::{Desk, SaveFigures, Ticket};
 use super::error::{SaveError, SaveResult};
+use super::feed::Fed;
 use super::sink::Sink;
 
 /// What is to be dumped, and how.
@@ -44,6 +45,8 @@ pub(crate) struct SaveJob {
 pub(crate) enum SaveSource {
     /// The log, as of a mark, and the databases then.
     Log(Mark, Vec<DbId>),
+    /// A walk of memory, whose chunks come from the executor.
+    Walk(Fed),
     /// A child process, which sends what [`super::child::dump_into`] writes.
     Child(Box<dyn Read + Send>),
 }
@@ -92,6 +95,7 @@ enum Stage {
 
 enum Dumping {
     Log(Box<MarkDump<RdbTarget<Sink>>>),
+    Walk(Fed, Box<WalkDump<RdbTarget<Sink>>>),
     Child(Box<ChildDump>),
 }
 
@@ -99,6 +103,15 @@ impl Dumping {
     fn step(&mut self) -> Result<Step, SaveError> {
         match self {
             Self::Log(dump) => Ok(dump.step()?),
+            Self::Walk(_, dump) if dump.is_finished() => Ok(Step::Done),
+            Self::Walk(fed, dump) => match fed.take() {
+                Ok(chunk) => {
+                    dump.chunk(&chunk)?;
+                    Ok(Step::Worked)
+                }
+                Err(true) => Ok(Step::Waiting),
+                Err(false) => Err(SaveError::Interrupted),
+            },
             Self::Child(dump) => dump.step(),
         }
     }
@@ -118,6 +131,7 @@ impl Dumping {
                     SaveFigures { keys, lost_keys, spilled_bytes, ..SaveFigures::default() };
                 SaveFigures { records_done, records_total, ..of_file }
             }
+            Self::Walk(_, dump) => SaveFigures { keys: dump.keys(), ..SaveFigures::default() },
             Self::Child(dump) => {
                 SaveFigures { keys: dump.keys().unwrap_or(0), ..SaveFigures::default() }
             }
@@ -127,6 +141,7 @@ impl Dumping {
     fn finish(self) -> Result<Sink, SaveError> {
         match self {
             Self::Log(dump) => Ok(dump.into_target().finish()?),
+            Self::Walk(_, dump) => Ok(dump.into_target().finish()?),
             Self::Child(dump) => Ok(dump.finish()),
         }
     }
@@ -220,6 +235,10 @@ impl Saver {
                 let target = RdbTarget::begin(sink, options, &facts)?.with_sizes(sizes);
                 let dumper = Dumper::new(&databases, target, spill);
                 Dumping::Log(Box::new(MarkDump::new(mark, dumper)))
+            }
+            SaveSource::Walk(fed) => {
+                let target = RdbTarget::begin(sink, options, &facts)?.with_sizes(sizes);
+                Dumping::Walk(fed, Box::new(WalkDump::new(target)))
             }
             SaveSource::Child(child) => Dumping::Child(Box::new(ChildDump::new(child, sink))),
         })

@@ -21,8 +21,8 @@ pub(super) fn section(engine: &Engine, out: &mut String) {
         None => 0,
     };
     line(out, "async_loading", 0);
-    line(out, "current_cow_peak", 0);
-    line(out, "current_cow_size", 0);
+    line(out, "current_cow_peak", engine.walking.handed_bytes_max);
+    line(out, "current_cow_size", engine.shard.keyspace.handed_bytes());
     line(out, "current_cow_size_age", 0);
     line(out, "current_fork_perc", format!("{}.{:02}", percent / 100, percent % 100));
     line(out, "current_save_keys_processed", keys);
@@ -41,12 +41,15 @@ pub(super) fn section(engine: &Engine, out: &mut String) {
     line(out, "rdb_last_load_keys_loaded", 0);
     let algorithm = match engine.snapshot_algorithm() {
         SnapshotAlgorithm::Auto | SnapshotAlgorithm::Bitmap => "bitmap",
+        SnapshotAlgorithm::Piggyback => "piggyback",
+        SnapshotAlgorithm::CopyOnUpdate => "cou",
         SnapshotAlgorithm::Fork => "fork",
     };
     line(out, "snapshot_algorithm", algorithm);
     line(out, "snapshot_lsn", lsn);
     line(out, "snapshot_taken_usec", saves.taken_us);
     line(out, "snapshot_spilled_bytes", spilled_bytes);
+    line(out, "snapshot_handed_bytes_peak", engine.walking.handed_bytes_max);
     line(out, "snapshot_streams", saves.streams.len());
 }
 

@@ -102,7 +102,9 @@ impl Shard {
         block_bytes_max: u64,
     ) -> EnableStep {
         let (next, step) = match std::mem::take(self.keyspace.journal_mut()) {
-            LogState::Freeing { log, survey } if self.keyspace.freeing() == 0 => {
+            LogState::Freeing { log, survey }
+                if self.keyspace.freeing() == 0 && !self.keyspace.is_walked() =>
+            {
                 let rewrite = self.keyspace.begin_full_rewrite(log, survey);
                 (LogState::Copying(Box::new(rewrite)), EnableStep::Unchanged)
             }
