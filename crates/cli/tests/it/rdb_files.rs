@@ -12,14 +12,14 @@ use crate::process::{Program, Server};
 use crate::wire::Connection;
 
 /// What Redis keeps no files of by itself with.
-const OPTIONS: [&str; 4] = ["--enable-debug-command", "yes", "--save", ""];
+pub(crate) const OPTIONS: [&str; 4] = ["--enable-debug-command", "yes", "--save", ""];
 
 fn rdb(arguments: &[&str], files: &[&Path]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_indelible"));
     command.arg("rdb").args(arguments).args(files).output().unwrap()
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
@@ -77,7 +77,7 @@ fn strings() -> Vec<Vec<u8>> {
 }
 
 /// Every type in every encoding, large and small, in several databases, some of it expiring.
-fn fill(connection: &mut Connection) {
+pub(crate) fn fill(connection: &mut Connection) {
     let mut call = |words: &[&[u8]]| {
         let reply = connection.call(words).unwrap();
         assert!(!reply.is_error(), "{} -> {reply:?}", words[0].escape_ascii());
@@ -118,7 +118,7 @@ fn fill(connection: &mut Connection) {
     call(&[b"SELECT", b"0"]);
 }
 
-fn digest_of(connection: &mut Connection) -> String {
+pub(crate) fn digest_of(connection: &mut Connection) -> String {
     connection.words("DEBUG DIGEST").text()
 }
 
