@@ -24,7 +24,7 @@ impl Said {
 const SHOWN_EVERY: Duration = Duration::from_millis(200);
 
 /// The width of a bar, in characters.
-const BAR_CHARACTERS: u64 = 24;
+const BAR_CHARACTERS: usize = 24;
 
 /// A line on a terminal that says how far something is; where there is none, what [`Said`] says.
 pub(crate) struct Line {
@@ -60,8 +60,9 @@ impl Line {
             return;
         }
         self.shown = Some(Instant::now());
-        let filled = usize::try_from(percentage * BAR_CHARACTERS / 100).unwrap_or_default();
-        let bar = format!("{}{}", "#".repeat(filled), ".".repeat(BAR_CHARACTERS as usize - filled));
+        let percents = usize::try_from(percentage).unwrap_or_default().min(100);
+        let filled = percents * BAR_CHARACTERS / 100;
+        let bar = format!("{}{}", "#".repeat(filled), ".".repeat(BAR_CHARACTERS - filled));
         let mib = |bytes: u64| bytes >> 20;
         let rate = mib(done) as f64 / self.started.elapsed().as_secs_f64().max(1e-3);
         eprint!(

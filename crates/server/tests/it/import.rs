@@ -8,6 +8,7 @@ use env_sim::sweep::{self, Damage};
 use env_sim::{SimClock, SimDisk};
 use keyspace::{Keyspace, NoJournal};
 use rdb::{Key, Kind, Version, WriteOptions, Writer};
+use server::config::Config;
 use server::import::{Source, Target, check, is_unfinished};
 
 use crate::import_disk::{Data, NOW_MS, check_at, config, data, data_of, disk_with, import};
@@ -445,40 +446,67 @@ fn a_log_that_is_there_is_not_touched() {
     assert_eq!(data(&disk, &config), before);
 }
 
-/// An import that ends at any moment has made a log with all of the data, or none; then the next one makes it.
-fn survives_every_crash(options: &[&str]) {
-    let start = disk_with(&[
+/// The files of a directory that is imported, and nothing else.
+fn start() -> SimDisk {
+    disk_with(&[
         (MANIFEST, FILES),
         (BASE, &dump()),
         (FIRST, &aof(&["SELECT 3", "DEL list"])),
         (SECOND, &aof(&["SET new 1"])),
-    ]);
-    let source = "/redis/appendonlydir";
-    let config = config(options);
-    let sources = sweep::image_of(&start, &[Path::new(source)]);
+    ])
+}
+
+const DIRECTORY: &str = "/redis/appendonlydir";
+
+/// Ends an import of these files at any moment: it has made a log with all of the data, or none; then the next
+/// one makes it. Returns how many moments there are.
+fn crash_everywhere(start: &SimDisk, config: &Config) -> u64 {
+    let sources = sweep::image_of(start, &[Path::new(DIRECTORY)]);
     let whole = start.fork();
-    import(&whole, source, &config).ok().unwrap();
-    let expected = data(&whole, &config);
+    import(&whole, DIRECTORY, config).map_err(|error| error.to_string()).unwrap();
+    let expected = data(&whole, config);
     let (mut before, mut after) = (0, 0);
     let ios = sweep::crash_everywhere(
-        &start,
-        |disk| import(disk, source, &config).is_ok(),
+        start,
+        |disk| import(disk, DIRECTORY, config).is_ok(),
         |disk, is_done| {
-            assert_eq!(sweep::image_of(disk, &[Path::new(source)]), sources);
+            assert_eq!(sweep::image_of(disk, &[Path::new(DIRECTORY)]), sources);
             let is_there = redo::is_there(disk, Path::new("/data"));
             assert!(is_there || !is_done, "what was said to be done is gone");
+            // What is there is not looked at before the next one has removed what is left.
+            let next =
+                import(disk, DIRECTORY, config).map(|_| ()).map_err(|error| error.to_string());
             if is_there {
                 after += 1;
-                assert_eq!(data(disk, &config), expected);
+                assert!(next.unwrap_err().contains("holds a redo log"));
             } else {
                 before += 1;
-                import(disk, source, &config).map_err(|error| error.to_string()).unwrap();
-                assert_eq!(data(disk, &config), expected);
-                assert!(!is_unfinished(disk, Path::new("/data")));
+                next.unwrap();
             }
+            assert_eq!(data(disk, config), expected);
+            assert!(!is_unfinished(disk, Path::new("/data")));
+            assert!(!disk.exists(Path::new("/data/import-tmp")).unwrap());
         },
     );
     assert!(ios > 30 && before > 30 && after > 3, "{ios} {before} {after}");
+    ios
+}
+
+/// The same, and the same again of the import that follows one which ended late.
+fn survives_every_crash(options: &[&str]) {
+    let config = config(options);
+    let ios = crash_everywhere(&start(), &config);
+    let ended_at = |n_ios| {
+        let disk = start();
+        disk.crash_at(n_ios, true);
+        assert!(import(&disk, DIRECTORY, &config).is_err());
+        disk.restart();
+        (!redo::is_there(&disk, Path::new("/data"))).then_some(disk)
+    };
+    let last = (1..ios).rev().find_map(|n_ios| ended_at(n_ios));
+    for disk in [ended_at(ios / 2), ended_at(ios * 3 / 4), last] {
+        crash_everywhere(&disk.unwrap(), &config);
+    }
 }
 
 #[test]
