@@ -5,6 +5,7 @@
 //!   indelible log verify|dump|repair DIR                     looks at a redo log, or repairs it
 //!   indelible index verify|stats|rebuild DIR                 looks at the index of a redo log
 //!   indelible transfer serve|send|fetch|token ...            files, verified on the medium they rest on
+//!   indelible import SRC DIR                               makes a data directory of a Redis server's files
 //!   indelible rdb check|digest|diff FILE ...                 looks at dumps of Redis and Valkey
 //!   indelible tap log|inspect|replay ...                     records a server's requests from the network
 //!   indelible --version | --help
@@ -17,6 +18,7 @@ mod allocator;
 mod arguments;
 mod daemon;
 mod host;
+mod import;
 mod index;
 mod log;
 mod progress;
@@ -53,6 +55,9 @@ Usage:
       it with the log of a server that is not running.
   indelible index rebuild DIR [--device DIR ...]
       Reads and checks the log of a server that is not running, and builds its index anew.
+  indelible import SRC DIR [--check-only]
+      Makes a new data directory of what a Redis or Valkey server has saved: an RDB file, an AOF, or the
+      directory of an AOF in several files. All of it is checked first.
   indelible rdb check|digest FILE
       Reads every byte of a dump (an RDB file of Redis or Valkey) and shows what is in it, or its
       fingerprint: what DEBUG DIGEST says of a server that has loaded it.
@@ -110,6 +115,7 @@ fn main() -> ExitCode {
         ["server", ..] => run::server(&arguments[1..]),
         ["log", ..] => log::log(&arguments),
         ["index", ..] => index::index(&arguments),
+        ["import", ..] => import::import(&arguments),
         ["rdb", ..] => rdb::rdb(&arguments),
         ["tap", ..] => tap::tap(&arguments),
         [unknown, ..] => {

@@ -39,7 +39,8 @@ The most important directives (default):
   logfile \"\"                 where messages go, the standard output when empty; loglevel
   daemonize no               go to the background; pidfile, supervised
   rename-command OLD NEW     call a command otherwise, or by no name (\"\")
-  ignore-redis-files no      start empty in a directory with the files of a Redis server
+  ignore-redis-files no      start empty in a directory with the files of a Redis server; otherwise they
+                             are imported (import-skip-unknown no)
 
 The rest: docs/configuration.md; CONFIG GET * shows all of them with their values.
 A directive of Redis that has no effect here is accepted and named at the start; one that

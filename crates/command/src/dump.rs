@@ -74,7 +74,7 @@ pub(crate) fn restore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let now_ms = ctx.keyspace.now_ms();
     let unit = TimeUnit { seconds: false, absolute: options.absolute_ttl };
     let expires_at_ms = (ttl > 0).then(|| unit.at_ms(ttl, now_ms).unwrap_or(i64::MAX));
-    if expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+    if expires_at_ms.is_some_and(|at_ms| ctx.keyspace.has_come(at_ms)) {
         if deleted {
             ctx.notify(Notify::GENERIC, "del", key);
         }

@@ -130,7 +130,7 @@ fn set_expiry(ctx: &mut Context<'_>, args: &[&[u8]], name: &'static str, unit: T
     let present = ctx.keyspace.expires_at_ms(db, key);
     let allowed = present.is_some_and(|present| conditions.allow(present, at_ms));
     if allowed {
-        if at_ms <= now_ms {
+        if ctx.keyspace.has_come(at_ms) {
             ctx.keyspace.delete(db, key);
             ctx.notify(Notify::GENERIC, "del", key);
         } else {

@@ -191,7 +191,7 @@ pub(crate) fn getex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         }
     };
     match change {
-        Some(Some(at_ms)) if at_ms <= ctx.keyspace.now_ms() => {
+        Some(Some(at_ms)) if ctx.keyspace.has_come(at_ms) => {
             ctx.keyspace.delete(ctx.db, key);
             ctx.notify(Notify::GENERIC, "del", key);
         }

@@ -95,6 +95,10 @@ impl Disk for OsDisk {
         fs::remove_file(path).map_err(|error| about(path, error))
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir(path).map_err(|error| about(path, error))
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         sync_dir(dir)
     }
@@ -107,6 +111,11 @@ impl Disk for OsDisk {
     fn copy_permissions(&self, from: &Path, to: &Path) -> io::Result<()> {
         let permissions = fs::metadata(from).map_err(|error| about(from, error))?.permissions();
         fs::set_permissions(to, permissions).map_err(|error| about(to, error))
+    }
+
+    fn changed_at_ms(&self, path: &Path) -> io::Result<Option<i64>> {
+        let metadata = fs::metadata(path).map_err(|error| about(path, error))?;
+        Ok(Some(metadata.mtime() * 1000 + metadata.mtime_nsec() / 1_000_000))
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {

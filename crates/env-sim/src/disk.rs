@@ -49,7 +49,7 @@ use crate::faults::{Faults, Verdict};
 use crate::file::SimFile;
 use crate::inode::{Inode, SECTOR_BYTES};
 use crate::links::{Links, Trespass};
-use crate::names::{InodeId, Names};
+use crate::names::{InodeId, Names, not_found};
 use crate::together::Backwards;
 
 /// A simulated disk. A clone is another handle on the same disk.
@@ -98,10 +98,6 @@ pub(crate) fn enospc() -> io::Error {
 
 /// ENOMEM, ENFILE and EMFILE as the kernel numbers them.
 const LACKS: [i32; 3] = [12, 23, 24];
-
-fn not_found(path: &Path) -> io::Error {
-    io::Error::new(io::ErrorKind::NotFound, format!("{}: not found", path.display()))
-}
 
 impl State {
     /// Notes an event for [`SimDisk::trace_hash`].
@@ -526,6 +522,10 @@ impl Disk for SimDisk {
             // so running out of space is tested more strictly.
             Ok(())
         })
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.change("rmdir", path, |state| state.names.remove_dir(path))
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {

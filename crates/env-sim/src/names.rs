@@ -7,12 +7,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::entropy::SimEntropy;
 
 /// The identity of a file.
 pub(crate) type InodeId = u64;
+
+pub(crate) fn not_found(path: &Path) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, format!("{}: not found", path.display()))
+}
 
 /// All names of a disk.
 #[derive(Debug, Clone, Default)]
@@ -59,6 +64,19 @@ impl Names {
         for dir in path.ancestors() {
             self.dirs.insert(dir.to_path_buf());
         }
+    }
+
+    /// Removes a directory that has nothing in it, nor may have again after a crash.
+    pub(crate) fn remove_dir(&mut self, path: &Path) -> io::Result<()> {
+        if !self.is_dir(path) {
+            return Err(not_found(path));
+        }
+        let names = self.cached.keys().chain(self.stored.keys()).chain(&self.dirs);
+        if names.into_iter().any(|name| name.parent() == Some(path)) {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+        self.dirs.remove(path);
+        Ok(())
     }
 
     pub(crate) fn list(&self, dir: &Path) -> Vec<OsString> {

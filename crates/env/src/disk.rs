@@ -60,6 +60,12 @@ pub trait Disk: Send + Sync {
     /// Removes a file. Handles stay open. Durable after [`Disk::sync_dir`].
     fn remove(&self, path: &Path) -> io::Result<()>;
 
+    /// Removes a directory that is empty; a crash may bring it back. `Unsupported` where directories
+    /// stay.
+    fn remove_dir(&self, _path: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Makes durable every create, rename and remove in `dir` that has returned.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 
@@ -71,6 +77,11 @@ pub trait Disk: Send + Sync {
     /// Gives the file `to` the permissions of the file `from`. Does nothing where files have none.
     fn copy_permissions(&self, _from: &Path, _to: &Path) -> io::Result<()> {
         Ok(())
+    }
+
+    /// When the file was changed last, in Unix milliseconds; `None` where that is not known.
+    fn changed_at_ms(&self, _path: &Path) -> io::Result<Option<i64>> {
+        Ok(None)
     }
 
     /// Whether a file or directory of that name exists.

@@ -18,6 +18,7 @@
 //! A file here, an entry in [`TARGETS`], three lines in `fuzz/fuzz_targets`, its name in
 //! `fuzz/Cargo.toml`, and a directory in `fuzz/corpus`.
 
+mod aof_directory;
 mod block;
 mod checksums;
 mod commands;
@@ -109,6 +110,14 @@ pub const TARGETS: &[Target] = &[
         fixed_bytes: 4 << 20,
         // As of payloads, several times.
         bytes_per_byte: 88 * 512,
+    },
+    Target {
+        name: "aof_directory",
+        run: aof_directory::run,
+        seeds: aof_directory::seeds,
+        // As of commands; two passes, each with a buffer for each of a few files.
+        fixed_bytes: 256 << 20,
+        bytes_per_byte: 128 << 10,
     },
     Target {
         name: "config",

@@ -37,6 +37,7 @@ impl<J: Journal> Keyspace<J> {
             awaited: self.awaited,
             access_tracked: self.access_tracked,
             is_frozen: self.is_frozen,
+            is_timeless: self.is_timeless,
             source: self.source,
             cold: self.cold,
             may_be_bare: self.may_be_bare,

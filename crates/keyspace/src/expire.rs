@@ -22,6 +22,18 @@ impl Keyspace {
         self.is_frozen || self.limbo.is_some()
     }
 
+    /// While the keyspace is timeless no key has expired for a command, whenever it does: so a history
+    /// of commands, which says itself what was deleted because it had expired, can be executed later.
+    pub const fn set_timeless(&mut self, timeless: bool) {
+        self.is_timeless = timeless;
+    }
+
+    /// Whether what expires at this time has expired for the running command.
+    #[must_use]
+    pub const fn has_come(&self, at_ms: i64) -> bool {
+        at_ms <= self.now_ms && !self.is_timeless
+    }
+
     /// As [`Keyspace::locate_name`], for a command that changes nothing.
     pub(crate) fn locate_to_read(&mut self, db: DbIndex, hash: u64, key: &[u8]) -> Option<Place> {
         if !self.is_frozen() {
@@ -42,7 +54,7 @@ impl Keyspace {
 
     /// Whether the key has expired: no command sees it any more.
     pub(crate) fn is_expired(&self, entry: &Entry) -> bool {
-        entry.expires_at_ms().is_some_and(|at| at <= self.now_ms())
+        entry.expires_at_ms().is_some_and(|at| self.has_come(at))
     }
 
     /// Looks at up to `samples` random expiring keys of a database and deletes those that have

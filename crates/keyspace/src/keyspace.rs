@@ -66,6 +66,7 @@ pub struct Keyspace<J: ?Sized = dyn Journal> {
     pub(crate) awaited: Interest,
     pub(crate) access_tracked: bool,
     pub(crate) is_frozen: bool,
+    pub(crate) is_timeless: bool,
     /// Where keys and values are that memory does not have.
     pub(crate) source: Option<Box<Source>>,
     /// While keys may be in the log only.
@@ -107,6 +108,7 @@ impl<J: Journal> Keyspace<J> {
             awaited: Interest::default(),
             access_tracked: true,
             is_frozen: false,
+            is_timeless: false,
             source: None,
             cold: None,
             may_be_bare: false,

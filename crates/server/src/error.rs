@@ -5,6 +5,7 @@
 //!   network::ListenError ─────┤
 //!   engine::OpenLogError ─────┼─► ServeError ─► the log file, the standard error output
 //!   engine::CloseError ───────┤
+//!   import::ImportError ──────┤
 //!   the process, its loop ────┘
 //! ```
 
@@ -15,6 +16,7 @@ use thiserror::Error;
 
 use crate::config::CannotServe;
 use crate::engine::{CloseError, OpenLogError};
+use crate::import::ImportError;
 use crate::network::ListenError;
 
 /// See the file's top.
@@ -40,15 +42,33 @@ pub enum ServeError {
         /// The directory.
         path: PathBuf,
     },
-    /// An empty database would start next to data that its users take to be loaded.
+    /// Files of a Redis server cannot be imported, and an empty database would start next to data that its
+    /// users take to be loaded.
     #[error(
-        "{path} holds data of a Redis server, which cannot be imported yet: set dir to an \
-         empty directory and copy the keys from a running Redis with DUMP and RESTORE, or \
-         begin with an empty database beside it with --ignore-redis-files yes",
+        "there is no redo log, and the files of a Redis server cannot be imported: {0}. To begin with an empty \
+         database next to them: --ignore-redis-files yes"
+    )]
+    Import(#[from] ImportError),
+    /// There are files of a Redis server that Redis would not load either.
+    #[error(
+        "{path} holds data of a Redis server that this configuration does not load: {what}, or begin with an \
+         empty database next to it with --ignore-redis-files yes",
         path = path.display()
     )]
     RedisFiles {
         /// The file of Redis.
+        path: PathBuf,
+        /// What to do.
+        what: &'static str,
+    },
+    /// An import was interrupted, and what it imported is not there.
+    #[error(
+        "an import into {path} was interrupted: run `indelible import` again, or begin with an empty database \
+         with --ignore-redis-files yes",
+        path = path.display()
+    )]
+    UnfinishedImport {
+        /// The data directory.
         path: PathBuf,
     },
     /// Clients cannot connect.

@@ -10,6 +10,7 @@
 //!   listen    listening sockets; `network` is what the engine sees of them
 //!   process   directory, pid file, signals, supervisor
 //!   start     recovery, then the event loop                         puts it together
+//!   import    files of a Redis server, as the log of a new data directory
 //!   rebuild   the log's index, built while no server runs
 //!   error     why a server could not start or had to stop
 //!   logger    messages for the operator
@@ -24,6 +25,7 @@ mod descriptors;
 pub mod engine;
 mod error;
 pub mod host;
+pub mod import;
 mod index_thread;
 mod listen;
 pub mod load;
@@ -40,6 +42,7 @@ pub mod save;
 mod start;
 
 pub use error::ServeError;
+pub use owned_log::start_without_index as start_log;
 pub use rebuild::{Rebuilding, rebuild_index};
 pub use start::{World, log_wrong_configuration, serve};
 

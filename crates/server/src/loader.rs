@@ -1,4 +1,6 @@
 //! A thread that opens the log and reads it.
+//!
+//! What comes before that, an import, has its own errors: it is a part of opening.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,24 +11,24 @@ use mio::Waker;
 use crate::engine::{Engine, OpenLogError};
 
 /// See the file's top.
-pub(crate) struct Loader<T> {
-    reports: Receiver<Report<T>>,
+pub(crate) struct Loader<T, E = OpenLogError> {
+    reports: Receiver<Report<T, E>>,
     total_bytes: Arc<AtomicU64>,
     loaded_bytes: Arc<AtomicU64>,
 }
 
 /// What the thread says, in this order; nothing comes after an error.
-pub(crate) enum Report<T> {
+pub(crate) enum Report<T, E = OpenLogError> {
     /// The log is locked and looked at, or cannot be.
-    LookedAt(Result<(), OpenLogError>),
+    LookedAt(Result<(), E>),
     /// It was read.
     Read(Result<T, OpenLogError>),
 }
 
-impl<T: Send + 'static> Loader<T> {
-    /// Starts it: `open` locks and looks, `read` reads.
+impl<T: Send + 'static, E: Send + 'static> Loader<T, E> {
+    /// Starts it: `open` locks and looks, `read` reads. Both tell how far they are.
     pub(crate) fn spawn(
-        open: impl FnOnce() -> Result<redo::Recovery, OpenLogError> + Send + 'static,
+        open: impl FnOnce(&mut dyn FnMut(redo::Progress)) -> Result<redo::Recovery, E> + Send + 'static,
         waker: &Arc<Waker>,
         read: impl FnOnce(redo::Recovery, &mut dyn FnMut(redo::Progress)) -> Result<T, OpenLogError>
         + Send
@@ -44,17 +46,18 @@ impl<T: Send + 'static> Loader<T> {
                 let _ignored = sender.send(report);
                 let _ignored = waker.wake();
             };
-            let recovery = match open() {
-                Ok(recovery) => recovery,
-                Err(why) => return report(Report::LookedAt(Err(why))),
-            };
-            total.store(recovery.bytes_total(), Ordering::Relaxed);
-            report(Report::LookedAt(Ok(())));
-            let loaded = read(recovery, &mut |so_far| {
+            let mut tell = |so_far: redo::Progress| {
                 total.store(so_far.bytes_total, Ordering::Relaxed);
                 progress.store(so_far.bytes_done, Ordering::Relaxed);
                 let _ignored = waker.wake();
-            });
+            };
+            let recovery = match open(&mut tell) {
+                Ok(recovery) => recovery,
+                Err(why) => return report(Report::LookedAt(Err(why))),
+            };
+            tell(redo::Progress { bytes_done: 0, bytes_total: recovery.bytes_total(), records: 0 });
+            report(Report::LookedAt(Ok(())));
+            let loaded = read(recovery, &mut tell);
             report(Report::Read(loaded));
         });
         spawned.map_err(OpenLogError::NoThread)?;
@@ -62,7 +65,7 @@ impl<T: Send + 'static> Loader<T> {
     }
 
     /// What the thread has to say, if anything is new.
-    pub(crate) fn take(&self) -> Result<Option<Report<T>>, OpenLogError> {
+    pub(crate) fn take(&self) -> Result<Option<Report<T, E>>, OpenLogError> {
         match self.reports.try_recv() {
             Err(TryRecvError::Empty) => Ok(None),
             Err(TryRecvError::Disconnected) => Err(OpenLogError::Panicked),

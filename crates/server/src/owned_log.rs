@@ -119,6 +119,14 @@ pub(crate) fn start(opened: Opened, index: Option<OpenIndex>) -> std::io::Result
     Ok(own(log, Box::new(Threads { threads, flushers: desks, index })))
 }
 
+/// Starts the threads of a log of which no index is kept.
+///
+/// # Errors
+/// When a thread cannot be started.
+pub fn start_without_index(opened: Opened) -> std::io::Result<BoxedLog> {
+    start(opened, None)
+}
+
 /// A thread a flusher, one for the compactor, one for the scrubber, and one for an index.
 struct Threads {
     threads: Vec<JoinHandle<()>>,

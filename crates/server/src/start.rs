@@ -22,11 +22,14 @@ use crate::descriptors::{Descriptors, FETCHED_FILES_MIN};
 use crate::engine::{Deps, Engine, HostRequest, OpenLogError, OpenedLog};
 use crate::error::ServeError;
 use crate::host::Host;
+use crate::import::at_start::{self, Found};
+use crate::import::{self, Place};
 use crate::index_thread::IndexPlan;
 use crate::load::{Shape, log_options};
 use crate::loader::{Loader, Report};
 use crate::log_start::{FETCHERS, Loaded, LogStart, survey_and_start};
 use crate::logger::Logger;
+use crate::owned_log::start_without_index;
 use crate::process::Signals;
 use crate::reactor::{LoopHooks, Reactor};
 use crate::save::{SaveThreads, remove_temporaries};
@@ -75,7 +78,8 @@ pub fn log_wrong_configuration(config: &Config, why: &ConfigError, clock: Arc<dy
 
 fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeError> {
     config.check_start()?;
-    if config.keep_what_redis_keeps() {
+    let is_kept = config.keep_what_redis_keeps();
+    if is_kept {
         logger.warning(&format!(
             "WARNING: appendonly is no, but there are save points, under which Redis keeps the \
              data: the redo log is on (appendfsync {}). For a cache that keeps nothing: save \"\"",
@@ -123,13 +127,17 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     let World { clock, disk, entropy, host, on_ready, .. } = world;
     let log_place =
         LogPlace { disk: Arc::clone(&disk), clock: Arc::clone(&clock), entropy, waker, directory };
-    log_place.refuse_redis_files(&config)?;
-    let recovery = if options.log.enabled {
-        Some(log_place.opening(&options)()?)
-    } else {
+    let newer = at_start::newer_than_log(&*log_place.disk, &log_place.directory, &config);
+    let import = log_place.find_import(&config, &options, is_kept)?;
+    if !options.log.enabled {
         log_place.warn_of_a_log(logger);
-        None
+    }
+    // Without an import whatever is wrong with the log is found before clients are listened to.
+    let recovery = match import {
+        None if options.log.enabled => Some(log_place.opening(&options)()?),
+        _ => None,
     };
+    let importing = import.map(|path| log_place.importing(path, &config, logger));
     let pid_file = process::PidFile::write(config.value("pidfile"), logger);
     let host_of_log = host.another();
     let deps = Deps { clock, disk, entropy: entropy(), host, logger: logger.clone() };
@@ -143,9 +151,10 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     let waker = &log_place.waker;
     let signals = process::watch_signals(waker).map_err(ServeError::Signals)?;
     let index = log_place.index(&options, logger);
-    let loader = recovery.map(|recovery| {
+    let loader = options.log.enabled.then(|| {
         let clock = Arc::clone(&log_place.clock);
         let (reopen, waker_of_log) = (log_place.opening(&options), wake_by(waker));
+        let opening = log_place.opening(&options);
         let read = move |recovery, progress: &mut dyn FnMut(redo::Progress)| {
             let start = LogStart {
                 shape: Shape::new(&options, clock.now_ms()),
@@ -158,20 +167,34 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
             };
             start.run(recovery, progress)
         };
-        Loader::spawn(move || Ok(recovery), waker, read)
+        let open = move |progress: &mut dyn FnMut(redo::Progress)| match (recovery, importing) {
+            (Some(recovery), _) => Ok(recovery),
+            (None, importing) => {
+                importing.map_or(Ok(()), |import| import(progress))?;
+                Ok(opening()?)
+            }
+        };
+        Loader::spawn(open, waker, read)
     });
     let loader = loader.transpose()?;
     if let Some(loader) = &loader {
         loader.report(&mut engine);
-        process::notify_supervisor("STATUS=Loading the redo log");
+        process::notify_supervisor("STATUS=Loading the data");
     } else {
         logger.notice("Ready to accept connections");
         process::notify_supervisor("READY=1");
         on_ready();
     }
     let logger_of_loop = logger.clone();
-    let mut hooks =
-        Outside { log_place, loader, surveyor: None, signals, logger: logger_of_loop, on_ready };
+    let mut hooks = Outside {
+        log_place,
+        loader,
+        surveyor: None,
+        signals,
+        logger: logger_of_loop,
+        on_ready,
+        newer,
+    };
     let result = reactor.run(&mut engine, &mut hooks);
     process::notify_supervisor("STOPPING=1");
     let ended = result.and_then(|shutdown| match engine.close() {
@@ -325,20 +348,55 @@ impl LogPlace {
         }
     }
 
-    /// Refuses a directory with the files of a Redis server and no log: an empty database would
-    /// start next to data that its users take to be loaded.
-    fn refuse_redis_files(&self, config: &Config) -> Result<(), ServeError> {
-        let is_ignored = config.value("ignore-redis-files") == "yes";
-        if is_ignored || redo::is_there(&*self.disk, &self.directory) {
-            return Ok(());
+    /// Looks for what a start has to import: an empty database must not start next to data that its
+    /// users take to be loaded. Returns the path of it, and removes what earlier imports have left.
+    fn find_import(
+        &self,
+        config: &Config,
+        options: &Options,
+        is_kept: bool,
+    ) -> Result<Option<PathBuf>, ServeError> {
+        let found = at_start::find(&*self.disk, &self.directory, config, !is_kept);
+        match found {
+            Found::Nothing => at_start::tidy(&*self.disk, &self.directory)?,
+            Found::Files(path) if options.log.enabled => return Ok(Some(path)),
+            Found::Files(path) => {
+                let what = "with a redo log (appendonly yes) it is imported";
+                return Err(ServeError::RedisFiles { path, what });
+            }
+            Found::OtherFiles(path) => {
+                let what = "it is imported with appendonly yes";
+                return Err(ServeError::RedisFiles { path, what });
+            }
+            Found::Unfinished => {
+                return Err(ServeError::UnfinishedImport { path: self.directory.clone() });
+            }
         }
-        let there = ["dbfilename", "appenddirname", "appendfilename"]
-            .into_iter()
-            .map(|name| config.value(name))
-            .filter(|name| !name.is_empty())
-            .map(|name| self.directory.join(name))
-            .find(|path| self.disk.exists(path).unwrap_or(false));
-        there.map_or(Ok(()), |path| Err(ServeError::RedisFiles { path }))
+        Ok(None)
+    }
+
+    /// What imports the data at `path`, for whatever thread may wait for the disk.
+    fn importing(
+        &self,
+        path: PathBuf,
+        config: &Config,
+        logger: &Logger,
+    ) -> impl FnOnce(&mut dyn FnMut(redo::Progress)) -> Result<(), ServeError> + Send + use<> {
+        let place = Place {
+            disk: Arc::clone(&self.disk),
+            clock: Arc::clone(&self.clock),
+            entropy: self.entropy,
+            directory: self.directory.clone(),
+            start: start_without_index,
+        };
+        let (config, logger) = (config.clone(), logger.clone());
+        move |progress| {
+            let mut tell = |so_far: import::Progress| {
+                let import::Progress { bytes_done, bytes_total, items, .. } = so_far;
+                progress(redo::Progress { bytes_done, bytes_total, records: items });
+            };
+            Ok(at_start::import(&place, &path, &config, &logger, &mut tell)?)
+        }
     }
 
     /// A start without the log that is there may be a mistake.
@@ -356,11 +414,13 @@ impl LogPlace {
 /// What comes from other threads, and what the engine sends for.
 struct Outside {
     log_place: LogPlace,
-    loader: Option<Loader<Loaded>>,
+    loader: Option<Loader<Loaded, ServeError>>,
     surveyor: Option<Loader<OpenedLog>>,
     signals: Arc<Signals>,
     logger: Logger,
     on_ready: fn(),
+    /// Files of Redis that are newer than the log, until they are told of.
+    newer: Vec<PathBuf>,
 }
 
 impl LoopHooks for Outside {
@@ -433,7 +493,8 @@ impl LoopHooks for Outside {
                     };
                     start.run(recovery, progress)
                 };
-                let loader = Loader::spawn(opening, &self.log_place.waker, read)?;
+                let open = move |_: &mut dyn FnMut(redo::Progress)| Ok(opening()?);
+                let loader = Loader::spawn(open, &self.log_place.waker, read)?;
                 loader.report(engine);
                 self.loader = Some(loader);
             }
@@ -446,7 +507,7 @@ impl LoopHooks for Outside {
                 let read = move |recovery, _: &mut dyn FnMut(redo::Progress)| {
                     survey_and_start(recovery, &index, waker, fetched_files)
                 };
-                match Loader::spawn(opening, &self.log_place.waker, read) {
+                match Loader::spawn(move |_| opening(), &self.log_place.waker, read) {
                     Ok(surveyor) => self.surveyor = Some(surveyor),
                     Err(why) => engine.log_looked_at(Err(why)),
                 }
@@ -457,7 +518,7 @@ impl LoopHooks for Outside {
 }
 
 impl Outside {
-    fn loaded(&self, engine: &mut Engine, loaded: Loaded) {
+    fn loaded(&mut self, engine: &mut Engine, loaded: Loaded) {
         let Loaded { keyspace, log, summary, fetching, restoration } = loaded;
         engine.loaded(keyspace, Some(log));
         engine.fetch_from(Box::new(fetching));
@@ -471,6 +532,16 @@ impl Outside {
         self.logger.notice(&format!(
             "DB {how} from the redo log: {records} records in {blocks} blocks, {bytes} bytes in {segments} segments"
         ));
+        for path in std::mem::take(&mut self.newer) {
+            let disk = &*self.log_place.disk;
+            if !at_start::is_our_dump(disk, &path, summary.database, summary.last_lsn) {
+                self.logger.warning(&format!(
+                    "WARNING: {} is newer than the redo log, and is not loaded: the log is. If a Redis server \
+                     has had this directory in between, import that into a new one (indelible import)",
+                    path.display()
+                ));
+            }
+        }
         if summary.cut_bytes > 0 {
             self.logger.warning(&format!(
                 "{} bytes ({} whole blocks) behind block {}, the last good one, are cut off: they \

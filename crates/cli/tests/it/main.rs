@@ -20,6 +20,7 @@
 //!   damage                                        damaged data directories: refused, repaired, served
 //!   messages                                      what the server says, and where
 //!   rdb_files · dumps                             files of Redis read and written; what the server saves
+//!   import                                        Redis' files as new data directories
 //!   command_line                                  configuration and data directories that must be refused
 //!   stock_files · fail_closed                     what others' configuration files ask for
 //!   transfer                                      files from process to process, either of which is killed
@@ -58,6 +59,7 @@ mod full_disk;
 mod grammar;
 mod hard_links;
 mod hot_keys;
+mod import;
 mod instant_start;
 mod io_errors;
 mod kill;

@@ -12,14 +12,14 @@ use crate::process::{Program, Server};
 use crate::wire::Connection;
 
 /// What Redis keeps no files of by itself with.
-const OPTIONS: [&str; 4] = ["--enable-debug-command", "yes", "--save", ""];
+pub(crate) const OPTIONS: [&str; 4] = ["--enable-debug-command", "yes", "--save", ""];
 
 fn rdb(arguments: &[&str], files: &[&Path]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_indelible"));
     command.arg("rdb").args(arguments).args(files).output().unwrap()
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 

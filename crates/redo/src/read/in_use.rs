@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use env::Disk;
+use env::{Disk, Lock};
 
-use crate::error::{IoContext, Result};
+use crate::error::{Error, IoContext, Result};
 
 /// The path of the lock of the log in `dir`.
 #[must_use]
@@ -30,5 +30,18 @@ pub fn is_in_use(disk: &dyn Disk, dir: &Path) -> Result<bool> {
     match disk.lock(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(true),
         lock => lock.at(&path, "lock").map(|_| false),
+    }
+}
+
+/// Locks the log in `dir`, which need not be there yet, as the process that has it open does.
+///
+/// # Errors
+/// When it is open in some process, or the lock file cannot be made.
+pub fn lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn Lock>> {
+    disk.create_dir_all(dir).at(dir, "make")?;
+    let path = lock_path(dir);
+    match disk.lock(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Err(Error::in_use(path)),
+        lock => lock.at(&path, "lock"),
     }
 }

@@ -29,6 +29,7 @@ use crate::format::manifest::{DeviceMark, Manifest, ManifestDevice, ManifestStor
 use crate::id::Id;
 use crate::options::{Env, Options, SyncPolicy};
 use crate::read::catalog::{Catalog, LOOKERS};
+use crate::read::in_use::lock;
 use crate::recover::behind::{KnownBefore, StartPoint};
 use crate::recover::cut;
 use crate::recover::replay::{LogState, Progress, Reading, Replay};
@@ -93,14 +94,7 @@ impl Recovery {
     /// but the lock file is made or changed.
     pub fn open(mut env: Env, options: Options) -> Result<Self> {
         let dir = &options.dir;
-        env.disk.create_dir_all(dir).at(dir, "make")?;
-        let lock_path = dir.join("redo.lock");
-        let lock = match env.disk.lock(&lock_path) {
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                return Err(Error::in_use(lock_path));
-            }
-            lock => lock.at(&lock_path, "lock")?,
-        };
+        let lock = lock(&*env.disk, dir)?;
         let lookers = if options.parallel_loaders { LOOKERS } else { 1 };
         let catalog = Catalog::read(&*env.disk, dir, &options.device_dirs(), lookers)?;
         let manifest = match &catalog.manifest {

@@ -122,7 +122,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     yes_no("no-appendfsync-on-rewrite", false).without_effect(),
     yes_no("cluster-require-full-coverage", true).without_effect(),
     yes_no("rdb-save-incremental-fsync", true),
-    yes_no("aof-load-truncated", true).without_effect(),
+    yes_no("aof-load-truncated", true),
     yes_no("aof-use-rdb-preamble", true).without_effect(),
     yes_no("aof-timestamp-enabled", false).without_effect(),
     yes_no("cluster-replica-no-failover", false)
@@ -138,6 +138,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     yes_no("cluster-enabled", false).immutable().refused(NO_CLUSTER),
     yes_no("appendonly", true),
     yes_no("ignore-redis-files", false).immutable(),
+    yes_no("import-skip-unknown", false).immutable(),
     yes_no("cluster-allow-reads-when-down", false).without_effect(),
     yes_no("cluster-allow-pubsubshard-when-down", true).without_effect(),
     yes_no("crash-log-enabled", true).without_effect(),
@@ -289,8 +290,8 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     text("cluster-announce-hostname", "").without_effect(),
     text("syslog-ident", "redis").immutable().without_effect(),
     file_name("dbfilename", "dump.rdb").protected(),
-    file_name("appendfilename", "appendonly.aof").immutable().without_effect(),
-    file_name("appenddirname", "appendonlydir").immutable().without_effect(),
+    file_name("appendfilename", "appendonly.aof").immutable(),
+    file_name("appenddirname", "appendonlydir").immutable(),
     text("server_cpulist", "").immutable().later_names(&["server-cpulist"]).without_effect(),
     text("bio_cpulist", "").immutable().later_names(&["bio-cpulist"]).without_effect(),
     text("aof_rewrite_cpulist", "")

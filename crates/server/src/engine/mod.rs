@@ -69,6 +69,7 @@ pub use client::Peer;
 pub use host_request::HostRequest;
 pub use log_switch::{ColdSource, OpenLogError, OpenedLog};
 pub use output::Sendable;
+pub(crate) use settings::keyspace_settings;
 pub use shard::{
     BoxedLog, CloseError, Comeback, DataState, DevicesError, Fetched, Fetching, HotNews,
     IndexFigures, LogHealth, LogState, Progress, Reach, Restoration, ShardLog, Sweep, Wanted,

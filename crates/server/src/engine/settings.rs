@@ -1,9 +1,9 @@
 //! Brings a changed configuration to where it applies.
 
-use keyspace::Notify;
+use keyspace::{Notify, Settings};
 
 use super::Engine;
-use crate::config::Config;
+use crate::config::{Config, Options};
 
 impl Engine {
     /// Replaces the configuration.
@@ -20,22 +20,24 @@ impl Engine {
 
     /// Tells the keyspace and the log what the configuration says.
     pub(super) fn apply_settings(&mut self) {
-        let config = &self.config;
-        let settings = self.shard.keyspace.settings_mut();
-        settings.hash_max_listpack_entries = config.number("hash-max-listpack-entries");
-        settings.hash_max_listpack_value = config.number("hash-max-listpack-value");
-        settings.set_max_intset_entries = config.number("set-max-intset-entries");
-        settings.zset_max_listpack_entries = config.number("zset-max-listpack-entries");
-        settings.zset_max_listpack_value = config.number("zset-max-listpack-value");
-        settings.list_max_listpack_size = config.number("list-max-listpack-size");
-        settings.eviction = self.options.eviction;
-        settings.is_memory_limited = self.options.maxmemory_bytes > 0;
-        settings.eviction_samples = config.number("maxmemory-samples");
-        settings.lfu_log_factor = config.number("lfu-log-factor");
-        settings.lfu_decay_minutes = config.number("lfu-decay-time");
-        settings.notify =
-            Notify::parse(config.value("notify-keyspace-events")).unwrap_or(Notify::NONE);
-        self.deps.logger.set_level(config.value("loglevel"));
+        keyspace_settings(&self.config, &self.options, self.shard.keyspace.settings_mut());
+        self.deps.logger.set_level(self.config.value("loglevel"));
         self.shard.configure_log(&self.options);
     }
+}
+
+/// Tells a keyspace what the configuration says.
+pub(crate) fn keyspace_settings(config: &Config, options: &Options, settings: &mut Settings) {
+    settings.hash_max_listpack_entries = config.number("hash-max-listpack-entries");
+    settings.hash_max_listpack_value = config.number("hash-max-listpack-value");
+    settings.set_max_intset_entries = config.number("set-max-intset-entries");
+    settings.zset_max_listpack_entries = config.number("zset-max-listpack-entries");
+    settings.zset_max_listpack_value = config.number("zset-max-listpack-value");
+    settings.list_max_listpack_size = config.number("list-max-listpack-size");
+    settings.eviction = options.eviction;
+    settings.is_memory_limited = options.maxmemory_bytes > 0;
+    settings.eviction_samples = config.number("maxmemory-samples");
+    settings.lfu_log_factor = config.number("lfu-log-factor");
+    settings.lfu_decay_minutes = config.number("lfu-decay-time");
+    settings.notify = Notify::parse(config.value("notify-keyspace-events")).unwrap_or(Notify::NONE);
 }

@@ -1,0 +1,416 @@
+//! `indelible import`: what Redis has saved, served with the same fingerprint; and what is refused.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use crate::process::{Program, Server, free_port, wait_for_exit, wait_until};
+use crate::rdb_files::{OPTIONS, digest_of, fill, text};
+use crate::wire::Connection;
+
+fn command(arguments: &[&str], paths: &[&Path]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_indelible"));
+    command.arg("import").args(arguments).args(paths).stdin(Stdio::null());
+    command
+}
+
+fn import(arguments: &[&str], paths: &[&Path]) -> Output {
+    command(arguments, paths).output().unwrap()
+}
+
+/// What it printed, if it said that all is well.
+pub(crate) fn good(output: &Output) -> String {
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}
+
+fn bad(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    text(&output.stderr)
+}
+
+/// Whether a server on this directory has data with this fingerprint.
+fn assert_serves(directory: &Path, digest: &str) {
+    let server = Program::indelible().start_on(directory, &["--enable-debug-command", "yes"]);
+    assert_eq!(digest_of(&mut server.connect()), digest);
+}
+
+/// Commands that are rewritten on their way to an AOF, or are several there.
+fn change(connection: &mut Connection) {
+    for words in [
+        "SELECT 0",
+        "SETEX s:ex 1000 v",
+        "SET s:px v PX 1000000",
+        "SET s:float 1.5",
+        "INCRBYFLOAT s:float 2.25",
+        "SET s:get v EX 1000",
+        "GETEX s:get PERSIST",
+        "GETDEL s:px",
+        "SET s:keep v EX 1000",
+        "SET s:keep w KEEPTTL",
+        "SETRANGE s:range 5 abc",
+        "SETBIT s:bit 100 1",
+        "BITFIELD s:field SET u8 0 200 INCRBY i5 10 1",
+        "APPEND s:append abc",
+        "MSET m:1 a m:2 b",
+        "EXPIRE m:1 1000",
+        "PEXPIREAT m:2 1",
+        "RPUSH l a b c d",
+        "LMOVE l l2 LEFT RIGHT",
+        "BLPOP l 1",
+        "BRPOPLPUSH l l3 1",
+        "LINSERT l BEFORE d x",
+        "SADD set a b c d e",
+        "SPOP set 2",
+        "SMOVE set set2 a",
+        "ZADD z 1 a 2 b 3 c",
+        "ZINCRBY z 0.1 a",
+        "ZPOPMIN z",
+        "BZPOPMAX z 1",
+        "ZADD z2 1 x 2 y",
+        "ZUNIONSTORE z3 2 z z2",
+        "ZRANGESTORE z4 z3 0 -1",
+        "HSET h a 1 b 2",
+        "HINCRBYFLOAT h a 0.5",
+        "HDEL h b",
+        "COPY h h2",
+        "COPY h h3 DB 7",
+        "RENAME h2 h4",
+        "MOVE h4 9",
+        "SORT l3 ALPHA STORE sorted",
+        "MULTI",
+        "INCR t",
+        "SELECT 3",
+        "INCR t",
+        "LPUSH tl a b",
+        "EXEC",
+        "SELECT 5",
+        "FLUSHDB",
+        "SET only this",
+        "SWAPDB 5 6",
+        "SELECT 0",
+        "GEOADD geo 13.36 38.11 Palermo",
+        "EXPIRETIME m:1",
+    ] {
+        let reply = connection.words(words);
+        assert!(!reply.is_error(), "{words}: {reply:?}");
+    }
+}
+
+/// A Redis that appends to an AOF, filled, rewritten, and changed since.
+fn appending(options: &[&str]) -> Option<(Server, String)> {
+    let options = [&OPTIONS[..], &["--appendonly", "yes"], options].concat();
+    let mut server = Program::redis()?.start(&options);
+    let mut connection = server.connect();
+    fill(&mut connection);
+    assert!(!connection.words("BGREWRITEAOF").is_error());
+    wait_until(|| {
+        let info = connection.words("INFO persistence").text();
+        info.contains("aof_rewrite_in_progress:0") && info.contains("aof_rewrite_scheduled:0")
+    });
+    change(&mut connection);
+    let digest = digest_of(&mut connection);
+    server.terminate();
+    server.wait_for_exit();
+    Some((server, digest))
+}
+
+/// A Redis that was filled, and the dump that it has saved.
+fn saved_dump(options: &[&str]) -> Option<(Server, PathBuf, String)> {
+    let server = Program::redis()?.start(&[&OPTIONS, options].concat());
+    let mut connection = server.connect();
+    fill(&mut connection);
+    let digest = digest_of(&mut connection);
+    assert_eq!(connection.words("SAVE").text(), "OK");
+    let file = server.directory().join("dump.rdb");
+    Some((server, file, digest))
+}
+
+#[test]
+fn what_redis_saves_is_served_with_the_same_fingerprint() {
+    let large = [
+        "--hash-max-listpack-entries",
+        "1",
+        "--zset-max-listpack-entries",
+        "1",
+        "--set-max-intset-entries",
+        "1",
+    ];
+    for options in [&[][..], &["--rdbcompression", "no", "--rdbchecksum", "no"], &large] {
+        let Some((_server, file, digest)) = saved_dump(options) else { return };
+        let directory = tempfile::tempdir().unwrap();
+        let data = directory.path().join("new/data");
+        let bytes = std::fs::read(&file).unwrap();
+        let checked = good(&import(&["--check-only"], &[&file]));
+        assert!(checked.contains("database 15: ") && checked.ends_with("good\n"), "{checked}");
+        assert!(!data.exists());
+        let report = good(&import(&[], &[&file, &data]));
+        assert!(report.contains("database 0: ") && report.contains(" of log"), "{report}");
+        assert_eq!(report.contains("no checksum"), options.contains(&"--rdbchecksum"), "{report}");
+        assert_serves(&data, &digest);
+        assert_eq!(std::fs::read(&file).unwrap(), bytes);
+        // Not into what is there by now.
+        assert!(bad(&import(&[], &[&file, &data])).contains("is not empty"));
+        assert_serves(&data, &digest);
+    }
+}
+
+#[test]
+fn what_redis_appends_is_served_with_the_same_fingerprint() {
+    for options in [
+        &["--aof-use-rdb-preamble", "yes"][..],
+        &["--aof-use-rdb-preamble", "no"],
+        &["--aof-timestamp-enabled", "yes"],
+    ] {
+        let Some((server, digest)) = appending(options) else { return };
+        let source = server.directory().join("appendonlydir");
+        let directory = tempfile::tempdir().unwrap();
+        let data = directory.path().join("data");
+        good(&import(&[], &[&source, &data]));
+        assert_serves(&data, &digest);
+        // The same in one file, as Redis had it before 7.0.
+        let mut parts: Vec<PathBuf> =
+            std::fs::read_dir(&source).unwrap().map(|entry| entry.unwrap().path()).collect();
+        parts.retain(|path| path.extension().is_none_or(|extension| extension != "manifest"));
+        parts.sort();
+        assert_eq!(parts.len(), 2, "{parts:?}");
+        let whole: Vec<u8> = parts.iter().flat_map(|path| std::fs::read(path).unwrap()).collect();
+        let file = directory.path().join("appendonly.aof");
+        std::fs::write(&file, &whole).unwrap();
+        let again = directory.path().join("again");
+        good(&import(&[], &[&file, &again]));
+        assert_serves(&again, &digest);
+        // Without its last bytes, of which it says so.
+        std::fs::write(&file, &whole[..whole.len() - 3]).unwrap();
+        let cut = directory.path().join("cut");
+        assert!(good(&import(&[], &[&file, &cut])).contains("bytes from byte"));
+        let error =
+            bad(&import(&["--aof-load-truncated", "no"], &[&file, &directory.path().join("no")]));
+        assert!(error.contains("aof-load-truncated yes"), "{error}");
+        assert!(!directory.path().join("no").exists());
+    }
+}
+
+#[test]
+fn what_cannot_be_imported_leaves_nothing() {
+    let Some((_server, file, _)) = saved_dump(&[]) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let mut bytes = std::fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(path("flipped.rdb"), &bytes).unwrap();
+    std::fs::write(path("cut.rdb"), &bytes[..middle]).unwrap();
+    std::fs::write(path("text"), "no dump").unwrap();
+    std::fs::create_dir_all(path("empty")).unwrap();
+    for (source, says) in [
+        ("flipped.rdb", "is damaged"),
+        ("cut.rdb", "is damaged"),
+        ("text", "no command begins there"),
+        ("empty", "without the manifest"),
+        ("missing", "cannot open"),
+    ] {
+        let error = bad(&import(&[], &[&path(source), &path("data")]));
+        assert!(error.contains(says), "{error}");
+        assert!(!path("data").exists(), "{source}");
+    }
+    // One that is noticed only when the keys are there.
+    let double = b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n*2\r\n$4\r\nLPOP\r\n$1\r\na\r\n";
+    std::fs::write(path("wrong.aof"), double).unwrap();
+    let error = bad(&import(&[], &[&path("wrong.aof"), &path("data")]));
+    assert!(error.contains("byte 27: the command LPOP a fails: WRONGTYPE"), "{error}");
+    assert!(!path("data").exists());
+    std::fs::create_dir_all(path("used/more")).unwrap();
+    let error = bad(&import(&[], &[&file, &path("used")]));
+    assert!(error.contains("is not empty"), "{error}");
+    assert_eq!(std::fs::read_dir(path("used")).unwrap().count(), 1);
+    let error = bad(&import(&["--databases", "15"], &[&file, &path("data")]));
+    assert!(error.contains("--databases 16"), "{error}");
+}
+
+#[test]
+fn streams_are_refused_with_their_count_unless_they_may_be_left_out() {
+    let Some(redis) = Program::redis() else { return };
+    let server = redis.start(&OPTIONS);
+    let mut connection = server.connect();
+    for words in
+        ["SET a 1", "XADD s:1 * f v", "XADD s:2 * f v", "XGROUP CREATE s:1 g 0", "FUNCTION LOAD x"]
+    {
+        let _wrong_library = connection.words(words);
+    }
+    let library = "#!lua name=lib\nredis.register_function('f', function() return 1 end)";
+    assert!(!connection.call(&["FUNCTION", "LOAD", library]).unwrap().is_error());
+    assert_eq!(connection.words("SAVE").text(), "OK");
+    let file = server.directory().join("dump.rdb");
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let error = bad(&import(&[], &[&file, &data]));
+    assert!(error.contains("2 keys of type stream"), "{error}");
+    assert!(!data.exists());
+    let report = good(&import(&["--import-skip-unknown"], &[&file, &data]));
+    assert!(report.contains("not served, left out: 2 keys of type stream"), "{report}");
+    assert!(report.contains("left out: 1 libraries of functions"), "{report}");
+    assert!(report.contains("database 0: 1 keys"), "{report}");
+}
+
+#[test]
+fn an_import_that_was_killed_is_begun_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, data) = (directory.path().join("many.aof"), directory.path().join("data"));
+    let mut aof = Vec::new();
+    for number in 0..200_000 {
+        let (key, value) =
+            (format!("key:{number}"), format!("value {number} {}", "x".repeat(number % 200)));
+        let lengths = (key.len(), value.len());
+        aof.extend_from_slice(
+            format!("*3\r\n$3\r\nSET\r\n${}\r\n{key}\r\n${}\r\n{value}\r\n", lengths.0, lengths.1)
+                .as_bytes(),
+        );
+    }
+    std::fs::write(&file, &aof).unwrap();
+    let mut interrupted = 0;
+    for delay_ms in [50, 100, 200, 400, 800, 1600] {
+        let mut child = command(&[], &[&file, &data])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(delay_ms));
+        let _ended = child.kill();
+        let _status = child.wait();
+        if data.join("redo.manifest").exists() {
+            break;
+        }
+        if data.join("import-tmp").exists() {
+            interrupted += 1;
+            let said = not_started(&data, &[]);
+            assert!(said.contains("an import into"), "{said}");
+        }
+    }
+    if !data.join("redo.manifest").exists() {
+        good(&import(&[], &[&file, &data]));
+    }
+    println!("interrupted {interrupted} times");
+    let server = Program::indelible().start_on(&data, &[]);
+    let mut connection = server.connect();
+    assert_eq!(connection.words("DBSIZE").text(), "200000");
+    assert!(connection.words("GET key:123456").text().starts_with("value 123456 x"));
+    assert!(!data.join("import-tmp").exists());
+}
+
+/// A start with the options of [`assert_serves`].
+fn start_on(directory: &Path, options: &[&str]) -> Server {
+    let options = [&["--enable-debug-command", "yes"], options].concat();
+    Program::indelible().start_on(directory, &options)
+}
+
+/// Why a server does not start on a directory.
+fn not_started(directory: &Path, options: &[&str]) -> String {
+    let mut command = Program::indelible().command(&["--port", &free_port().to_string(), "--dir"]);
+    command.arg(directory).args(options).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let code = wait_for_exit(&mut child);
+    let _already_gone = child.kill();
+    let output = child.wait_with_output().unwrap();
+    let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    assert_eq!(code, Some(1), "{said}");
+    said
+}
+
+#[test]
+fn a_start_imports_the_dump_that_it_finds() {
+    let Some((mut redis, file, digest)) = saved_dump(&[]) else { return };
+    redis.kill();
+    let (directory, bytes) = (redis.directory(), std::fs::read(&file).unwrap());
+    let mut server = start_on(&directory, &[]);
+    let mut connection = server.connect();
+    assert_eq!(digest_of(&mut connection), digest);
+    let log = server.log();
+    assert!(log.contains("dump.rdb is there: it is imported"), "{log}");
+    assert!(log.contains("Imported: database 0: "), "{log}");
+    assert_eq!(connection.words("SET new 1").text(), "OK");
+    let digest = digest_of(&mut connection);
+    server.kill();
+    // From now on the log counts, and a dump that is older than it is not worth a word.
+    server.restart();
+    assert_eq!(digest_of(&mut server.connect()), digest);
+    assert_eq!(server.log().matches("it is imported").count(), 1);
+    assert!(!server.log().contains("newer"), "{}", server.log());
+    assert_eq!(std::fs::read(&file).unwrap(), bytes);
+    assert!(!directory.join("import-tmp").exists());
+    // One that is newer is.
+    server.kill();
+    std::fs::write(&file, &bytes).unwrap();
+    server.restart();
+    assert!(server.log().contains("dump.rdb is newer than the redo log"), "{}", server.log());
+    assert_eq!(digest_of(&mut server.connect()), digest);
+}
+
+#[test]
+fn a_start_imports_the_aof_that_redis_would_load() {
+    let Some((redis, digest)) = appending(&[]) else { return };
+    let directory = redis.directory();
+    std::fs::write(directory.join("dump.rdb"), "an old dump that no server loads").unwrap();
+    // With appendonly no Redis would load the dump.
+    let said = not_started(&directory, &["--appendonly", "no", "--save", "3600 1"]);
+    assert!(said.contains("dump.rdb") && said.contains("--ignore-redis-files yes"), "{said}");
+    let server =
+        start_on(&directory, &["--log-devices", directory.join("elsewhere").to_str().unwrap()]);
+    assert_eq!(digest_of(&mut server.connect()), digest);
+    assert!(directory.join("elsewhere/device").exists());
+}
+
+#[test]
+fn a_start_refuses_what_is_not_served_unless_it_may_be_left_out() {
+    let Some(redis) = Program::redis() else { return };
+    let mut redis = redis.start(&OPTIONS);
+    let mut connection = redis.connect();
+    for words in ["SET a 1", "XADD s * f v", "SAVE"] {
+        assert!(!connection.words(words).is_error(), "{words}");
+    }
+    redis.kill();
+    let directory = redis.directory();
+    let said = not_started(&directory, &[]);
+    assert!(
+        said.contains("1 keys of type stream") && said.contains("import-skip-unknown yes"),
+        "{said}"
+    );
+    assert!(!directory.join("redo.manifest").exists() && !directory.join("import-tmp").exists());
+    let server = start_on(&directory, &["--import-skip-unknown", "yes"]);
+    assert_eq!(server.connect().words("GET a").text(), "1");
+    assert!(
+        server.log().contains("not served, left out: 1 keys of type stream"),
+        "{}",
+        server.log()
+    );
+}
+
+#[test]
+fn a_start_that_was_killed_while_it_imported_begins_again() {
+    let Some(redis) = Program::redis() else { return };
+    let mut redis = redis.start(&OPTIONS);
+    let mut connection = redis.connect();
+    assert!(!connection.words("DEBUG POPULATE 300000 key 100").is_error());
+    assert!(!connection.words("SAVE").is_error());
+    let digest = digest_of(&mut connection);
+    redis.kill();
+    let directory = redis.directory();
+    let mut interrupted = 0;
+    for delay_ms in [50, 100, 200, 300, 400, 500, 600, 800, 1000] {
+        let mut command =
+            Program::indelible().command(&["--port", &free_port().to_string(), "--dir"]);
+        let mut child =
+            command.arg(&directory).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(delay_ms));
+        let _ended = child.kill();
+        let _status = child.wait();
+        interrupted += u32::from(directory.join("import-tmp").exists());
+        if directory.join("redo.manifest").exists() {
+            break;
+        }
+    }
+    println!("interrupted {interrupted} times");
+    let server = start_on(&directory, &[]);
+    assert_eq!(digest_of(&mut server.connect()), digest);
+    assert!(!directory.join("import-tmp").exists());
+}

@@ -1,0 +1,146 @@
+//! The commands of an AOF, executed by the handlers that clients' commands have.
+//!
+//! What an AOF is made of is told by [`role`]. Transactions need nothing: what counts of a file was found
+//! before, and nothing of an import counts before all of it does.
+
+use std::io::Read;
+
+use base::DbIndex;
+use command::argument;
+use command::context::Context;
+use command::handlers::{self, Handler};
+use command::names::Names;
+use command::table;
+use keyspace::Keyspace;
+use resp::{Protocol, Writer};
+
+use super::aof::{Commands, Next};
+use super::check::{Rules, no_command, wrong_command};
+use super::contents::Contents;
+use super::error::Unusable;
+use super::source::SourceFile;
+use super::{ImportError, Target, Teller};
+
+/// What a command of an AOF is for an import.
+#[derive(Clone, Debug)]
+pub(super) enum Role {
+    /// It changes keys.
+    Data(Handler),
+    Select,
+    Multi,
+    Exec,
+    FlushDb,
+    FlushAll,
+    SwapDb,
+    /// It changes no data.
+    Nothing,
+    /// It defines functions or scripts, which are not served, and no data.
+    Functions,
+    /// It is known, and not served: its name.
+    NotServed(&'static str),
+}
+
+/// The role of a command, or why it cannot have any.
+pub(super) fn role(names: &Names, args: &[&[u8]]) -> Result<Role, Unusable> {
+    let Ok(command) = names.resolve(args) else { return unknown_role(args) };
+    if !command.accepts(args.len()) {
+        return Err(Unusable::Arity);
+    }
+    if let Some(handler) = handlers::of(command) {
+        return Ok(Role::Data(handler));
+    }
+    Ok(match command.name {
+        "select" => Role::Select,
+        "multi" => Role::Multi,
+        "exec" => Role::Exec,
+        "flushdb" => Role::FlushDb,
+        "flushall" => Role::FlushAll,
+        "swapdb" => Role::SwapDb,
+        "ping" | "publish" | "spublish" => Role::Nothing,
+        _ => return Err(Unusable::Foreign),
+    })
+}
+
+/// The role of a command that is not served.
+fn unknown_role(args: &[&[u8]]) -> Result<Role, Unusable> {
+    let known = args.first().and_then(|name| table::find(name)).filter(|known| !known.served);
+    match known.map(|known| known.name) {
+        Some("function" | "script") => Ok(Role::Functions),
+        Some(name) => Ok(Role::NotServed(name)),
+        None => Err(Unusable::Unknown),
+    }
+}
+
+/// The number of the database that SELECT names.
+pub(super) fn index_of_select(args: &[&[u8]]) -> Option<u32> {
+    keyspace::parse_int(args.get(1)?).and_then(|number| u32::try_from(number).ok())
+}
+
+/// Executes the commands of a file.
+pub(super) struct Play<'a> {
+    pub(super) file: &'a SourceFile,
+    pub(super) target: &'a mut Target,
+    pub(super) rules: &'a Rules,
+    pub(super) contents: &'a mut Contents,
+}
+
+impl Play<'_> {
+    /// Executes those of `source`, which begins at `offset` of the file.
+    pub(super) fn run<R: Read>(
+        &mut self,
+        source: R,
+        offset: u64,
+        teller: &mut Teller<'_>,
+    ) -> Result<(), ImportError> {
+        let mut commands = Commands::new(source, offset, self.rules.string_bytes_max);
+        let (mut db, mut reply) = (DbIndex::FIRST, Writer::new(Protocol::default()));
+        loop {
+            let at = commands.offset();
+            let next = commands.next().map_err(|why| no_command(self.file, at, why))?;
+            let Next::Command { offset, end } = next else { return Ok(()) };
+            let args = commands.args();
+            let done = self.execute(&mut db, &args, &mut reply);
+            done.map_err(|what| wrong_command(self.file, offset, &args, what))?;
+            reply.truncate(0);
+            self.contents.commands += 1;
+            self.target.breathe()?;
+            teller.note_item(end);
+        }
+    }
+
+    fn execute(
+        &mut self,
+        db: &mut DbIndex,
+        args: &[&[u8]],
+        reply: &mut Writer,
+    ) -> Result<(), Unusable> {
+        let role = role(&self.rules.names, args)?;
+        let keyspace: &mut Keyspace = &mut self.target.keyspace;
+        match role {
+            Role::Data(handler) => {
+                let string_bytes_max = usize::try_from(self.rules.string_bytes_max);
+                let mut context = Context {
+                    keyspace,
+                    db: *db,
+                    reply,
+                    string_bytes_max: string_bytes_max.unwrap_or(usize::MAX),
+                    may_block: false,
+                    ready: None,
+                    blocking: None,
+                };
+                handler(&mut context, args)?;
+            }
+            Role::Select => *db = argument::database(args[1], keyspace)?,
+            Role::FlushDb => _ = keyspace.flush([*db]),
+            Role::FlushAll => _ = keyspace.flush(keyspace.databases()),
+            Role::SwapDb => {
+                let (first, second) = argument::two_databases(args[1], args[2], keyspace)?;
+                keyspace.swap(first, second);
+            }
+            Role::Functions => self.contents.note_left_out("commands of functions or scripts"),
+            Role::NotServed(name) => self.contents.note_not_served(&format!("commands {name}")),
+            Role::Multi | Role::Exec | Role::Nothing => {}
+        }
+        Ok(())
+    }
+}

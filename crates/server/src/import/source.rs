@@ -1,0 +1,144 @@
+//! What is imported: the files, open for reading, in the order in which Redis loads them.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use env::{Access, Disk, File, FileError};
+
+use super::ImportError;
+use super::manifest::{MANIFEST_BYTES_MAX, Manifest, SUFFIX};
+
+/// What a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// A dump: keys that have expired are left out, and nothing follows it.
+    Dump,
+    /// Commands, perhaps behind a dump whose keys they may still change.
+    Aof,
+}
+
+/// A file that is imported.
+pub(super) struct SourceFile {
+    pub(super) path: PathBuf,
+    pub(super) form: Form,
+    pub(super) bytes: u64,
+    file: Box<dyn File>,
+}
+
+impl SourceFile {
+    /// Reads it from its beginning up to `end`.
+    pub(super) fn read_to(&self, end: u64) -> Bytes<'_> {
+        self.file.advise_sequential();
+        Bytes::new(&*self.file, end)
+    }
+
+    /// Whether it begins as a dump does.
+    pub(super) fn begins_as_dump(&self) -> Result<bool, ImportError> {
+        let mut magic = [0; 5];
+        let mut source = self.read_to(self.bytes);
+        let mut filled = 0;
+        while filled < magic.len() {
+            match source.read(&mut magic[filled..]).map_err(FileError::io(&self.path, "read"))? {
+                0 => break,
+                count => filled += count,
+            }
+        }
+        Ok(matches!(&magic[..filled], b"REDIS" | b"VALKE"))
+    }
+}
+
+/// The bytes of a file, up to where they count.
+pub(super) struct Bytes<'a> {
+    file: &'a dyn File,
+    at: u64,
+    end: u64,
+}
+
+impl<'a> Bytes<'a> {
+    /// Those up to `end`.
+    pub(super) const fn new(file: &'a dyn File, end: u64) -> Self {
+        Self { file, at: 0, end }
+    }
+}
+
+impl Read for Bytes<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
+        let wanted = buffer.len().min(left);
+        let count = self.file.read_at(&mut buffer[..wanted], self.at)?;
+        self.at += count as u64;
+        Ok(count)
+    }
+}
+
+/// See the file's top.
+pub struct Source {
+    path: PathBuf,
+    pub(super) files: Vec<SourceFile>,
+}
+
+impl Source {
+    /// Opens what `path` is: an RDB file, an AOF, the manifest of an AOF directory, or that directory.
+    ///
+    /// # Errors
+    /// When it is none of these, or a file is missing or cannot be opened.
+    pub fn open(disk: &dyn Disk, path: &Path) -> Result<Self, ImportError> {
+        let no_source = |what: String| ImportError::NoSource { path: path.to_owned(), what };
+        if let Ok(names) = disk.list(path) {
+            let manifests: Vec<_> = names
+                .iter()
+                .filter(|name| name.to_str().is_some_and(|name| name.ends_with(SUFFIX)))
+                .collect();
+            return match manifests[..] {
+                [name] => Self::open_manifest(disk, path, &path.join(name)),
+                [] => Err(no_source(
+                    "is a directory without the manifest of an AOF (NAME.aof.manifest); give an RDB file, an AOF, \
+                     or the directory appendonlydir"
+                        .to_owned(),
+                )),
+                _ => Err(no_source("has several manifests; give one of them".to_owned())),
+            };
+        }
+        if path.to_str().is_some_and(|path| path.ends_with(SUFFIX)) {
+            return Self::open_manifest(disk, path, path);
+        }
+        let mut file = open_file(disk, path, Form::Dump)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        // An AOF may be empty, a dump may not.
+        let is_dump = name.ends_with(".rdb") || file.bytes == 0 || file.begins_as_dump()?;
+        if name.contains(".aof") || !is_dump {
+            file.form = Form::Aof;
+        }
+        Ok(Self { path: path.to_owned(), files: vec![file] })
+    }
+
+    fn open_manifest(disk: &dyn Disk, given: &Path, path: &Path) -> Result<Self, ImportError> {
+        let file = open_file(disk, path, Form::Aof)?;
+        let mut bytes = Vec::new();
+        file.read_to(MANIFEST_BYTES_MAX.min(file.bytes))
+            .read_to_end(&mut bytes)
+            .map_err(FileError::io(path, "read"))?;
+        let manifest = Manifest::parse(&bytes, path)?;
+        let dir = path.parent().unwrap_or(Path::new(""));
+        let files = manifest.files().map(|name| open_file(disk, &dir.join(name), Form::Aof));
+        Ok(Self { path: given.to_owned(), files: files.collect::<Result<_, _>>()? })
+    }
+
+    /// What was given.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How long its files are together.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+}
+
+fn open_file(disk: &dyn Disk, path: &Path, form: Form) -> Result<SourceFile, ImportError> {
+    let file = disk.open(path, Access::Read).map_err(FileError::io(path, "open"))?;
+    let bytes = file.len().map_err(FileError::io(path, "read"))?;
+    Ok(SourceFile { path: path.to_owned(), form, bytes, file })
+}

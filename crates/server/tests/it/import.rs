@@ -1,0 +1,541 @@
+//! Imports: what is refused, what is made, and what is there after a crash at any moment.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use env::{Access, Disk};
+use env_sim::sweep::{self, Damage};
+use env_sim::{SimClock, SimDisk};
+use keyspace::{Keyspace, NoJournal};
+use rdb::{Key, Kind, Version, WriteOptions, Writer};
+use server::config::Config;
+use server::import::{Source, Target, check, is_unfinished};
+
+use crate::import_disk::{Data, NOW_MS, check_at, config, data, data_of, disk_with, import};
+
+fn key(name: &[u8], kind: Kind, count: Option<u64>, expires_at_ms: Option<i64>) -> Key<'_> {
+    Key { key: name, kind, count, expires_at_ms, idle_s: None, frequency: None }
+}
+
+/// A dump with every type, in two databases, one key of which has expired.
+fn dump() -> Vec<u8> {
+    let mut writer = Writer::begin(Vec::new(), WriteOptions::default()).unwrap();
+    writer.aux(b"redis-ver", b"7.0.15").unwrap();
+    writer.database(0).unwrap();
+    for (name, value, expires_at_ms) in [
+        (&b"greeting"[..], &b"hello, world"[..], None),
+        (b"number", b"42", Some(NOW_MS + 1_000_000)),
+        (b"gone", b"over", Some(NOW_MS - 1)),
+        (b"long", &[b'x'; 5000], None),
+    ] {
+        writer.key(&key(name, Kind::String, None, expires_at_ms)).unwrap();
+        writer.string(value).unwrap();
+        writer.end_of_key().unwrap();
+    }
+    writer.database(3).unwrap();
+    writer.key(&key(b"list", Kind::List, Some(60), None)).unwrap();
+    (0..60).for_each(|n| writer.item(format!("item {n}").as_bytes()).unwrap());
+    writer.end_of_key().unwrap();
+    writer.key(&key(b"set", Kind::Set, Some(40), Some(NOW_MS + 5))).unwrap();
+    (0..40).for_each(|n| writer.member(format!("member {n}").as_bytes()).unwrap());
+    writer.end_of_key().unwrap();
+    writer.key(&key(b"zset", Kind::ZSet, Some(2), None)).unwrap();
+    writer.scored(b"a", 1.5).unwrap();
+    writer.scored(b"b", f64::INFINITY).unwrap();
+    writer.end_of_key().unwrap();
+    writer.key(&key(b"hash", Kind::Hash, Some(30), None)).unwrap();
+    for n in 0..30 {
+        let (name, value) = (format!("field {n}"), format!("value {n}"));
+        writer.field(name.as_bytes(), value.as_bytes(), None).unwrap();
+    }
+    writer.end_of_key().unwrap();
+    writer.finish().unwrap()
+}
+
+/// Commands as an AOF has them.
+fn aof(commands: &[&str]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for command in commands {
+        if command.starts_with('#') {
+            bytes.extend_from_slice(format!("{command}\r\n").as_bytes());
+            continue;
+        }
+        let words: Vec<&str> = command.split(' ').collect();
+        bytes.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+        for word in words {
+            bytes.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
+        }
+    }
+    bytes
+}
+
+/// As text, a key a line.
+fn lines(data: &Data) -> Vec<String> {
+    data.iter().map(|((db, key), value)| format!("{db} {key} {value}")).collect()
+}
+
+const DUMP: &str = "/redis/dump.rdb";
+const AOF: &str = "/redis/appendonly.aof";
+
+/// What is there after these files were imported; what they are given as.
+fn imported(files: &[(&str, &[u8])], source: &str, options: &[&str]) -> Vec<String> {
+    let disk = disk_with(files);
+    let config = config(options);
+    import(&disk, source, &config).map_err(|error| error.to_string()).unwrap();
+    lines(&data(&disk, &config).unwrap())
+}
+
+/// Why these files are refused; then there is nothing.
+fn refused(files: &[(&str, &[u8])], source: &str, options: &[&str]) -> String {
+    let disk = disk_with(files);
+    let config = config(options);
+    let Err(error) = import(&disk, source, &config) else { panic!("{source} was not refused") };
+    assert_eq!(data(&disk, &config), None, "{error}");
+    assert_nothing_is_left(&disk);
+    error.to_string()
+}
+
+fn assert_nothing_is_left(disk: &SimDisk) {
+    let left = disk.list(Path::new("/data")).unwrap_or_default();
+    assert!(left.iter().all(|name| name == "redo.lock"), "{left:?}");
+}
+
+#[test]
+fn a_dump_is_imported_without_what_has_expired() {
+    let disk = disk_with(&[(DUMP, &dump())]);
+    let config = config(&[]);
+    let built = import(&disk, DUMP, &config).map_err(|error| error.to_string()).unwrap();
+    assert_eq!(
+        built.report.lines()[..3],
+        [
+            "database 0: 3 keys, 1 expire: string 3",
+            "database 3: 4 keys, 1 expire: list 1, set 1, zset 1, hash 1",
+            "keys that have expired, left out: 1",
+        ]
+    );
+    let found = lines(&data(&disk, &config).unwrap());
+    assert_eq!(found.len(), 7);
+    assert_eq!(found[0], "0 greeting string hello, world");
+    assert_eq!(found[2], format!("0 number string 42 until {}", NOW_MS + 1_000_000));
+    assert_eq!(found[6], "3 zset zset a 1.5,b inf");
+    assert!(found[4].starts_with("3 list list item 0,item 1,") && found[4].ends_with(",item 59"));
+    assert!(found[5].ends_with(&format!(" until {}", NOW_MS + 5)), "{}", found[5]);
+    assert_eq!(disk.list(Path::new("/data")).unwrap(), ["redo", "redo.lock", "redo.manifest"]);
+}
+
+#[test]
+fn a_keyspace_without_a_log_can_be_filled() {
+    let disk = disk_with(&[(DUMP, &dump())]);
+    let config = config(&[]);
+    let source = Source::open(&disk, Path::new(DUMP)).ok().unwrap();
+    let checked = check(&source, &config, &mut |_| {}).ok().unwrap();
+    let keyspace = Keyspace::new(NoJournal, [3; 16], 16);
+    let mut target = Target::in_memory(keyspace, Arc::new(SimClock::new(NOW_MS)));
+    assert_eq!(target.fill(&source, &checked, &mut |_| {}).ok().unwrap().keys(), 7);
+    let filled = data_of(&mut target.into_keyspace());
+    import(&disk, DUMP, &config).ok().unwrap();
+    assert_eq!(Some(filled), data(&disk, &config));
+}
+
+#[test]
+fn the_commands_of_an_aof_are_executed_in_order() {
+    let file = aof(&[
+        "#TS:1700000000",
+        "SELECT 0",
+        "SET a 1",
+        "MULTI",
+        "INCR a",
+        "RPUSH l x y",
+        "EXEC",
+        "SELECT 2",
+        "SADD s m",
+        "#TS:1700000001",
+        "SWAPDB 2 4",
+        "SET gone x",
+        "FLUSHDB",
+        "SELECT 4",
+        "HSET h f v",
+        "PUBLISH c m",
+        "DEL nothing",
+    ]);
+    assert_eq!(
+        imported(&[(AOF, &file)], AOF, &[]),
+        ["0 a string 2", "0 l list x,y", "4 h hash f=v", "4 s set m"]
+    );
+}
+
+#[test]
+fn keys_do_not_expire_while_an_aof_is_loaded() {
+    let past = NOW_MS - 1000;
+    let file = aof(&[
+        // It had not expired when the commands were executed first.
+        &format!("SET a 1 PXAT {past}"),
+        "INCR a",
+        "PERSIST a",
+        &format!("SET b 1 PXAT {past}"),
+        "RENAME b c",
+        "SET d 1",
+        &format!("PEXPIREAT d {past}"),
+        &format!("PEXPIREAT d {}", NOW_MS + 1000),
+        // What counts from now counts from when it is loaded, as in Redis.
+        "SET e 1 EX 10",
+    ]);
+    assert_eq!(
+        imported(&[(AOF, &file)], AOF, &[]),
+        [
+            "0 a string 2".to_owned(),
+            format!("0 d string 1 until {}", NOW_MS + 1000),
+            format!("0 e string 1 until {}", NOW_MS + 10_000),
+        ]
+    );
+}
+
+#[test]
+fn commands_may_follow_a_dump_and_find_its_keys() {
+    let file = [dump(), aof(&["SELECT 0", "PERSIST gone", "APPEND greeting !"])].concat();
+    let found = imported(&[(AOF, &file)], AOF, &[]);
+    assert_eq!(found[..2], ["0 gone string over", "0 greeting string hello, world!"]);
+    assert_eq!(found.len(), 8);
+}
+
+const MANIFEST: &str = "/redis/appendonlydir/appendonly.aof.manifest";
+const BASE: &str = "/redis/appendonlydir/a.1.base.rdb";
+const FIRST: &str = "/redis/appendonlydir/a.1.incr.aof";
+const SECOND: &str = "/redis/appendonlydir/a.2.incr.aof";
+const FILES: &[u8] =
+    b"file a.1.base.rdb seq 1 type b\nfile old seq 1 type h\nfile a.1.incr.aof seq 1 type i\n\
+                       file a.2.incr.aof seq 2 type i\n";
+
+#[test]
+fn the_files_of_a_directory_are_loaded_in_their_order() {
+    let (base, first, second) = (
+        dump(),
+        aof(&["SELECT 3", "DEL list set zset hash"]),
+        aof(&["SET greeting hi", "SET new 1"]),
+    );
+    let files = [(MANIFEST, FILES), (BASE, &base[..]), (FIRST, &first[..]), (SECOND, &second[..])];
+    for source in ["/redis/appendonlydir", MANIFEST] {
+        let found = imported(&files, source, &[]);
+        assert_eq!(found.len(), 4, "{found:?}");
+        assert_eq!(found[0], "0 greeting string hi");
+    }
+    let missing = refused(&files[..3], "/redis/appendonlydir", &[]);
+    assert!(missing.contains("a.2.incr.aof"), "{missing}");
+}
+
+#[test]
+fn the_end_of_the_last_file_may_be_cut_off() {
+    let whole = aof(&["SET a 1", "SET b 2", "MULTI", "SET c 3", "SET d 4", "EXEC", "SET e 5"]);
+    let all = ["0 a string 1", "0 b string 2", "0 c string 3", "0 d string 4", "0 e string 5"];
+    let ends = [0, 1, 2, 2, 2, 2, 4, 5];
+    for len in 0..=whole.len() {
+        let commands = whole[..len].split(|byte| *byte == b'*').count() - 1;
+        let part = &whole[..len];
+        let complete = (0..=commands.min(7))
+            .rev()
+            .find(|n| {
+                aof(&["SET a 1", "SET b 2", "MULTI", "SET c 3", "SET d 4", "EXEC", "SET e 5"][..*n])
+                    .len()
+                    <= len
+            })
+            .unwrap();
+        let found = imported(&[(AOF, part)], AOF, &[]);
+        assert_eq!(found, all[..ends[complete]], "{len}");
+        let is_cut =
+            aof(&["SET a 1", "SET b 2", "MULTI", "SET c 3", "SET d 4", "EXEC", "SET e 5"]
+                [..complete])
+            .len()
+                != len
+                || (3..6).contains(&complete);
+        let disk = disk_with(&[(AOF, part)]);
+        let checked = check_at(&disk, AOF, &config(&[])).ok().unwrap();
+        assert_eq!(checked.warnings.len(), usize::from(is_cut), "{len}");
+        if is_cut {
+            let error = refused(&[(AOF, part)], AOF, &["--aof-load-truncated", "no"]);
+            assert!(error.contains("aof-load-truncated yes"), "{error}");
+            // Not of a file that is not the last one.
+            let files = [
+                (
+                    MANIFEST,
+                    &b"file a.1.incr.aof seq 1 type i\nfile a.2.incr.aof seq 2 type i\n"[..],
+                ),
+                (FIRST, part),
+                (SECOND, &whole[..]),
+            ];
+            let error = refused(&files, "/redis/appendonlydir", &[]);
+            assert!(error.contains("only the last file may"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_served_is_refused_with_counts_or_left_out() {
+    let skip: &[&str] = &["--import-skip-unknown", "yes"];
+    let options = WriteOptions { version: Version::Redis(12), ..WriteOptions::default() };
+    let mut writer = Writer::begin(Vec::new(), options).unwrap();
+    for name in [&b"one"[..], b"two"] {
+        writer.hash_with_times(&key(name, Kind::Hash, Some(2), None)).unwrap();
+        writer.field(b"stays", b"1", None).unwrap();
+        writer.field(b"goes", b"1", Some(NOW_MS + 1)).unwrap();
+        writer.end_of_key().unwrap();
+    }
+    writer.key(&key(b"text", Kind::String, None, None)).unwrap();
+    writer.string(b"1").unwrap();
+    writer.end_of_key().unwrap();
+    let file = writer.finish().unwrap();
+    let error = refused(&[(DUMP, &file)], DUMP, &[]);
+    assert!(
+        error.contains("2 hashes with fields that expire") && error.contains("import-skip-unknown"),
+        "{error}"
+    );
+    assert_eq!(imported(&[(DUMP, &file)], DUMP, skip), ["0 text string 1"]);
+
+    let file = aof(&[
+        "XADD s * f v",
+        "SET a 1",
+        "XADD s * f v",
+        "PFADD p 1",
+        "FUNCTION LOAD x",
+        "SCRIPT LOAD x",
+    ]);
+    let error = refused(&[(AOF, &file)], AOF, &[]);
+    assert!(error.contains("1 commands pfadd, 2 commands xadd"), "{error}");
+    assert_eq!(imported(&[(AOF, &file)], AOF, skip), ["0 a string 1"]);
+}
+
+#[test]
+fn commands_that_cannot_be_executed_are_named_with_their_place() {
+    let good = aof(&["SET a 1"]);
+    for (bad, says) in [
+        ("NOSUCH x y", "NOSUCH x y is unknown"),
+        ("INCR", "wrong number of arguments"),
+        ("LPUSH a x", "LPUSH a x fails: WRONGTYPE"),
+        ("EXEC", "stands in no transaction"),
+        ("CONFIG SET maxmemory 1", "is one that no AOF has"),
+        ("SELECT x", "names no database"),
+        ("RENAME none other", "fails: ERR no such key"),
+    ] {
+        let error = refused(
+            &[(AOF, &[good.clone(), aof(&[bad])].concat())],
+            AOF,
+            &["--import-skip-unknown", "yes"],
+        );
+        assert!(
+            error.contains(&format!("{AOF}, byte 27: the command ")) && error.contains(says),
+            "{error}"
+        );
+    }
+    let error = refused(&[(AOF, &aof(&["MULTI", "SET a 1", "MULTI"]))], AOF, &[]);
+    assert!(error.contains("stands in a transaction"), "{error}");
+    let error = refused(&[(AOF, &[&good[..], b"\0\0\0"].concat())], AOF, &[]);
+    assert!(error.contains("damaged at byte 27") && error.contains("redis-check-aof"), "{error}");
+}
+
+#[test]
+fn databases_that_there_are_not_are_refused_with_their_number() {
+    let error = refused(&[(DUMP, &dump())], DUMP, &["--databases", "3"]);
+    assert!(
+        error.contains("keys in database 3, and there are 3") && error.contains("--databases 4"),
+        "{error}"
+    );
+    let error = refused(&[(AOF, &aof(&["SELECT 99", "SET a 1"]))], AOF, &[]);
+    assert!(error.contains("--databases 100"), "{error}");
+}
+
+#[test]
+fn what_stands_twice_in_a_dump_is_refused_by_name() {
+    let write = |fill: &dyn Fn(&mut Writer<Vec<u8>>)| {
+        let mut writer = Writer::begin(Vec::new(), WriteOptions::default()).unwrap();
+        fill(&mut writer);
+        writer.finish().unwrap()
+    };
+    let string = |writer: &mut Writer<Vec<u8>>| {
+        writer.key(&key(b"twin", Kind::String, None, None)).unwrap();
+        writer.string(b"1").unwrap();
+        writer.end_of_key().unwrap();
+    };
+    let set = |writer: &mut Writer<Vec<u8>>, members: [&[u8]; 2]| {
+        writer.key(&key(b"twin", Kind::Set, Some(2), None)).unwrap();
+        members.iter().for_each(|member| writer.member(member).unwrap());
+        writer.end_of_key().unwrap();
+    };
+    for (file, what) in [
+        (write(&|writer| (0..2).for_each(|_| string(writer))), "a key"),
+        (
+            write(&|writer| {
+                string(writer);
+                set(writer, [b"a", b"b"]);
+            }),
+            "a key",
+        ),
+        (
+            write(&|writer| {
+                set(writer, [b"a", b"b"]);
+                string(writer);
+            }),
+            "a key",
+        ),
+        (
+            write(&|writer| {
+                set(writer, [b"a", b"b"]);
+                set(writer, [b"c", b"d"]);
+            }),
+            "a key",
+        ),
+        (write(&|writer| set(writer, [b"a", b"a"])), "an element"),
+    ] {
+        let error = refused(&[(DUMP, &file)], DUMP, &[]);
+        assert!(
+            error.contains(&format!("has {what} that stands twice")) && error.contains("'twin'"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn every_flipped_bit_and_every_cut_of_a_dump_is_refused() {
+    let dump = dump();
+    let disk = disk_with(&[(DUMP, &dump)]);
+    let image = sweep::image_of(&disk, &[Path::new("/redis")]);
+    let config = config(&[]);
+    for damage in sweep::damages(&image, 1) {
+        if matches!(damage, Damage::Lose { .. }) {
+            continue;
+        }
+        let damaged = damage.on(&image);
+        let error = check_at(&damaged, DUMP, &config).err();
+        assert!(error.is_some(), "{damage:?}");
+        assert!(damaged.list(Path::new("/data")).is_err(), "{damage:?}");
+    }
+}
+
+#[test]
+fn a_dump_without_a_checksum_is_imported_and_said() {
+    let mut dump = dump();
+    let end = dump.len() - 8;
+    dump[end..].fill(0);
+    let disk = disk_with(&[(DUMP, &dump)]);
+    let built = import(&disk, DUMP, &config(&[])).ok().unwrap();
+    assert!(built.report.lines()[0].contains("has no checksum"), "{:?}", built.report.lines());
+}
+
+#[test]
+fn what_is_nothing_to_import_is_said() {
+    let nothing: &[(&str, &[u8])] =
+        &[("/redis/other", b"what?"), ("/two/a.manifest", b"x"), ("/two/b.manifest", b"x")];
+    for (source, says) in [
+        ("/none", "not found"),
+        ("/redis", "without the manifest of an AOF"),
+        ("/two", "several manifests"),
+        ("/redis/other", "no command begins there"),
+        ("/two/a.manifest", "line 1"),
+    ] {
+        let error = refused(nothing, source, &[]);
+        assert!(error.contains(says), "{source}: {error}");
+    }
+}
+
+#[test]
+fn a_log_that_is_there_is_not_touched() {
+    let disk = disk_with(&[(DUMP, &dump()), (AOF, &aof(&["SET a 1"]))]);
+    let config = config(&[]);
+    import(&disk, DUMP, &config).ok().unwrap();
+    let before = data(&disk, &config);
+    let error = import(&disk, AOF, &config).err().unwrap().to_string();
+    assert!(error.contains("holds a redo log"), "{error}");
+    assert_eq!(data(&disk, &config), before);
+}
+
+/// The files of a directory that is imported, and nothing else.
+fn start() -> SimDisk {
+    disk_with(&[
+        (MANIFEST, FILES),
+        (BASE, &dump()),
+        (FIRST, &aof(&["SELECT 3", "DEL list"])),
+        (SECOND, &aof(&["SET new 1"])),
+    ])
+}
+
+const DIRECTORY: &str = "/redis/appendonlydir";
+
+/// Ends an import of these files at any moment: it has made a log with all of the data, or none; then the next
+/// one makes it. Returns how many moments there are.
+fn crash_everywhere(start: &SimDisk, config: &Config) -> u64 {
+    let sources = sweep::image_of(start, &[Path::new(DIRECTORY)]);
+    let whole = start.fork();
+    import(&whole, DIRECTORY, config).map_err(|error| error.to_string()).unwrap();
+    let expected = data(&whole, config);
+    let (mut before, mut after) = (0, 0);
+    let ios = sweep::crash_everywhere(
+        start,
+        |disk| import(disk, DIRECTORY, config).is_ok(),
+        |disk, is_done| {
+            assert_eq!(sweep::image_of(disk, &[Path::new(DIRECTORY)]), sources);
+            let is_there = redo::is_there(disk, Path::new("/data"));
+            assert!(is_there || !is_done, "what was said to be done is gone");
+            // What is there is not looked at before the next one has removed what is left.
+            let next =
+                import(disk, DIRECTORY, config).map(|_| ()).map_err(|error| error.to_string());
+            if is_there {
+                after += 1;
+                assert!(next.unwrap_err().contains("holds a redo log"));
+            } else {
+                before += 1;
+                next.unwrap();
+            }
+            assert_eq!(data(disk, config), expected);
+            assert!(!is_unfinished(disk, Path::new("/data")));
+            assert!(!disk.exists(Path::new("/data/import-tmp")).unwrap());
+        },
+    );
+    assert!(ios > 30 && before > 30 && after > 3, "{ios} {before} {after}");
+    ios
+}
+
+/// The same, and the same again of the import that follows one which ended late.
+fn survives_every_crash(options: &[&str]) {
+    let config = config(options);
+    let ios = crash_everywhere(&start(), &config);
+    let ended_at = |n_ios| {
+        let disk = start();
+        disk.crash_at(n_ios, true);
+        assert!(import(&disk, DIRECTORY, &config).is_err());
+        disk.restart();
+        (!redo::is_there(&disk, Path::new("/data"))).then_some(disk)
+    };
+    let last = (1..ios).rev().find_map(|n_ios| ended_at(n_ios));
+    for disk in [ended_at(ios / 2), ended_at(ios * 3 / 4), last] {
+        crash_everywhere(&disk.unwrap(), &config);
+    }
+}
+
+#[test]
+fn an_import_survives_every_crash() {
+    survives_every_crash(&[]);
+}
+
+#[test]
+fn an_import_onto_other_devices_survives_every_crash() {
+    survives_every_crash(&["--log-devices", "/disk1/redo", "/disk2/redo"]);
+}
+
+#[test]
+fn files_of_others_on_the_devices_stay() {
+    let disk = disk_with(&[(DUMP, &dump()), ("/disk1/redo/notes", b"mine")]);
+    let config = config(&["--log-devices", "/disk1/redo"]);
+    for n_ios in [20, 30, 35, 40] {
+        let disk = disk.fork();
+        disk.crash_at(n_ios, true);
+        let _crashed = import(&disk, DUMP, &config);
+        disk.restart();
+        import(&disk, DUMP, &config).ok().unwrap();
+        assert!(disk.open(Path::new("/disk1/redo/notes"), Access::Read).is_ok());
+    }
+    // A device of another database is refused before anything is made on it.
+    import(&disk, DUMP, &config).ok().unwrap();
+    let other = sweep::image_of(&disk, &[Path::new("/disk1/redo"), Path::new("/redis")]);
+    let disk = sweep::disk_of(&other);
+    let error = import(&disk, DUMP, &config).err().unwrap().to_string();
+    assert!(error.contains("/disk1/redo"), "{error}");
+    assert_eq!(sweep::image_of(&disk, &[Path::new("/disk1/redo"), Path::new("/redis")]), other);
+}
