@@ -198,9 +198,9 @@ impl Keyspace {
         let hasher = self.recorder.hasher;
         let Some((index, db)) = limbo.db(&mut self.dbs, record.db) else { return };
         retired.extend(db.take_lost_name(hasher, record.key).and_then(|lost| lost.addr));
-        let Some(gone) = db.remove(&mut self.walk, hasher, hash, record.key) else { return };
-        retired.extend(gone.addr);
-        if let Some(object) = gone.value.object {
+        let Some(mut entry) = db.remove(&mut self.walk, hasher, hash, record.key) else { return };
+        retired.extend(entry.addr());
+        if let Some(object) = entry.take_object() {
             limbo.unroot(*object);
         }
         self.recorder.note_deleted(record.db, hash, lsn);
@@ -362,9 +362,9 @@ impl Keyspace {
         let Some((index, db)) = limbo.db(&mut self.dbs, home.db) else { return };
         let found = db.keys().find_by(home.hash, |entry| entry.addr() == Some(addr));
         let Some(key) = found.map(|entry| Box::<[u8]>::from(entry.key())) else { return };
-        let gone = db.remove(&mut self.walk, hasher, home.hash, &key);
+        let entry = db.remove(&mut self.walk, hasher, home.hash, &key);
         retired.push(addr);
-        if let Some(object) = gone.and_then(|gone| gone.value.object) {
+        if let Some(object) = entry.and_then(|mut entry| entry.take_object()) {
             limbo.unroot(*object);
         }
         self.key_applied(limbo, index, &key, false);

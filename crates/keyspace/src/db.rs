@@ -15,7 +15,7 @@ mod walked;
 
 use std::ops::{Index, IndexMut};
 
-use base::{DbId, DbIndex, Lsn, ObjectId, RecordAddr};
+use base::{DbId, DbIndex, Lsn, ObjectId};
 
 use crate::entry::{Entry, Kind, Ttl};
 use crate::hasher::{Identity, KeyHasher};
@@ -152,6 +152,7 @@ impl Db {
     }
 
     /// Sets or clears when the entry at `place`, whose key has this hash, expires. Places stay.
+    #[inline]
     pub(crate) fn set_expiry(
         &mut self,
         walk: &mut Walker,
@@ -159,14 +160,20 @@ impl Db {
         hash: u64,
         expires_at_ms: Option<i64>,
     ) {
-        if self.keys.at(place).expires_at_ms() == expires_at_ms {
-            return;
+        if self.keys.at(place).expires_at_ms() != expires_at_ms {
+            if let Some(walk) = walk {
+                self.hand_over(walk, place, hash);
+            }
+            self.store_expiry(place, hash, expires_at_ms);
         }
-        let slot = u32::try_from(self.expiring.len()).expect("fewer than 2^32 keys");
-        let entry = self.change(walk, place, hash);
+    }
+
+    fn store_expiry(&mut self, place: Place, hash: u64, expires_at_ms: Option<i64>) {
+        let entry = self.keys.at_mut(place);
         match (entry.ttl(), expires_at_ms) {
             (Some(ttl), Some(expires_at_ms)) => entry.set_ttl(Some(Ttl { expires_at_ms, ..ttl })),
             (None, Some(expires_at_ms)) => {
+                let slot = u32::try_from(self.expiring.len()).expect("fewer than 2^32 keys");
                 entry.set_ttl(Some(Ttl { expires_at_ms, slot }));
                 self.expiring.push(hash);
             }
@@ -224,15 +231,13 @@ impl Db {
         hasher: KeyHasher,
         hash: u64,
         key: &[u8],
-    ) -> Option<Gone> {
+    ) -> Option<Entry> {
         let mut entry = self.take(hasher, hash, key)?;
         self.note_gone(&entry);
         if let Some(walk) = walk {
             self.hand_over_gone(walk, hash, &mut entry);
         }
-        let bare_object = entry.bare_object().map(|(_, id)| id);
-        let value = TakenValue { object: entry.take_object(), bare_object };
-        Some(Gone { addr: entry.addr(), value })
+        Some(entry)
     }
 
     /// Takes the entry of this key out, which the log keeps: see [`Db::note_departed`].
@@ -275,16 +280,18 @@ impl Db {
     }
 
     /// Takes the value of an entry away that is about to get another one.
+    #[inline]
     pub(crate) fn take_value(&mut self, walk: &mut Walker, place: Place, hash: u64) -> TakenValue {
-        let entry = self.change(walk, place, hash);
-        let bare_object = entry.bare_object().map(|(_, id)| id);
-        if entry.is_bare() {
-            let is_lost = entry.is_lost();
-            entry.replace_bytes(Kind::Str, &[]);
-            self.bare_count -= 1;
-            self.lost_count -= u64::from(is_lost);
+        if let Some(walk) = walk {
+            self.hand_over(walk, place, hash);
         }
         let entry = self.keys.at_mut(place);
+        let bare_object = entry.bare_object().map(|(_, id)| id);
+        if entry.is_bare() {
+            self.bare_count -= 1;
+            self.lost_count -= u64::from(entry.is_lost());
+            entry.replace_bytes(Kind::Str, &[]);
+        }
         TakenValue { object: entry.take_object(), bare_object }
     }
 
@@ -302,9 +309,15 @@ impl Db {
         recorder.log_key(self.id, self.keys.at_mut(place));
     }
 
-    /// Notes how the entry at `place` was used.
-    pub(crate) fn set_access(&mut self, place: Place, access: u32) {
-        self.keys.at_mut(place).set_access(access);
+    /// Changes what is noted of the use of the entry at `place`.
+    #[inline]
+    pub(crate) fn note_use(&mut self, place: Place, used: impl FnOnce(u32) -> u32) {
+        let entry = self.keys.at_mut(place);
+        let before = entry.access();
+        let access = used(before);
+        if access != before {
+            entry.set_access(access);
+        }
     }
 
     /// Notes that elements of the object at `place`, if it is one, have changed in this block.
@@ -327,14 +340,6 @@ pub(crate) struct Parts<'a> {
     pub(crate) keys: &'a mut Table<Entry>,
     pub(crate) bare_count: &'a mut u64,
     pub(crate) lost_count: &'a mut u64,
-}
-
-/// What is left of a key that is gone.
-#[must_use]
-pub(crate) struct Gone {
-    /// Where its record is.
-    pub(crate) addr: Option<RecordAddr>,
-    pub(crate) value: TakenValue,
 }
 
 /// What is left of a value that was replaced, and is to be freed.

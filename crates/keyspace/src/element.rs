@@ -93,6 +93,7 @@ impl Element {
     }
 
     /// Replaces the value; the block moves when the length differs.
+    #[inline]
     pub(crate) fn set_value(&mut self, value: &[u8]) {
         if value.len() == self.len_at(VALUE_LEN_AT) {
             let at = HEAD_BYTES + self.len_at(NAME_LEN_AT);

@@ -99,6 +99,7 @@ impl Elements {
 
     /// Gives an element another value, and logs that. Returns it, if it is there; it may lie elsewhere
     /// than before.
+    #[inline(always)]
     pub(crate) fn change(
         &mut self,
         id: ObjectId,
@@ -110,11 +111,8 @@ impl Elements {
         let element = self.table.find_mut(hash, name)?;
         let addr = recorder.log_element(self.kind, id, name, value, element.addr());
         match &mut self.shadow {
-            Some(shadow) if shadow.is_due(hash, name) => {
-                let old = std::mem::replace(element, Element::new(name, value));
-                shadow.keep(recorder.hasher, hash, old);
-            }
-            _ => element.set_value(value),
+            None => element.set_value(value),
+            Some(shadow) => shadow.change(recorder.hasher, hash, element, value),
         }
         element.set_addr(addr);
         Some(element)
@@ -125,8 +123,8 @@ impl Elements {
         let hash = recorder.hasher.hash(name);
         let Some(element) = self.table.remove(recorder.hasher, hash, name) else { return false };
         recorder.log_element_deleted(id, name, element.addr());
-        if let Some(shadow) = self.shadow.as_mut().filter(|shadow| shadow.is_due(hash, name)) {
-            shadow.keep(recorder.hasher, hash, element);
+        if let Some(shadow) = &mut self.shadow {
+            shadow.note_removed(recorder.hasher, hash, element);
         }
         true
     }

@@ -96,7 +96,7 @@ impl Keyspace {
         let (hash, now_ms) = (self.hash_of(key), self.now_ms());
         let Some(place) = self.locate_name(db, hash, key) else { return false };
         if let Some(access) = access::given(self.settings(), now_ms, idle_ms, frequency) {
-            self.dbs[db].set_access(place, access);
+            self.dbs[db].note_use(place, |_| access);
         }
         true
     }

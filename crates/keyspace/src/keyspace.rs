@@ -307,12 +307,8 @@ impl Keyspace {
     /// Notes that a key was used, for eviction.
     pub(crate) fn mark_used(&mut self, db: DbIndex, place: Place) {
         if self.access_tracked {
-            let db = &mut self.dbs[db];
-            let before = db.keys().at(place).access();
-            let access = access::used(before, &self.settings, self.now_ms, &mut self.rng);
-            if access != before {
-                db.set_access(place, access);
-            }
+            let (settings, now_ms, rng) = (&self.settings, self.now_ms, &mut self.rng);
+            self.dbs[db].note_use(place, |bits| access::used(bits, settings, now_ms, rng));
         }
     }
 
@@ -444,8 +440,9 @@ impl Keyspace {
             }
         };
         self.mark_used(db, place);
-        let id = self.dbs[db].id;
-        let entry = self.dbs[db].change(&mut self.walk, place, hash);
+        let changed = &mut self.dbs[db];
+        let id = changed.id;
+        let entry = changed.change(&mut self.walk, place, hash);
         // What the guard answers (how many were removed, say) is also a read.
         self.recorder.note_read(entry);
         let mut guard = C::open(Cell {
@@ -458,14 +455,16 @@ impl Keyspace {
         });
         let value = change(&mut guard);
         let closed = C::close(guard);
-        self.note_walked(db, place);
+        if self.walk.is_some() {
+            self.note_walked(db, place);
+        }
         let created = found.is_none() && !closed.empty;
         let emptied = found.is_some() && closed.empty;
         if emptied {
             self.remove(db, hash, key);
         } else if closed.empty {
             // It was made for this change, which put nothing into it: it was never there.
-            _ = self.dbs[db].remove(&mut self.walk, self.recorder.hasher, hash, key);
+            self.dbs[db].remove(&mut self.walk, self.recorder.hasher, hash, key);
         } else if closed.changed {
             self.dbs[db].note_object_changed(place, self.recorder.open_lsn());
             self.modified(db, key);
@@ -489,12 +488,12 @@ impl Keyspace {
     /// Deletes a key, expired or not, with a record if it had one.
     pub(crate) fn remove(&mut self, db: DbIndex, hash: u64, key: &[u8]) -> bool {
         let hasher = self.recorder.hasher;
-        let Some(gone) = self.dbs[db].remove(&mut self.walk, hasher, hash, key) else {
+        let Some(entry) = self.dbs[db].remove(&mut self.walk, hasher, hash, key) else {
             return false;
         };
-        self.recorder.log_key_deleted(self.dbs[db].id, hash, key, gone.addr);
+        self.recorder.log_key_deleted(self.dbs[db].id, hash, &entry);
         self.modified(db, key);
-        self.free.value(&mut self.recorder, gone.value);
+        self.free.entry(&mut self.recorder, entry);
         true
     }
 
@@ -550,6 +549,7 @@ impl Keyspace {
     }
 
     /// The value at `place` has changed in place: what a walk keeps of it may have become more.
+    #[cold]
     pub(crate) fn note_walked(&mut self, db: DbIndex, place: Place) {
         if let Some(walk) = &mut self.walk
             && let Some(object) = self.dbs[db].keys().at(place).object()

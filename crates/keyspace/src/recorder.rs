@@ -142,18 +142,12 @@ impl Recorder {
         self.retire(std::mem::replace(&mut lost.addr, addr));
     }
 
-    /// Logs that a key is gone whose record was at `old`. A key that was never logged is not logged
-    /// as gone either.
-    pub(crate) fn log_key_deleted(
-        &mut self,
-        db: DbId,
-        hash: u64,
-        key: &[u8],
-        old: Option<RecordAddr>,
-    ) {
+    /// Logs that a key is gone whose entry was `entry`. A key that was never logged is not
+    /// logged as gone either.
+    pub(crate) fn log_key_deleted(&mut self, db: DbId, hash: u64, entry: &Entry) {
         self.wrote = true;
-        if let Some(addr) = old {
-            self.journal.append(&Record::key_deleted(db, key));
+        if let Some(addr) = entry.addr() {
+            self.journal.append(&Record::key_deleted(db, entry.key()));
             self.journal.retire(addr);
             self.note_deleted(db, hash, self.journal.open_lsn());
         }

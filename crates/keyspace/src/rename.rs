@@ -2,7 +2,6 @@
 
 use base::DbIndex;
 
-use crate::db::Gone;
 use crate::entry::{Entry, Payload};
 use crate::keyspace::Keyspace;
 
@@ -11,29 +10,28 @@ impl Keyspace {
     /// over whatever is there. Whether `from` was there.
     pub fn rename(&mut self, from_db: DbIndex, from: &[u8], to_db: DbIndex, to: &[u8]) -> bool {
         let hash = self.hash_of(from);
-        let Some(place) = self.locate(from_db, hash, from) else {
+        if self.locate(from_db, hash, from).is_none() {
             self.recorder.note_missing(self.dbs[from_db].id, hash);
             return false;
-        };
+        }
         if (from_db, from) == (to_db, to) {
             return true;
         }
         let hasher = self.recorder.hasher;
-        let old = self.dbs[from_db].keys().at(place);
-        let (access, expires_at_ms) = (old.access(), old.expires_at_ms());
-        let small = match old.payload() {
-            Payload::Str(bytes) => Some(Entry::with_bytes(to, old.kind(), bytes)),
-            Payload::Int(value) => Some(Entry::with_int(to, value)),
-            Payload::Packed(kind, bytes) => Some(Entry::with_bytes(to, kind, bytes)),
-            Payload::Object(_) => None,
+        let mut old =
+            self.dbs[from_db].remove(&mut self.walk, hasher, hash, from).expect("just located");
+        let mut entry = match old.payload() {
+            Payload::Str(bytes) => Entry::with_bytes(to, old.kind(), bytes),
+            Payload::Int(value) => Entry::with_int(to, value),
+            Payload::Packed(kind, bytes) => Entry::with_bytes(to, kind, bytes),
+            Payload::Object(_) => {
+                Entry::with_object(to, old.take_object().expect("the payload says so"))
+            }
         };
-        let gone = self.dbs[from_db].remove(&mut self.walk, hasher, hash, from);
-        let Gone { addr, value } = gone.expect("just located");
-        let large = || Entry::with_object(to, value.object.expect("its payload is an object"));
-        let mut entry = small.unwrap_or_else(large);
-        entry.set_access(access);
+        entry.set_access(old.access());
+        let expires_at_ms = old.expires_at_ms();
         self.delete(to_db, to);
-        self.recorder.log_key_deleted(self.dbs[from_db].id, hash, from, addr);
+        self.recorder.log_key_deleted(self.dbs[from_db].id, hash, &old);
         self.modified(from_db, from);
         self.insert_logged(to_db, to, entry, expires_at_ms);
         true

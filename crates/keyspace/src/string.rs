@@ -275,7 +275,9 @@ impl Keyspace {
             });
             (len, true)
         };
-        self.note_walked(db, place);
+        if self.walk.is_some() {
+            self.note_walked(db, place);
+        }
         if log_key {
             self.log_key(db, place);
         }

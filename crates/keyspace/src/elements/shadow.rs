@@ -64,7 +64,7 @@ impl Shadow {
     }
 
     /// Whether the element with this name is to be kept before it changes.
-    pub(super) fn is_due(&self, hash: u64, name: &[u8]) -> bool {
+    fn is_due(&self, hash: u64, name: &[u8]) -> bool {
         match &self.stage {
             Stage::Table { from, touched } => {
                 hash >= *from && (touched.is_empty() || touched.find(hash, name).is_none())
@@ -73,12 +73,34 @@ impl Shadow {
         }
     }
 
-    /// Keeps an element that [`Shadow::is_due`], as it was.
-    pub(super) fn keep(&mut self, hasher: KeyHasher, hash: u64, element: Element) {
-        self.touch(hasher, hash, Touched { element, was_there: true });
+    /// Gives an element another value. If it is to be kept, it moves, and another one takes its place.
+    #[cold]
+    pub(super) fn change(
+        &mut self,
+        hasher: KeyHasher,
+        hash: u64,
+        element: &mut Element,
+        value: &[u8],
+    ) {
+        if self.is_due(hash, element.name()) {
+            let changed = Element::new(element.name(), value);
+            let element = std::mem::replace(element, changed);
+            self.touch(hasher, hash, Touched { element, was_there: true });
+        } else {
+            element.set_value(value);
+        }
+    }
+
+    /// An element was removed.
+    #[cold]
+    pub(super) fn note_removed(&mut self, hasher: KeyHasher, hash: u64, element: Element) {
+        if self.is_due(hash, element.name()) {
+            self.touch(hasher, hash, Touched { element, was_there: true });
+        }
     }
 
     /// An element with this name was added.
+    #[cold]
     pub(super) fn note_added(&mut self, hasher: KeyHasher, hash: u64, name: &[u8]) {
         if self.is_due(hash, name) {
             let element = Element::new(name, &[]);

@@ -343,8 +343,7 @@ impl LargeList {
             let (index, is_there) = self.find(order);
             if is_there && self.node(index).is_unlogged {
                 // A node may have the key of one that is gone: its record supersedes that.
-                let old = self.node(index).addr.or_else(|| gone.remove(&order));
-                self.nodes.log(index, id, recorder, old);
+                self.nodes.log(index, id, recorder, |addr| addr.or_else(|| gone.remove(&order)));
             }
         }
         for (order, addr) in gone {
@@ -448,7 +447,7 @@ impl Large for LargeList {
         if piece >= self.nodes.len() {
             return None;
         }
-        self.nodes.log(piece, id, recorder, None);
+        self.nodes.log(piece, id, recorder, |_| None);
         Some(1)
     }
 
@@ -461,7 +460,7 @@ impl Large for LargeList {
     ) -> Option<usize> {
         let old = self.nodes.get(piece)?.addr;
         if old.is_some_and(is_lost) {
-            self.nodes.log(piece, id, recorder, old);
+            self.nodes.log(piece, id, recorder, |addr| addr);
         }
         Some(1)
     }

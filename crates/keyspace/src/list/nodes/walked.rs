@@ -68,27 +68,37 @@ impl Shadow {
 impl Nodes {
     /// Lets `change` alter the node at `index`.
     pub(super) fn update<R>(&mut self, index: usize, change: impl FnOnce(&mut Node) -> R) -> R {
-        let shadow = self.shadow.as_mut().filter(|shadow| index >= shadow.visited);
-        self.tree.update(index, |node| {
-            if let Some(shadow) = shadow
-                && !node.is_early
-            {
-                node.is_early = true;
-                shadow.keep(node.order, node.bytes.clone());
-            }
-            change(node)
-        })
+        if self.shadow.is_some() {
+            self.keep(index);
+        }
+        self.tree.update(index, change)
     }
 
-    /// Logs the node at `index`, whose record was at `old`.
+    /// The node at `index` is about to change.
+    #[cold]
+    fn keep(&mut self, index: usize) {
+        let Self { tree, shadow } = self;
+        let Some(shadow) = shadow.as_mut().filter(|shadow| index >= shadow.visited) else { return };
+        tree.update(index, |node| {
+            if !std::mem::replace(&mut node.is_early, true) {
+                shadow.keep(node.order, node.bytes.clone());
+            }
+        });
+    }
+
+    /// Logs the node at `index`. `old` makes the address of the record that is retired then of the one
+    /// that the node has.
     pub(super) fn log(
         &mut self,
         index: usize,
         id: ObjectId,
         recorder: &mut Recorder,
-        old: Option<RecordAddr>,
+        old: impl FnOnce(Option<RecordAddr>) -> Option<RecordAddr>,
     ) {
-        self.tree.update(index, |node| node.log(id, recorder, old));
+        self.tree.update(index, |node| {
+            let old = old(node.addr);
+            node.log(id, recorder, old);
+        });
     }
 
     /// Puts a node before the one that is at `index` now.
