@@ -34,6 +34,33 @@ impl<T: Send + 'static, E: Send + 'static> Loader<T, E> {
         + Send
         + 'static,
     ) -> Result<Self, OpenLogError> {
+        Self::begin(waker, move |tell, report| {
+            let recovery = match open(tell) {
+                Ok(recovery) => recovery,
+                Err(why) => return report(Report::LookedAt(Err(why))),
+            };
+            tell(redo::Progress { bytes_done: 0, bytes_total: recovery.bytes_total(), records: 0 });
+            report(Report::LookedAt(Ok(())));
+            let loaded = read(recovery, tell);
+            report(Report::Read(loaded));
+        })
+    }
+
+    /// Starts one that loads what is no log.
+    pub(crate) fn spawn_without_log(
+        waker: &Arc<Waker>,
+        load: impl FnOnce(&mut dyn FnMut(redo::Progress)) -> Result<T, E> + Send + 'static,
+    ) -> Result<Self, OpenLogError> {
+        Self::begin(waker, move |tell, report| match load(tell) {
+            Ok(loaded) => report(Report::Read(Ok(loaded))),
+            Err(why) => report(Report::LookedAt(Err(why))),
+        })
+    }
+
+    fn begin(
+        waker: &Arc<Waker>,
+        run: impl FnOnce(&mut dyn FnMut(redo::Progress), &dyn Fn(Report<T, E>)) + Send + 'static,
+    ) -> Result<Self, OpenLogError> {
         let (sender, reports) = channel();
         let total_bytes = Arc::new(AtomicU64::new(0));
         let loaded_bytes = Arc::new(AtomicU64::new(0));
@@ -51,14 +78,7 @@ impl<T: Send + 'static, E: Send + 'static> Loader<T, E> {
                 progress.store(so_far.bytes_done, Ordering::Relaxed);
                 let _ignored = waker.wake();
             };
-            let recovery = match open(&mut tell) {
-                Ok(recovery) => recovery,
-                Err(why) => return report(Report::LookedAt(Err(why))),
-            };
-            tell(redo::Progress { bytes_done: 0, bytes_total: recovery.bytes_total(), records: 0 });
-            report(Report::LookedAt(Ok(())));
-            let loaded = read(recovery, &mut tell);
-            report(Report::Read(loaded));
+            run(&mut tell, &report);
         });
         spawned.map_err(OpenLogError::NoThread)?;
         Ok(Self { reports, total_bytes, loaded_bytes })

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use env::{Clock, Disk, Entropy};
+use keyspace::{Keyspace, NoJournal};
 use mio::Waker;
 
 use crate::config::{Config, ConfigError, FsyncPolicy, IndexPolicy, Options};
@@ -128,16 +129,21 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     let log_place =
         LogPlace { disk: Arc::clone(&disk), clock: Arc::clone(&clock), entropy, waker, directory };
     let newer = at_start::newer_than_log(&*log_place.disk, &log_place.directory, &config);
-    let import = log_place.find_import(&config, &options, is_kept)?;
+    let import = log_place.find_import(&config, is_kept)?;
     if !options.log.enabled {
         log_place.warn_of_a_log(logger);
     }
+    // Without a log what is there is loaded into memory.
+    let (import, dump) = if options.log.enabled { (import, None) } else { (None, import) };
     // Without an import whatever is wrong with the log is found before clients are listened to.
     let recovery = match import {
         None if options.log.enabled => Some(log_place.opening(&options)()?),
         _ => None,
     };
     let importing = import.map(|path| log_place.importing(path, &config, logger));
+    let loading = dump.map(|path| log_place.loading(path, &config, logger));
+    let volatile = loading.map(|load| Loader::spawn_without_log(&log_place.waker, load));
+    let volatile = volatile.transpose()?;
     let pid_file = process::PidFile::write(config.value("pidfile"), logger);
     let host_of_log = host.another();
     let deps = Deps { clock, disk, entropy: entropy(), host, logger: logger.clone() };
@@ -177,8 +183,9 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
         Loader::spawn(open, waker, read)
     });
     let loader = loader.transpose()?;
-    if let Some(loader) = &loader {
-        loader.report(&mut engine);
+    loader.iter().for_each(|loader| loader.report(&mut engine));
+    volatile.iter().for_each(|loader| loader.report(&mut engine));
+    if loader.is_some() || volatile.is_some() {
         process::notify_supervisor("STATUS=Loading the data");
     } else {
         logger.notice("Ready to accept connections");
@@ -189,6 +196,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     let mut hooks = Outside {
         log_place,
         loader,
+        volatile,
         surveyor: None,
         signals,
         logger: logger_of_loop,
@@ -350,20 +358,11 @@ impl LogPlace {
 
     /// Looks for what a start has to import: an empty database must not start next to data that its
     /// users take to be loaded. Returns the path of it, and removes what earlier imports have left.
-    fn find_import(
-        &self,
-        config: &Config,
-        options: &Options,
-        is_kept: bool,
-    ) -> Result<Option<PathBuf>, ServeError> {
+    fn find_import(&self, config: &Config, is_kept: bool) -> Result<Option<PathBuf>, ServeError> {
         let found = at_start::find(&*self.disk, &self.directory, config, !is_kept);
         match found {
             Found::Nothing => at_start::tidy(&*self.disk, &self.directory)?,
-            Found::Files(path) if options.log.enabled => return Ok(Some(path)),
-            Found::Files(path) => {
-                let what = "with a redo log (appendonly yes) it is imported";
-                return Err(ServeError::RedisFiles { path, what });
-            }
+            Found::Files(path) => return Ok(Some(path)),
             Found::OtherFiles(path) => {
                 let what = "it is imported with appendonly yes";
                 return Err(ServeError::RedisFiles { path, what });
@@ -382,20 +381,36 @@ impl LogPlace {
         config: &Config,
         logger: &Logger,
     ) -> impl FnOnce(&mut dyn FnMut(redo::Progress)) -> Result<(), ServeError> + Send + use<> {
-        let place = Place {
+        let (place, config, logger) = (self.place(), config.clone(), logger.clone());
+        move |progress| {
+            let mut tell = |so_far| progress(log_progress(so_far));
+            Ok(at_start::import(&place, &path, &config, &logger, &mut tell)?)
+        }
+    }
+
+    /// What loads the data at `path` into memory, for whatever thread may wait for the disk.
+    fn loading(
+        &self,
+        path: PathBuf,
+        config: &Config,
+        logger: &Logger,
+    ) -> impl FnOnce(&mut dyn FnMut(redo::Progress)) -> Result<Keyspace<NoJournal>, ServeError>
+    + Send
+    + use<> {
+        let (place, config, logger) = (self.place(), config.clone(), logger.clone());
+        move |progress| {
+            let mut tell = |so_far| progress(log_progress(so_far));
+            Ok(at_start::load_into_memory(&place, &path, &config, &logger, &mut tell)?)
+        }
+    }
+
+    fn place(&self) -> Place {
+        Place {
             disk: Arc::clone(&self.disk),
             clock: Arc::clone(&self.clock),
             entropy: self.entropy,
             directory: self.directory.clone(),
             start: start_without_index,
-        };
-        let (config, logger) = (config.clone(), logger.clone());
-        move |progress| {
-            let mut tell = |so_far: import::Progress| {
-                let import::Progress { bytes_done, bytes_total, items, .. } = so_far;
-                progress(redo::Progress { bytes_done, bytes_total, records: items });
-            };
-            Ok(at_start::import(&place, &path, &config, &logger, &mut tell)?)
         }
     }
 
@@ -411,10 +426,18 @@ impl LogPlace {
     }
 }
 
+/// How far an import is, as of a log that is read.
+const fn log_progress(so_far: import::Progress) -> redo::Progress {
+    let import::Progress { bytes_done, bytes_total, items, .. } = so_far;
+    redo::Progress { bytes_done, bytes_total, records: items }
+}
+
 /// What comes from other threads, and what the engine sends for.
 struct Outside {
     log_place: LogPlace,
     loader: Option<Loader<Loaded, ServeError>>,
+    /// Loads a dump where there is no log.
+    volatile: Option<Loader<Keyspace<NoJournal>, ServeError>>,
     surveyor: Option<Loader<OpenedLog>>,
     signals: Arc<Signals>,
     logger: Logger,
@@ -444,6 +467,20 @@ impl LoopHooks for Outside {
                     let loaded = loaded?;
                     self.loader = None;
                     self.loaded(engine, loaded);
+                }
+            }
+        }
+        while let Some(loader) = &self.volatile {
+            match loader.take()? {
+                None => {
+                    loader.report(engine);
+                    break;
+                }
+                Some(Report::LookedAt(result)) => result?,
+                Some(Report::Read(keyspace)) => {
+                    engine.loaded(keyspace?, None);
+                    self.volatile = None;
+                    self.tell_ready();
                 }
             }
         }
@@ -550,6 +587,10 @@ impl Outside {
                 summary.cut_bytes, summary.cut_blocks, summary.last_lsn
             ));
         }
+        self.tell_ready();
+    }
+
+    fn tell_ready(&self) {
         self.logger.notice("Ready to accept connections");
         process::notify_supervisor("STATUS=Ready to accept connections\nREADY=1");
         // It may be called again after a reload, and does nothing then.

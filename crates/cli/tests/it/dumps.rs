@@ -389,3 +389,29 @@ fn damage_under_a_dump_is_named_and_healed_and_the_next_one_is_whole() {
     assert_eq!(connection.words("SAVE").text(), "OK");
     assert_eq!(fingerprint(&dump), digest_of(&mut connection));
 }
+
+#[test]
+fn a_server_without_a_log_loads_its_dump() {
+    let options = ["--appendonly", "no", "--save", "", "--enable-debug-command", "yes"];
+    let mut server = Program::indelible().start(&options);
+    let mut connection = server.connect();
+    fill(&mut connection);
+    let digest = digest_of(&mut connection);
+    assert_eq!(connection.words("SAVE").text(), "OK");
+    assert_eq!(connection.words("SET later 1").text(), "OK");
+    server.kill();
+    server.restart();
+    let mut connection = server.connect();
+    assert_eq!(digest_of(&mut connection), digest);
+    assert_eq!(connection.words("SET account:1 5").text(), "OK");
+    let _ended = connection.call(&["SHUTDOWN", "SAVE"]);
+    assert_eq!(server.wait_for_exit(), Some(0));
+    server.restart();
+    let mut connection = server.connect();
+    assert_eq!(connection.words("GET account:1").text(), "5");
+    let _ended = connection.call(&["SHUTDOWN", "NOSAVE"]);
+    assert_eq!(server.wait_for_exit(), Some(0));
+    // A log that is turned on begins with the dump, too.
+    server.restart_with(&["--appendonly", "yes", "--enable-debug-command", "yes"]);
+    assert_eq!(server.connect().words("GET account:1").text(), "5");
+}

@@ -38,7 +38,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Writes the data into an RDB file, in the background.",
         complexity: "O(1); a thread next to the executor writes O(N), N the size of the data.",
         arguments: &[Arg::word("schedule", "SCHEDULE").since("3.2.2").optional()],
-        limit: "With the redo log only.",
         ..BASE
     },
     Spec {
@@ -232,7 +231,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "1.0.0",
         summary: "Writes the data into an RDB file and waits until that is done; other clients are served meanwhile.",
         complexity: "O(1); a thread next to the executor writes O(N), N the size of the data.",
-        limit: "With the redo log only.",
         ..BASE
     },
     Spec {

@@ -10,15 +10,18 @@
 //! ```
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base::Lsn;
 use env::{Access, Disk};
+use keyspace::{Keyspace, NoJournal, Notify};
 use rdb::{Event, Limits, Reader};
 
 use super::build::{BUILD_DIR, Place, build, is_unfinished};
 use super::source::Bytes;
-use super::{ImportError, Progress, Source, check};
+use super::{ImportError, Progress, Report, Source, Target, check};
 use crate::config::Config;
+use crate::engine::keyspace_settings;
 use crate::logger::Logger;
 
 /// It is said every so many percent how far it is.
@@ -92,19 +95,7 @@ pub(crate) fn import(
         path.display()
     ));
     let started_us = place.clock.monotonic_us();
-    let mut said = None;
-    let mut tell = |so_far: Progress| {
-        let Progress { stage, bytes_done, bytes_total, items } = so_far;
-        let tenths = bytes_done * 100 / bytes_total.max(1) / SAID_PERCENT;
-        if said.replace((stage, tenths)) != Some((stage, tenths)) {
-            let (what, percentage) = (stage.name(), tenths * SAID_PERCENT);
-            logger.notice(&format!(
-                "{what} {}: {percentage} %, {items} keys or commands",
-                path.display()
-            ));
-        }
-        tell(so_far);
-    };
+    let mut tell = saying(path, logger, tell);
     let source = Source::open(&*place.disk, path)?;
     let checked = check(&source, config, &mut tell)?;
     let built = build(place, &source, &checked, config, &mut tell)?;
@@ -118,6 +109,51 @@ pub(crate) fn import(
     // The log is loaded as every start loads it, and needs the memory.
     drop(built.keyspace);
     Ok(())
+}
+
+/// Loads what is at `path` into memory, where there is no log, and tells the log file of it.
+///
+/// # Errors
+/// See [`check`]; and what is noticed only when it is loaded.
+pub(crate) fn load_into_memory(
+    place: &Place,
+    path: &Path,
+    config: &Config,
+    logger: &Logger,
+    tell: &mut dyn FnMut(Progress),
+) -> Result<Keyspace<NoJournal>, ImportError> {
+    let mut tell = saying(path, logger, tell);
+    let source = Source::open(&*place.disk, path)?;
+    let checked = check(&source, config, &mut tell)?;
+    let options = config.options();
+    let mut seed = [0; 16];
+    (place.entropy)().fill(&mut seed);
+    let mut keyspace = Keyspace::new(NoJournal, seed, options.databases);
+    keyspace_settings(config, &options, keyspace.settings_mut());
+    keyspace.settings_mut().notify = Notify::NONE;
+    let mut target = Target::in_memory(keyspace, Arc::clone(&place.clock));
+    let contents = target.fill(&source, &checked, &mut tell)?;
+    checked.warnings.iter().for_each(|warning| logger.warning(&format!("WARNING: {warning}")));
+    let (log_bytes, micros) = (0, 0);
+    let (source_bytes, warnings) = (source.bytes(), Vec::new());
+    let report = Report { contents, warnings, source_bytes, log_bytes, micros };
+    report.lines().iter().for_each(|line| logger.notice(&format!("Loaded: {line}")));
+    Ok(target.into_keyspace().with_journal(NoJournal))
+}
+
+/// Tells the log file now and then, and `tell` always, how far an import is.
+fn saying(path: &Path, logger: &Logger, tell: &mut dyn FnMut(Progress)) -> impl FnMut(Progress) {
+    let mut said = None;
+    move |so_far: Progress| {
+        let Progress { stage, bytes_done, bytes_total, items } = so_far;
+        let tenths = bytes_done * 100 / bytes_total.max(1) / SAID_PERCENT;
+        if said.replace((stage, tenths)) != Some((stage, tenths)) {
+            let (what, percentage) = (stage.name(), tenths * SAID_PERCENT);
+            let path = path.display();
+            logger.notice(&format!("{what} {path}: {percentage} %, {items} keys or commands"));
+        }
+        tell(so_far);
+    }
 }
 
 /// The files of Redis next to a log that were changed after it: another server may have had the directory in
