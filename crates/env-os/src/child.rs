@@ -15,9 +15,11 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::AsRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
@@ -42,7 +44,13 @@ impl Child {
         // runs is the caller's, which keeps to what the module permits.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
-            drop(reader);
+            // Sockets and files of the parent must not stay open for as long as the child lives. An old kernel refuses.
+            let kept = writer.as_raw_fd().cast_unsigned();
+            // SAFETY: what is closed is used by nothing in this process: not by `run`, and no destructor runs.
+            unsafe {
+                libc::close_range(3, kept - 1, 0);
+                libc::close_range(kept + 1, u32::MAX, 0);
+            }
             // It must not go on when its parent is gone.
             let _refused = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
             let mut writer = File::from(writer);
@@ -61,10 +69,11 @@ impl Child {
 impl Read for Child {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut polled = [PollFd::new(&self.output, PollFlags::IN)];
-        if poll(&mut polled, Some(&WAIT))? == 0 {
-            return Err(io::ErrorKind::WouldBlock.into());
+        match poll(&mut polled, Some(&WAIT)) {
+            Ok(0) | Err(Errno::INTR) => Err(io::ErrorKind::WouldBlock.into()),
+            Ok(_) => self.output.read(buffer),
+            Err(error) => Err(error.into()),
         }
-        self.output.read(buffer)
     }
 }
 
@@ -72,7 +81,7 @@ impl Drop for Child {
     /// It has nothing left to do, or what it does is no longer wanted.
     fn drop(&mut self) {
         let _gone = kill_process(self.pid, Signal::KILL);
-        let _reaped = waitpid(Some(self.pid), WaitOptions::empty());
+        while matches!(waitpid(Some(self.pid), WaitOptions::empty()), Err(Errno::INTR)) {}
     }
 }
 

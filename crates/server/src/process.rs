@@ -94,11 +94,14 @@ impl Signals {
 
     /// The server does not end for the signal that was taken.
     pub(crate) fn forget(&self) {
+        if self.0.load(Ordering::Relaxed) == 0 {
+            return;
+        }
         let _other = self.0.compare_exchange(LOOKED_AT, 0, Ordering::AcqRel, Ordering::Acquire);
     }
 }
 
-/// Watches for the signals that end the server: the loop is woken. While it is about to end, a second one
+/// Watches for the signals that end the server: the loop is woken. While it is about to end, SIGINT
 /// ends the process at once.
 ///
 /// # Errors
@@ -112,8 +115,11 @@ pub(crate) fn watch_signals(waker: &Arc<Waker>) -> std::io::Result<Arc<Signals>>
             if signal != SIGTERM && signal != SIGINT {
                 continue;
             }
-            if seen.0.swap(signal, Ordering::AcqRel) != 0 {
+            if seen.0.load(Ordering::Acquire) != 0 && signal == SIGINT {
                 std::process::exit(1);
+            }
+            if seen.0.load(Ordering::Acquire) == 0 {
+                seen.0.store(signal, Ordering::Release);
             }
             let _ignored = waker.wake();
         }

@@ -95,6 +95,9 @@ pub(crate) trait LoopHooks {
     /// Why the server cannot go on.
     fn look(&mut self, engine: &mut Engine) -> Result<(), ServeError>;
 
+    /// An iteration has ended.
+    fn turn(&mut self, engine: &Engine);
+
     /// The engine wants something done.
     ///
     /// # Errors
@@ -206,6 +209,7 @@ impl Reactor {
             self.read_all(engine);
             engine.tick();
             engine.end_iteration(events.is_empty() && self.readable.is_empty());
+            hooks.turn(engine);
             if let Some(request) = engine.take_request() {
                 hooks.run_request(engine, request)?;
             }

@@ -452,10 +452,6 @@ impl LoopHooks for Outside {
             self.logger.warning(&format!("Received {signal}, scheduling shutdown..."));
             engine.request_shutdown(signal.directive());
         }
-        if !engine.is_ending() {
-            // The next one is the first again.
-            self.signals.forget();
-        }
         while let Some(loader) = &self.loader {
             match loader.take()? {
                 None => {
@@ -501,6 +497,13 @@ impl LoopHooks for Outside {
             }
         }
         Ok(())
+    }
+
+    fn turn(&mut self, engine: &Engine) {
+        if !engine.is_ending() {
+            // The next one is the first again.
+            self.signals.forget();
+        }
     }
 
     fn run_request(&mut self, engine: &mut Engine, request: HostRequest) -> Result<(), ServeError> {

@@ -323,6 +323,7 @@ impl Engine {
         !self.sessions.ready_keys.is_empty()
             && !self.in_transaction
             && self.pause.is_none()
+            && !self.saves.final_save
             && !self.shard.is_loading()
             && !self.shard.log_state().is_copying()
             && self.shard.write_refusal().is_none()

@@ -85,6 +85,10 @@ impl Engine {
         // What clients have waited for is asked for again, if it is still missing.
         self.forget_fetches();
         self.apply_settings();
+        if self.options.log.enabled && self.shard.log().is_none() && self.shard.turn_log(true) {
+            // It was asked for while a dump was loaded.
+            self.host_request = Some(HostRequest::OpenLog);
+        }
         self.request_done(Ok(()));
         // Clients that waited for a log that was being turned on.
         self.sessions.resume_paused(&mut self.shard.keyspace);

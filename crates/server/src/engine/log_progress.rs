@@ -49,7 +49,7 @@ impl Engine {
 
     /// Nothing is deleted unasked while the log takes no writes, or clients that write are paused.
     pub(super) fn update_frozen(&mut self) {
-        self.shard.update_frozen(self.pause.is_some());
+        self.shard.update_frozen(self.pause.is_some() || self.saves.final_save);
     }
 
     /// Evicts until the memory is below the limit. `false` when it is above and nothing helps.

@@ -318,13 +318,13 @@ impl Engine {
         }
         // Takes note of blocks that are written or durable, and so of devices that are free again.
         self.log_advanced();
-        self.update_congestion();
-        self.follow_log_switch();
         self.follow_saves();
         if self.walking.is_on() {
             let (keyspace, clock) = (&mut self.shard.keyspace, self.deps.clock.as_ref());
             self.walking.slice(keyspace, clock, is_idle, self.options.saves.cpu_percent);
         }
+        self.update_congestion();
+        self.follow_log_switch();
         if self.shard.is_seal_due(self.time.now_us, is_idle) {
             self.seal();
             // It may have been written at once.
@@ -454,7 +454,7 @@ impl Engine {
     pub fn shutdown_requested(&self) -> Option<Shutdown> {
         // What is only in memory is worth the wait.
         self.shutdown
-            .filter(|_| self.saves.final_save.is_none())
+            .filter(|_| !self.saves.final_save)
             .filter(|shutdown| shutdown.force || !self.shard.log_state().is_turning_on())
     }
 
@@ -472,7 +472,7 @@ impl Engine {
         let has = |word| self.config.words(directive).any(|it| it == word);
         let force = has("force");
         let saves = has("save") || (!has("nosave") && !self.options.saves.points.is_empty());
-        if let Err(why) = self.end_server(None, saves, Shutdown { force }) {
+        if let Err(why) = self.end_server(saves, Shutdown { force }) {
             self.deps.logger.warning(&format!("The server goes on: {why}"));
         }
     }

@@ -17,7 +17,6 @@ use command::error::CommandError;
 use thiserror::Error;
 
 use super::ClientKey;
-use super::commands::Pause;
 use crate::save::{SaveError, SaveFigures, SaveResult, SaveRunner, Saver, Ticket};
 
 /// Redis tries again so long after a save that has failed, in microseconds.
@@ -95,6 +94,8 @@ pub(super) struct Stream {
     pub(super) sent: usize,
     /// When its client has last taken something.
     pub(super) taken_us: u64,
+    /// It is of a walk of memory, for which commands may have to wait.
+    pub(super) is_walk: bool,
 }
 
 impl Stream {
@@ -120,14 +121,6 @@ impl Stream {
     }
 }
 
-/// The end of the server waits for a dump.
-pub(super) struct FinalSave {
-    /// What has asked for it, if it was a client.
-    pub(super) client: Option<ClientKey>,
-    /// How clients were paused before.
-    pub(super) pause_before: Option<Pause>,
-}
-
 /// How the last dump into the file was.
 pub(super) struct Last {
     pub(super) is_good: bool,
@@ -141,7 +134,10 @@ pub(super) struct Saves {
     runner: Option<Box<dyn SaveRunner>>,
     pub(super) file: FileSave,
     pub(super) streams: Vec<Stream>,
-    pub(super) final_save: Option<FinalSave>,
+    /// The end of the server waits for a dump, and clients that write wait for either.
+    pub(super) final_save: bool,
+    /// Another dump is wanted when the one that gets its name has ended: it is older than what is to be saved.
+    pub(super) wants_another: bool,
     /// When the last one was complete, or the server was started.
     pub(super) last_unix_s: i64,
     /// How many changes the last one has.
@@ -160,7 +156,8 @@ impl Saves {
             runner: None,
             file: FileSave::None,
             streams: Vec::new(),
-            final_save: None,
+            final_save: false,
+            wants_another: false,
             last_unix_s: unix_s,
             dirty: 0,
             last: Last {
@@ -232,7 +229,8 @@ impl Saves {
         self.last.is_good = result.is_ok();
         self.last.duration_s = Some(duration.as_secs());
         self.last.ended_us = now_us;
-        self.file = FileSave::None;
+        let is_again = std::mem::take(&mut self.wants_another);
+        self.file = if is_again { FileSave::Wanted } else { FileSave::None };
         Some(result)
     }
 
@@ -262,10 +260,25 @@ impl Saves {
         matches!(self.file, FileSave::None) && !rests && points.iter().any(is_reached)
     }
 
-    /// Gives up whatever is being written, and waits until nothing uses the log any more.
-    pub(super) fn give_up(&mut self) {
+    /// Gives up the dump into the file, if it is not too late for that. Whether there is none any more.
+    pub(super) fn give_up_file(&mut self) -> bool {
+        if let FileSave::Running(running) = &self.file
+            && !running.ticket.give_up()
+        {
+            return false;
+        }
         self.file = FileSave::None;
-        self.streams.iter_mut().for_each(|stream| stream.ticket = None);
+        true
+    }
+
+    /// Gives up what is being written, and waits until nothing uses the log any more. What is wanted stays so. Returns
+    /// whether a dump into the file was given up, and the streams that were.
+    pub(super) fn give_up(&mut self) -> (bool, Vec<Stream>) {
+        let had_file = matches!(self.file, FileSave::Running(_)) && self.give_up_file();
+        let given_up = self.streams.extract_if(.., |stream| stream.ticket.is_some());
+        let given_up: Vec<Stream> = given_up.collect();
+        given_up.iter().filter_map(|it| it.ticket.as_ref()).for_each(|it| _ = it.give_up());
         self.runner.iter_mut().for_each(|runner| runner.finish());
+        (had_file, given_up)
     }
 }

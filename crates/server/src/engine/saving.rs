@@ -10,8 +10,8 @@ use redo::Mark;
 
 use super::blocking::Wait;
 use super::client::Closing;
-use super::commands::{Pause, REDIS_VERSION};
-use super::saves::{FileSave, FinalSave, NotSaved, Stream};
+use super::commands::REDIS_VERSION;
+use super::saves::{FileSave, NotSaved, Stream};
 use super::{ClientKey, Engine, LogHealth, LogState, Shutdown};
 use crate::config::SnapshotAlgorithm;
 use crate::save::{
@@ -23,7 +23,7 @@ use crate::save::{
 const STREAM_OUTPUT_BYTES: usize = 1 << 20;
 
 /// What a client is told whose SHUTDOWN has not come to pass. Redis' own words.
-const NOT_SHUT_DOWN: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
+pub(super) const NOT_SHUT_DOWN: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
 
 /// A moment of the data, to be dumped.
 struct Moment {
@@ -89,6 +89,15 @@ impl Engine {
         if self.in_transaction || !self.saves.is_wanted() {
             return;
         }
+        self.saves.streams.retain(|stream| {
+            let client = self.sessions.clients.get(stream.client);
+            client.is_some_and(|client| client.id == stream.client_id)
+        });
+        let may_save = self.may_save().map_err(|why| SaveError::Impossible(why.to_string()));
+        if let Err(why) = may_save {
+            // Not for a while, or for good.
+            return self.refuse_wanted(why);
+        }
         if matches!(self.saves.file, FileSave::Wanted) {
             match self.take_moment() {
                 Ok(Some(moment)) => self.begin_file(moment),
@@ -103,6 +112,20 @@ impl Engine {
                     Ok(None) => {}
                     Err(why) => self.stream_failed(index, &why),
                 }
+            }
+        }
+    }
+
+    /// Nothing that is wanted can be begun.
+    fn refuse_wanted(&mut self, why: SaveError) {
+        let why = Arc::new(why);
+        if matches!(self.saves.file, FileSave::Wanted) {
+            self.saves.note_failed(self.time.now_us);
+            self.file_ended(Err(Arc::clone(&why)));
+        }
+        for index in (0..self.saves.streams.len()).rev() {
+            if self.saves.streams[index].ticket.is_none() {
+                self.stream_failed(index, &why);
             }
         }
     }
@@ -122,7 +145,8 @@ impl Engine {
         };
         // There is one walk at a time.
         let is_walked = walk.is_some() && self.shard.keyspace.is_walked();
-        if !may_take || self.shard.is_loading() || is_walked {
+        // It is asked for only when it can be made: it ends a block.
+        if !may_take || self.shard.is_loading() || is_walked || !self.shard.knows_validity() {
             return Ok(None);
         }
         let start_us = self.deps.clock.monotonic_us();
@@ -205,9 +229,11 @@ impl Engine {
     }
 
     fn begin_stream(&mut self, index: usize, moment: Moment) {
+        let is_walk = matches!(moment.source, SaveSource::Walk(_));
         let (saver, ticket) = Saver::new(self.save_job(moment, SaveTarget::Ticket));
         let stream = &mut self.saves.streams[index];
         (stream.ticket, stream.taken_us) = (Some(ticket), self.time.now_us);
+        stream.is_walk = is_walk;
         if let Err(why) = self.saves.run(saver) {
             self.stream_failed(index, &why);
         }
@@ -215,8 +241,16 @@ impl Engine {
 
     fn stream_failed(&mut self, index: usize, why: &SaveError) {
         self.deps.logger.warning(&format!("A dump for a client could not be begun: {why}"));
-        let client = self.saves.streams.remove(index).client;
-        self.end_client(client, Closing::Now);
+        let stream = self.saves.streams.remove(index);
+        self.end_stream(&stream);
+    }
+
+    /// Ends the connection of a client that does not get the rest of its dump.
+    fn end_stream(&mut self, stream: &Stream) {
+        let client = self.sessions.clients.get(stream.client);
+        if client.is_some_and(|client| client.id == stream.client_id) {
+            self.end_client(stream.client, Closing::Now);
+        }
     }
 
     fn save_job(&self, moment: Moment, target: SaveTarget) -> SaveJob {
@@ -238,15 +272,47 @@ impl Engine {
         if self.saves.is_idle() {
             return;
         }
+        if let LogHealth::Failed(why) = self.shard.log_health() {
+            return self.give_up_undurable(why);
+        }
         self.begin_wanted();
         self.saves.note_durable(self.shard.log().map(|_| self.shard.reach.durable));
         if let Some(result) = self.saves.take_end(self.time.now_us, self.time.unix_s()) {
             self.file_ended(result);
+            // Another one may be wanted by now.
+            self.begin_wanted();
         }
+        self.hasten_walk();
         for index in (0..self.saves.streams.len()).rev() {
             if !self.feed(index) {
                 self.saves.streams.remove(index);
             }
+        }
+    }
+
+    /// The log has failed: what is not durable never will be, and no dump of it is complete.
+    fn give_up_undurable(&mut self, why: String) {
+        let given_up = self.saves.give_up();
+        if given_up.0 {
+            self.saves.file = FileSave::Wanted;
+        }
+        given_up.1.iter().for_each(|stream| self.end_stream(stream));
+        self.refuse_wanted(SaveError::Impossible(why));
+    }
+
+    /// Writers must not wait for long because a client takes its dump slowly: it is let go.
+    fn hasten_walk(&mut self) {
+        let is_congested = self.shard.keyspace.is_walk_congested();
+        if !self.walking.is_congested_for_long(is_congested, self.time.now_us) {
+            return;
+        }
+        let of_walk = |stream: &Stream| stream.is_walk && stream.ticket.is_some();
+        if let Some(index) = self.saves.streams.iter().position(of_walk) {
+            self.deps.logger.warning(
+                "Closing a client that takes its dump more slowly than others write: see snapshot-memory, or BGSAVE",
+            );
+            let stream = self.saves.streams.remove(index);
+            self.end_stream(&stream);
         }
     }
 
@@ -284,20 +350,31 @@ impl Engine {
                 self.note_damage(why);
             }
         }
+        if matches!(self.saves.file, FileSave::Wanted) {
+            // The one that they wait for comes now.
+            return;
+        }
+        self.answer_savers(&result);
+        if !std::mem::take(&mut self.saves.final_save) {
+            return;
+        }
+        let is_forced = self.shutdown.is_some_and(|shutdown| shutdown.force);
+        if result.is_err() && !is_forced {
+            logger.warning("Error trying to save the DB, can't exit.");
+            self.stay();
+        }
+    }
+
+    /// Answers the clients that wait for the dump into the file.
+    fn answer_savers(&mut self, result: &SaveResult) {
         for key in self.sessions.clients.keys() {
             if !matches!(self.sessions[key].session.wait.as_deref(), Some(Wait::Save)) {
                 continue;
             }
-            match &result {
+            match result {
                 Ok(_) => self.sessions.end_wait_with_ok(key, &mut self.shard.keyspace),
                 Err(why) => self.end_wait_with_error(key, &format!("ERR {why}")),
             }
-        }
-        let Some(end) = self.saves.final_save.take() else { return };
-        let is_forced = self.shutdown.is_some_and(|shutdown| shutdown.force);
-        if result.is_err() && !is_forced {
-            logger.warning("Error trying to save the DB, can't exit.");
-            self.stay(end);
         }
     }
 
@@ -310,69 +387,75 @@ impl Engine {
         }
     }
 
-    /// Ends the server, after a dump if that is wanted. `client` has asked for it, if one has.
+    /// Ends the server, after a dump if that is wanted; clients that write wait meanwhile. What is still being loaded is
+    /// not saved.
     ///
     /// # Errors
     /// Why it cannot be.
-    pub(super) fn end_server(
-        &mut self,
-        client: Option<ClientKey>,
-        saves: bool,
-        shutdown: Shutdown,
-    ) -> Result<(), NotSaved> {
-        if saves && let Err(why) = self.may_save() {
-            if !shutdown.force {
-                return Err(why);
-            }
-        } else if saves {
-            // One that is under way is older than what is to be saved.
-            self.saves.file = FileSave::None;
-            let pause_before = self.pause;
-            self.pause = Some(Pause { until_ms: i64::MAX, everything: false });
-            self.update_frozen();
-            self.saves.final_save = Some(FinalSave { client, pause_before });
-            self.saves.file = FileSave::Wanted;
-            self.shutdown = Some(shutdown);
-            self.begin_wanted();
+    pub(super) fn end_server(&mut self, saves: bool, shutdown: Shutdown) -> Result<(), NotSaved> {
+        if self.saves.final_save {
+            // It is being done.
             return Ok(());
         }
         self.shutdown = Some(shutdown);
+        if !saves || self.shard.is_loading() {
+            return Ok(());
+        }
+        if let Err(why) = self.may_save() {
+            if !shutdown.force {
+                self.shutdown = None;
+                return Err(why);
+            }
+            return Ok(());
+        }
+        self.saves.final_save = true;
+        self.update_frozen();
+        // Clients that are sent a dump would hold it up.
+        let streams = std::mem::take(&mut self.saves.streams);
+        streams.iter().for_each(|stream| self.end_stream(stream));
+        // One that is under way is older than what is to be saved.
+        if self.saves.give_up_file() {
+            self.saves.file = FileSave::Wanted;
+        } else {
+            self.saves.wants_another = true;
+        }
+        self.begin_wanted();
         Ok(())
     }
 
     /// Ends what [`Engine::end_server`] has begun, if that is still possible. Whether it was.
     pub(super) fn stay_up(&mut self) -> bool {
-        let Some(end) = self.saves.final_save.take() else { return false };
-        self.saves.file = FileSave::None;
-        self.stay(end);
+        if !std::mem::take(&mut self.saves.final_save) {
+            return false;
+        }
+        self.saves.wants_another = false;
+        if self.saves.give_up_file() {
+            self.answer_savers(&Err(Arc::new(SaveError::ShutdownAborted)));
+        }
+        self.stay();
         true
     }
 
-    fn stay(&mut self, end: FinalSave) {
+    /// The server goes on: clients learn it.
+    fn stay(&mut self) {
         self.shutdown = None;
-        self.pause = end.pause_before;
         self.update_frozen();
         self.sessions.resume_paused(&mut self.shard.keyspace);
-        let is_waiting = |engine: &Self, key| {
-            let client = engine.sessions.clients.get(key);
-            client.is_some_and(|it| matches!(it.session.wait.as_deref(), Some(Wait::Shutdown)))
-        };
-        if let Some(key) = end.client.filter(|key| is_waiting(self, *key)) {
-            self.end_wait_with_error(key, NOT_SHUT_DOWN);
+        for key in self.sessions.clients.keys() {
+            if matches!(self.sessions[key].session.wait.as_deref(), Some(Wait::Shutdown)) {
+                self.end_wait_with_error(key, NOT_SHUT_DOWN);
+            }
         }
     }
 
-    /// Gives up every dump, and waits until none uses the log any more.
+    /// Gives up every dump that is being written, and waits until none uses the log any more.
     pub(super) fn give_up_saves(&mut self) {
-        let has_file = !matches!(self.saves.file, FileSave::None);
-        self.saves.give_up();
-        if has_file {
-            self.saves.note_failed(self.time.now_us);
-            self.file_ended(Err(Arc::new(SaveError::LogClosed)));
+        let (had_file, streams) = self.saves.give_up();
+        if had_file {
+            self.deps.logger.notice("The dump that was being written is given up");
+            self.answer_savers(&Err(Arc::new(SaveError::LogClosed)));
         }
-        for stream in std::mem::take(&mut self.saves.streams) {
-            self.end_client(stream.client, Closing::Now);
-        }
+        streams.iter().for_each(|stream| self.end_stream(stream));
     }
 
     /// Sends a client a dump.
@@ -393,8 +476,9 @@ impl Engine {
         let taken_us = self.time.now_us;
         let (chunk, sent) = (Vec::new(), 0);
         let client_id = self.sessions[client].id;
-        let ticket = None;
-        let stream = Stream { client, client_id, ticket, delimiter, chunk, sent, taken_us };
+        let (ticket, is_walk) = (None, false);
+        let stream =
+            Stream { client, client_id, ticket, delimiter, chunk, sent, taken_us, is_walk };
         self.saves.streams.push(stream);
         self.begin_wanted();
         Ok(())

@@ -17,6 +17,9 @@ use crate::save::Feed;
 /// How long a slice takes, in microseconds.
 const SLICE_US: u64 = 250;
 
+/// So long writers wait at most because what a walk has passed on is not taken.
+const CONGESTED_US_MAX: u64 = 1_000_000;
+
 /// How many steps it has at most.
 const STEPS_MAX: usize = 64;
 
@@ -32,6 +35,8 @@ pub(super) struct Walking {
     feed: Option<Feed>,
     /// What is walked in a step, in bytes that are copied.
     step_bytes: usize,
+    /// Since when commands have handed over more than may wait, on the monotonic clock.
+    congested_since_us: Option<u64>,
     /// When the next slice is due under load, on the monotonic clock.
     due_us: u64,
     /// The most that commands have handed over at a time, in bytes.
@@ -70,6 +75,15 @@ impl Walking {
     pub(super) fn due_us(&self) -> Option<u64> {
         let feed = self.feed.as_ref()?;
         (feed.has_room() || feed.is_closed()).then_some(self.due_us)
+    }
+
+    /// Takes note of whether commands wait for the walk. Whether they do for long.
+    pub(super) fn is_congested_for_long(&mut self, is_congested: bool, now_us: u64) -> bool {
+        if !is_congested {
+            self.congested_since_us = None;
+            return false;
+        }
+        now_us.saturating_sub(*self.congested_since_us.get_or_insert(now_us)) > CONGESTED_US_MAX
     }
 
     /// Bytes of the walk that are not the data's.

@@ -82,6 +82,9 @@ pub(crate) fn dump_into(
         });
     }
     passed?;
+    if keys != sizes.iter().map(|(keys, _)| keys).sum() {
+        return Err(io::Error::other("memory does not have every key"));
+    }
     let mut frames = target.finish().map_err(io::Error::other)?;
     frames.flush()?;
     frames.pipe.write_all(&0_u32.to_le_bytes())?;

@@ -1,7 +1,7 @@
 //! What a saver and the engine tell each other.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -31,12 +31,18 @@ pub struct SaveFigures {
     pub lsn: Lsn,
 }
 
+/// The course of a dump: it is under way, gets its name, or is not wanted any more. Either of the last two is for good,
+/// so none gets its name behind a later one.
+const UNDER_WAY: u8 = 0;
+const PUBLISHING: u8 = 1;
+const GIVEN_UP: u8 = 2;
+
 /// See the file's top.
 #[derive(Default)]
 pub(super) struct Desk {
     state: Mutex<State>,
     news: Condvar,
-    is_given_up: AtomicBool,
+    course: AtomicU8,
     /// What the dump shows is durable.
     is_durable: AtomicBool,
     keys: AtomicU64,
@@ -61,7 +67,13 @@ impl Desk {
 
     /// Whether the result is not wanted any more.
     pub(super) fn is_given_up(&self) -> bool {
-        self.is_given_up.load(Ordering::Acquire)
+        self.course.load(Ordering::Acquire) == GIVEN_UP
+    }
+
+    /// The dump is about to get its name. `false` if it is not wanted any more.
+    pub(super) fn begin_publishing(&self) -> bool {
+        let (from, to) = (UNDER_WAY, PUBLISHING);
+        self.course.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// Whether all that the dump shows is durable.
@@ -173,11 +185,22 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        self.desk.is_given_up.store(true, Ordering::Release);
+impl Ticket {
+    /// Gives the dump up. `false` if it is too late for that: it is getting its name.
+    #[must_use]
+    pub fn give_up(&self) -> bool {
+        let (from, to) = (UNDER_WAY, GIVEN_UP);
+        let course = &self.desk.course;
+        let is_given_up = course.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
         // A saver that is about to wait has looked before, or looks behind this.
         drop(self.desk.state());
         self.desk.news.notify_all();
+        is_given_up.is_ok()
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let _is_given_up = self.give_up();
     }
 }

@@ -34,6 +34,12 @@ pub enum SaveError {
     /// Nothing writes dumps here.
     #[error("this server has nothing that writes dumps")]
     NoRunner,
+    /// It can be no more: the log has failed, or the configuration has changed.
+    #[error("{0}")]
+    Impossible(String),
+    /// SHUTDOWN has taken its place, and was aborted.
+    #[error("SHUTDOWN was begun and aborted meanwhile; ask again")]
+    ShutdownAborted,
     /// The log was closed before it was complete.
     #[error("the log was closed; begin another one when it is open")]
     LogClosed,

@@ -14,6 +14,8 @@ struct State {
     bytes: usize,
     /// No further one comes.
     has_ended: bool,
+    /// A chunk was taken where there was no room for another one.
+    has_made_room: bool,
 }
 
 /// Chunks on their way: the executor's end.
@@ -69,9 +71,15 @@ impl Fed {
     /// Takes the next chunk; otherwise says whether one may still come.
     pub(super) fn take(&self) -> Result<Vec<u8>, bool> {
         let mut state = self.0.state();
+        state.has_made_room |= state.chunks.len() >= CHUNKS_MAX;
         let chunk = state.chunks.pop_front().ok_or(!state.has_ended)?;
         state.bytes -= chunk.len();
         Ok(chunk)
+    }
+
+    /// Whether there was no room before, since this was asked last.
+    pub(super) fn has_made_room(&self) -> bool {
+        std::mem::take(&mut self.0.state().has_made_room)
     }
 }
 

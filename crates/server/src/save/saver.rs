@@ -85,6 +85,8 @@ pub struct Saver {
     temporary: Option<(Arc<dyn Disk>, PathBuf)>,
     stage: Stage,
     result: Option<SaveResult>,
+    /// A walk of memory had to wait for it, and may go on.
+    has_made_room: bool,
 }
 
 enum Stage {
@@ -114,6 +116,11 @@ impl Dumping {
             },
             Self::Child(dump) => dump.step(),
         }
+    }
+
+    /// Whether the step has made room where there was none.
+    fn has_made_room(&self) -> bool {
+        matches!(self, Self::Walk(fed, _) if fed.has_made_room())
     }
 
     /// Whether all that it shows is durable by itself.
@@ -154,7 +161,8 @@ impl Saver {
         let lsn = job.lsn;
         let ticket = Ticket::new(Arc::clone(&desk), lsn);
         let stage = Stage::Beginning(Box::new(job));
-        (Self { desk, lsn, temporary: None, stage, result: None }, ticket)
+        let (temporary, result, has_made_room) = (None, None, false);
+        (Self { desk, lsn, temporary, stage, result, has_made_room }, ticket)
     }
 
     /// Returns how the dump has ended; `None` if it was given up.
@@ -170,8 +178,9 @@ impl Saver {
 
     /// Whether the ticket is told of something in this step: its holder should look.
     #[must_use]
-    pub fn has_news(&self) -> bool {
-        matches!(self.stage, Stage::Over) || !self.desk.has_room()
+    pub fn has_news(&mut self) -> bool {
+        let has_taken = std::mem::take(&mut self.has_made_room);
+        has_taken || matches!(self.stage, Stage::Over) || !self.desk.has_room()
     }
 
     /// Returns how many bytes it has given away so far.
@@ -198,11 +207,14 @@ impl Saver {
             }
             Stage::Dumping(mut dumping) => {
                 let step = dumping.step();
+                self.has_made_room |= dumping.has_made_room();
                 let figures = self.figures(&dumping);
                 self.desk.tell(&figures);
                 let is_durable = dumping.is_durable() || self.desk.is_durable();
                 match step {
                     Ok(Step::Worked) => self.stage = Stage::Dumping(dumping),
+                    // It is given up at this moment; the next step sees it.
+                    Ok(Step::Done) if is_durable && !self.desk.begin_publishing() => {}
                     Ok(Step::Done) if is_durable => {
                         let completed = dumping.finish().and_then(|sink| Ok(sink.complete()?));
                         let figures = SaveFigures { bytes: self.desk.bytes(), ..figures };

@@ -60,14 +60,17 @@ impl Engine {
         if self.waits_for_copying(key, command) {
             return true;
         }
-        let Some(pause) = &self.pause else { return false };
+        let ends = self.saves.final_save;
+        if self.pause.is_none() && !ends {
+            return false;
+        }
         let Some(flags) = self.sessions[key].session.flags_of_execution(command) else {
             return false;
         };
         // CLIENT UNPAUSE must get through.
         let is_writing = flags.intersects(Flags::WRITE.with(Flags::MAY_REPLICATE));
-        (pause.everything || is_writing)
-            && !matches!(command.name, "client|pause" | "client|unpause")
+        let everything = self.pause.is_some_and(|pause| pause.everything);
+        (everything || is_writing) && !matches!(command.name, "client|pause" | "client|unpause")
     }
 
     /// Ends the pause when its time is up.

@@ -35,7 +35,6 @@ use command::table::Command;
 
 use super::{ClientKey, Engine};
 use crate::config::Config;
-pub(super) use client_pause::Pause;
 pub(super) use handlers::{Executor, executor};
 pub(in crate::engine) use info::REDIS_VERSION;
 pub(super) use modules::REFUSAL as MODULE_REFUSAL;

@@ -4,6 +4,7 @@ use command::argument;
 use command::error::{CommandError, Done};
 
 use super::super::blocking::Wait;
+use super::super::saving::NOT_SHUT_DOWN;
 use super::super::{ClientKey, Engine, Shutdown};
 
 /// TIME.
@@ -80,9 +81,12 @@ pub(super) fn shutdown(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> D
     }
     let saves = save || (!nosave && !engine.options.saves.points.is_empty());
     engine.deps.logger.warning("User requested shutdown...");
-    engine.end_server(Some(key), saves, Shutdown { force })?;
-    if engine.saves.final_save.is_some() {
+    engine.end_server(saves, Shutdown { force })?;
+    if engine.saves.final_save {
         engine.sessions.start_wait(key, Wait::Shutdown);
+    } else if !engine.is_ending() {
+        // The dump could not even be begun.
+        return Err(CommandError::other(NOT_SHUT_DOWN));
     } else {
         // The client learns of it by the end of its connection.
         engine.sessions[key].connection.closing = super::super::client::Closing::AfterReply;
