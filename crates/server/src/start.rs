@@ -142,8 +142,8 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     };
     let importing = import.map(|path| log_place.importing(path, &config, logger));
     let loading = dump.map(|path| log_place.loading(path, &config, logger));
-    let volatile = loading.map(|load| Loader::spawn_without_log(&log_place.waker, load));
-    let volatile = volatile.transpose()?;
+    let waker = &log_place.waker;
+    let volatile = loading.map(|load| Loader::spawn_without_log(waker, load)).transpose()?;
     let pid_file = process::PidFile::write(config.value("pidfile"), logger);
     let host_of_log = host.another();
     let deps = Deps { clock, disk, entropy: entropy(), host, logger: logger.clone() };
@@ -154,7 +154,6 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     if let Err(why) = remove_temporaries(&*log_place.disk, &log_place.directory) {
         logger.warning(&format!("What an unfinished dump has left stays: {why}"));
     }
-    let waker = &log_place.waker;
     let signals = process::watch_signals(waker).map_err(ServeError::Signals)?;
     let index = log_place.index(&options, logger);
     let loader = options.log.enabled.then(|| {
@@ -474,8 +473,8 @@ impl LoopHooks for Outside {
                 }
                 Some(Report::LookedAt(result)) => result?,
                 Some(Report::Read(keyspace)) => {
-                    engine.loaded(keyspace?, None);
                     self.volatile = None;
+                    engine.loaded(keyspace?, None);
                     self.tell_ready();
                 }
             }

@@ -239,7 +239,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
         .refused(NO_REPLICAS),
     integer("min-replicas-max-lag", 0..=INT_MAX, 10).alias("min-slaves-max-lag").without_effect(),
     integer("watchdog-period", 0..=INT_MAX, 0).hidden().without_effect(),
-    integer("shutdown-timeout", 0..=INT_MAX, 10),
+    integer("shutdown-timeout", 0..=INT_MAX, 10).without_effect(),
     integer("repl-diskless-sync-max-replicas", 0..=INT_MAX, 0).without_effect(),
     integer("maxclients", 1..=UINT_MAX, 10_000),
     octal("unixsocketperm", 0..=0o777, 0).immutable(),

@@ -291,6 +291,47 @@ fn a_dump_waits_until_it_is_known_what_is_garbage() {
 }
 
 #[test]
+fn a_shutdown_that_saves_can_be_asked_for_twice_and_aborted() {
+    let (mut server, _log) = TestServer::with_log(&["--appendfsync", "no"]);
+    let (saver, first, second, writer) =
+        (server.connect(), server.connect(), server.connect(), server.connect());
+    // No mark can be made of this log.
+    assert_eq!(server.send(saver, "SAVE\r\n"), "");
+    assert_eq!(server.send(first, "SHUTDOWN SAVE\r\n"), "");
+    assert_eq!(server.send(second, "SHUTDOWN SAVE\r\n"), "");
+    assert_eq!(server.send(writer, "SET a 1\r\n"), "", "it would not be in the dump");
+    assert_eq!(server.engine.shutdown_requested(), None);
+    let other = server.connect();
+    assert_eq!(server.send(other, "CLIENT UNPAUSE\r\n"), "+OK\r\n");
+    assert_eq!(server.send(other, "GET a\r\n"), "$-1\r\n");
+    assert_eq!(server.send(other, "SHUTDOWN ABORT\r\n"), "+OK\r\n");
+    server.engine.end_iteration(true);
+    let refused = "-ERR Errors trying to SHUTDOWN. Check logs.\r\n";
+    assert_eq!((server.read(first), server.read(second)), (refused.to_owned(), refused.to_owned()));
+    assert!(server.read(saver).starts_with("-ERR SHUTDOWN was begun and aborted"));
+    assert_eq!(server.read(writer), "+OK\r\n");
+    assert_eq!(server.engine.shutdown_requested(), None);
+    let again = server.send(other, "SHUTDOWN ABORT\r\n");
+    assert_eq!(again, "-ERR No shutdown in progress.\r\n");
+    server.send(other, "SHUTDOWN NOSAVE\r\n");
+    assert!(server.engine.shutdown_requested().is_some());
+}
+
+#[test]
+fn a_dump_of_a_log_that_fails_ends() {
+    let (mut server, log) = TestServer::with_log(&["--appendfsync", "no"]);
+    let client = server.connect();
+    assert_eq!(server.send(client, "SAVE\r\n"), "");
+    log.0.lock().unwrap().has_failed = true;
+    server.pass_ms(200);
+    server.engine.end_iteration(true);
+    assert!(server.read(client).starts_with("-ERR "), "it is not waited for");
+    let info = server.send(client, "INFO persistence\r\n");
+    assert!(info.contains("rdb_bgsave_in_progress:0\r\n"), "{info}");
+    assert!(info.contains("rdb_last_bgsave_status:err\r\n"), "{info}");
+}
+
+#[test]
 fn nothing_is_said_to_be_saved_that_is_not() {
     let (mut server, log) = TestServer::with_log(&[]);
     let client = server.connect();
@@ -304,6 +345,8 @@ fn nothing_is_said_to_be_saved_that_is_not() {
     assert_eq!(server.send(client, "LASTSAVE\r\n"), before);
     let mut volatile = TestServer::new(&["--appendonly", "no"]);
     let client = volatile.connect();
+    let set = "CONFIG SET snapshot-algorithm bitmap\r\n";
+    assert_eq!(volatile.send(client, set), "+OK\r\n");
     for command in ["SAVE", "BGSAVE", "SHUTDOWN SAVE"] {
         let reply = volatile.send(client, &format!("{command}\r\n"));
         assert!(reply.starts_with("-ERR appendonly is no"), "{command}: {reply}");
