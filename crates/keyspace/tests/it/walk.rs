@@ -6,6 +6,7 @@ mod commands;
 mod content;
 mod model;
 mod rules;
+mod speed;
 
 use keyspace::Keyspace;
 use keyspace::walk::{Decoder, Options, Outcome, Step};

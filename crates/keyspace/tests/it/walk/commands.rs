@@ -128,6 +128,49 @@ pub(super) fn command() -> impl Strategy<Value = Command> {
     prop_oneof![5 => of_values(), 2 => of_keys()]
 }
 
+/// Commands for one type of values, most of them for the same key, and what takes it elsewhere.
+pub(super) fn command_of_one_type() -> impl Strategy<Value = Vec<Command>> {
+    use Command as C;
+    let name = || prop_oneof![9 => Just((DbIndex::FIRST, 0u8)), 1 => name()];
+    let strings = prop_oneof![
+        1 => (name(), 8000..40_000usize).prop_map(|(n, b)| C::Set(n, b, None)),
+        8 => (name(), 0..40_000usize, 0..9000usize).prop_map(|(n, at, b)| C::Overwrite(n, at, b)),
+    ];
+    let hashes = prop_oneof![
+        4 => (name(), some(), any::<u8>()).prop_map(|(n, some, v)| C::SetFields(n, some, v)),
+        2 => (name(), some()).prop_map(|(n, some)| C::RemoveFields(n, some)),
+    ];
+    let sets = prop_oneof![
+        4 => (name(), some()).prop_map(|(n, some)| C::AddMembers(n, some)),
+        1 => (name(), some()).prop_map(|(n, some)| C::RemoveMembers(n, some)),
+        1 => (name(), 0..30usize).prop_map(|(n, count)| C::Pop(n, count)),
+    ];
+    let sorted_sets = prop_oneof![
+        4 => (name(), some(), 0..4u8).prop_map(|(n, some, score)| C::Score(n, some, score)),
+        1 => (name(), some()).prop_map(|(n, some)| C::RemoveScored(n, some)),
+        1 => (name(), 0..60usize, 0..60usize).prop_map(|(n, a, b)| C::RemoveRanks(n, a, b)),
+    ];
+    let lists = prop_oneof![
+        4 => (name(), any::<bool>(), some()).prop_map(|(n, end, some)| C::Push(n, end, some)),
+        4 => (name(), 0..400usize, some()).prop_map(|(n, at, some)| C::Insert(n, at, some)),
+        4 => (name(), 0..400usize, 0..50u16).prop_map(|(n, at, with)| C::SetItem(n, at, with)),
+        4 => (name(), any::<bool>(), 0..90usize).prop_map(|(n, end, count)| C::Cut(n, end, count)),
+        4 => (name(), any::<bool>(), 0..50u16, 0..9usize)
+            .prop_map(|(n, end, item, count)| C::RemoveItems(n, end, item, count)),
+    ];
+    prop_oneof![
+        vec(prop_oneof![20 => strings, 1 => of_keys()]),
+        vec(prop_oneof![20 => hashes, 1 => of_keys()]),
+        vec(prop_oneof![20 => sets, 1 => of_keys()]),
+        vec(prop_oneof![20 => sorted_sets, 1 => of_keys()]),
+        vec(prop_oneof![20 => lists, 1 => of_keys()]),
+    ]
+}
+
+fn vec(command: impl Strategy<Value = Command>) -> impl Strategy<Value = Vec<Command>> {
+    prop::collection::vec(command, 1..60)
+}
+
 /// The name of an element; some are longer than a node of a list.
 fn element(number: u16) -> Vec<u8> {
     let mut name = format!("element:{number}").into_bytes();

@@ -4,7 +4,7 @@ use keyspace::Keyspace;
 use keyspace::walk::{Algorithm, Decoder, Options, Outcome, Step};
 use proptest::prelude::*;
 
-use super::commands::{Command, command, execute, keyspace};
+use super::commands::{Command, command, command_of_one_type, execute, keyspace};
 use super::content::{self, Collector, Content};
 use super::{emitted, finish};
 use crate::journal::{LoggedKeyspace, MemoryLog};
@@ -185,6 +185,26 @@ proptest! {
         before.into_iter().for_each(|command| pair.act(&Action::Command(command)));
         pair.act(&Action::Begin(options));
         actions.iter().for_each(|action| pair.act(action));
+        pair.finish();
+    }
+
+    #[test]
+    fn a_walk_emits_a_large_value_at_its_trigger(
+        commands in command_of_one_type(),
+        begin in any::<prop::sample::Index>(),
+        options in options(),
+        bytes in prop_oneof![Just(1usize), 100..4000usize],
+        steps in 1..4usize,
+    ) {
+        let mut pair = Pair::new();
+        let begin = begin.index(commands.len());
+        for (at, command) in commands.into_iter().enumerate() {
+            if at == begin {
+                pair.act(&Action::Begin(options));
+            }
+            pair.act(&Action::Command(command));
+            (0..steps).for_each(|_| pair.act(&Action::Step(bytes)));
+        }
         pair.finish();
     }
 }

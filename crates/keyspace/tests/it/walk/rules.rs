@@ -4,6 +4,7 @@ use base::{Lsn, RecordKind};
 use keyspace::hash::Hash;
 use keyspace::list::{End, List};
 use keyspace::walk::{Algorithm, DecodeError, Decoder, Options, Outcome, Refused, Step};
+use keyspace::zset::ZSet;
 use keyspace::{Expiry, Keyspace, NoJournal, Type};
 use proptest::prelude::*;
 
@@ -100,6 +101,21 @@ fn a_walk_is_congested_until_the_consumer_has_taken_what_was_handed_over() {
     assert!(keyspace.handed_bytes() > 90_000, "no more was taken than had to be");
     assert_eq!(finish(&mut keyspace, decoder, &mut collector, 5000), Outcome::Complete);
     assert_eq!(collector.into_content().len(), 1000);
+}
+
+#[test]
+fn what_was_kept_of_a_large_value_counts_until_it_was_emitted() {
+    let mut keyspace = MemoryLog::default().keyspace();
+    fill_hash(&mut keyspace, b"hash", 1000);
+    keyspace.begin_walk(Options { chunk_bytes: 1, ..Options::default() }).expect("in memory");
+    (0..500).for_each(|field| set_field(&mut keyspace, b"hash", field, b"other"));
+    let handed = keyspace.handed_bytes();
+    assert!(handed > 50_000, "{handed}");
+    let mut last = handed;
+    while let Step::Chunk(_) | Step::More = keyspace.walk_step(1000) {
+        last = keyspace.handed_bytes();
+    }
+    assert_eq!(last, 0, "all was emitted, and taken");
 }
 
 #[test]
@@ -237,6 +253,148 @@ fn the_use_of_a_key_is_emitted_as_the_entry_has_it() {
     let [large, small] = &seen.0[..] else { panic!("two keys") };
     assert_eq!(small, &(b"small".to_vec(), Type::String, 8000));
     assert_eq!((large.1, large.2), (Type::List, 8000));
+}
+
+/// Takes the walk as far as so many keys.
+fn walk_until(
+    keyspace: &mut Keyspace,
+    decoder: &mut Decoder,
+    collector: &mut Collector,
+    is_enough: impl Fn(&Keyspace) -> bool,
+) {
+    while !is_enough(keyspace) {
+        match keyspace.walk_step(500) {
+            Step::Chunk(chunk) => decoder.decode(&chunk, collector).expect("well-formed"),
+            Step::More => {}
+            Step::Idle | Step::Over(_) => panic!("that was too quick"),
+        }
+    }
+}
+
+#[test]
+fn pages_split_and_merge_while_they_are_walked() {
+    for (first, last) in [(4000u32, 40u32), (300, 6000), (4000, 4000)] {
+        let mut keyspace = MemoryLog::default().keyspace();
+        keyspace.begin_command(0);
+        for number in 0..first {
+            keyspace.set_string(DB0, &number.to_be_bytes(), b"value", Expiry::Clear);
+        }
+        let expected = content::of(&keyspace);
+        keyspace.begin_walk(Options { chunk_bytes: 100, ..Options::default() }).expect("in memory");
+        let (mut decoder, mut collector) = (Decoder::default(), Collector::default());
+        for part in 1..8 {
+            let enough = u64::from(first) * part / 10;
+            walk_until(&mut keyspace, &mut decoder, &mut collector, |keyspace| {
+                keyspace.walk_progress().is_none_or(|progress| progress.keys_emitted >= enough)
+            });
+            // To and fro, so that the halves of a page merge of which one was visited.
+            for number in last.min(first)..last.max(first) {
+                let key = number.to_be_bytes();
+                if (last < first) == (part % 2 == 1) {
+                    keyspace.delete(DB0, &key);
+                } else {
+                    keyspace.set_string(DB0, &key, b"other", Expiry::Clear);
+                }
+            }
+        }
+        assert_eq!(finish(&mut keyspace, decoder, &mut collector, 300), Outcome::Complete);
+        assert_eq!(collector.into_content(), expected, "{first} to {last}");
+        let now = content::of(&keyspace);
+        assert_eq!(emitted(&mut keyspace, Options::default(), 1000), now);
+    }
+}
+
+#[test]
+fn pages_of_elements_split_and_merge_while_they_are_walked() {
+    for (first, last) in [(4000u32, 40u32), (300, 6000)] {
+        let mut keyspace = MemoryLog::default().keyspace();
+        fill_hash(&mut keyspace, b"hash", first);
+        let expected = content::of(&keyspace);
+        keyspace.begin_walk(Options { chunk_bytes: 1, ..Options::default() }).expect("in memory");
+        let (mut decoder, mut collector) = (Decoder::default(), Collector::default());
+        for part in 1..8 {
+            for _ in 0..first / 60 {
+                match keyspace.walk_step(500) {
+                    Step::Chunk(chunk) => {
+                        decoder.decode(&chunk, &mut collector).expect("well-formed");
+                    }
+                    Step::More => {}
+                    Step::Idle | Step::Over(_) => panic!("that was too quick"),
+                }
+            }
+            keyspace.begin_command(0);
+            let updated = keyspace.update::<Hash, _>(DB0, b"hash", false, |hash| {
+                for number in last.min(first)..last.max(first) {
+                    if (last < first) == (part % 2 == 1) {
+                        hash.remove(&number.to_be_bytes());
+                    } else {
+                        hash.set(&number.to_be_bytes(), b"other");
+                    }
+                }
+            });
+            updated.expect("a hash");
+        }
+        assert_eq!(finish(&mut keyspace, decoder, &mut collector, 300), Outcome::Complete);
+        assert_eq!(collector.into_content(), expected, "{first} to {last}");
+    }
+}
+
+#[test]
+fn copy_on_update_ends_what_it_has_begun_before_it_changes() {
+    let mut keyspace = MemoryLog::default().keyspace();
+    fill_hash(&mut keyspace, b"hash", 2000);
+    let expected = content::of(&keyspace);
+    let options = Options { algorithm: Algorithm::CopyOnUpdate, ..Options::default() };
+    keyspace.begin_walk(options).expect("all is in memory");
+    assert_eq!(keyspace.walk_step(20_000), Step::More);
+    assert!(keyspace.handed_bytes() < 30_000);
+    set_field(&mut keyspace, b"hash", 1, b"other");
+    assert!(keyspace.handed_bytes() > 200_000, "all of it");
+    let mut collector = Collector::default();
+    let outcome = finish(&mut keyspace, Decoder::default(), &mut collector, 1000);
+    assert_eq!((outcome, collector.into_content()), (Outcome::Complete, expected));
+}
+
+/// Small enough for Miri: the order of a sorted set refers to elements, which move to the shadow.
+#[test]
+fn a_sorted_set_keeps_its_order_while_its_members_move() {
+    let mut keyspace = MemoryLog::default().keyspace();
+    let name = |number: u32| format!("member:{number}").into_bytes();
+    let set = |keyspace: &mut Keyspace, from: u32, score: f64| {
+        keyspace.begin_command(0);
+        let updated = keyspace.update::<ZSet, _>(DB0, b"zset", true, |set| {
+            for number in from..from + 20 {
+                set.set(&name(number), score - f64::from(number % 5));
+                set.remove(&name(number + 7));
+            }
+            set.remove_range(3..5);
+            let view = set.view();
+            let members: Vec<(f64, &[u8])> =
+                view.iter().map(|(name, score)| (score, name)).collect();
+            assert!(members.is_sorted());
+            assert!(members.iter().all(|(score, name)| view.score(name) == Some(*score)));
+        });
+        updated.expect("a sorted set");
+    };
+    (0..8).for_each(|round| set(&mut keyspace, round * 10, f64::from(round)));
+    let expected = content::of(&keyspace);
+    let options = Options { whole_bytes_max: 0, chunk_bytes: 100, ..Options::default() };
+    keyspace.begin_walk(options).expect("all is in memory");
+    let (mut decoder, mut collector) = (Decoder::default(), Collector::default());
+    for round in 0..8 {
+        set(&mut keyspace, round * 9, f64::from(round + 50));
+        for _ in 0..10 {
+            match keyspace.walk_step(50) {
+                Step::Chunk(chunk) => decoder.decode(&chunk, &mut collector).expect("well-formed"),
+                Step::More => {}
+                Step::Idle | Step::Over(_) => panic!("that was too quick"),
+            }
+        }
+    }
+    assert!(keyspace.delete(DB0, b"zset"));
+    assert_eq!(finish(&mut keyspace, decoder, &mut collector, 50), Outcome::Complete);
+    assert_eq!(collector.into_content(), expected);
+    while keyspace.free_step(10) {}
 }
 
 /// The use of each key.
