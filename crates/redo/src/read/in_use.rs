@@ -1,15 +1,31 @@
 //! Whether there is a log in a directory, and whether a process has it open.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use env::Disk;
+use env::{Disk, FileError, Lock};
 
-use crate::error::{IoContext, Result};
+use crate::error::{Error, IoContext, Result};
 
 /// The path of the lock of the log in `dir`.
 #[must_use]
 pub(crate) fn lock_path(dir: &Path) -> PathBuf {
     dir.join("redo.lock")
+}
+
+/// Takes the lock of the log in `dir`; `None` where no process ever had it. Makes no file.
+///
+/// # Errors
+/// When the log is in use, or the lock cannot be tried.
+pub(crate) fn lock(disk: &dyn Disk, dir: &Path) -> Result<Option<Box<dyn Lock>>> {
+    let path = lock_path(dir);
+    if !disk.exists(&path).at(&path, "look for")? {
+        return Ok(None);
+    }
+    match disk.lock(&path) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(Error::in_use(path)),
+        lock => lock.at(&path, "lock").map(Some),
+    }
 }
 
 /// Whether there is a log in `dir`.
@@ -23,12 +39,8 @@ pub fn is_there(disk: &dyn Disk, dir: &Path) -> bool {
 /// # Errors
 /// When the lock cannot be tried.
 pub fn is_in_use(disk: &dyn Disk, dir: &Path) -> Result<bool> {
-    let path = lock_path(dir);
-    if !disk.exists(&path).at(&path, "look for")? {
-        return Ok(false);
-    }
-    match disk.lock(&path) {
-        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(true),
-        lock => lock.at(&path, "lock").map(|_| false),
+    match lock(disk, dir) {
+        Err(Error::File(FileError::InUse { .. })) => Ok(true),
+        lock => lock.map(|_released| false),
     }
 }
