@@ -11,6 +11,7 @@
 //!   process   directory, pid file, signals, supervisor
 //!   start     recovery, then the event loop                         puts it together
 //!   rebuild   the log's index, built while no server runs
+//!   export    the data of a log that no server has open, as RDB
 //!   error     why a server could not start or had to stop
 //!   logger    messages for the operator
 //!   host      memory and processor time
@@ -23,6 +24,7 @@ pub mod config;
 mod descriptors;
 pub mod engine;
 mod error;
+pub mod export;
 pub mod host;
 mod index_thread;
 mod listen;

@@ -19,12 +19,14 @@
 
 mod desk;
 mod error;
+mod file_sink;
 mod saver;
 mod sink;
 mod threads;
 
 pub use desk::{SaveFigures, Ticket};
 pub use error::{SaveError, SaveResult};
+pub(crate) use file_sink::FileSink;
 pub(crate) use saver::{SaveJob, SaveTarget};
 pub use saver::{Saver, SaverStep};
 pub use sink::remove_temporaries;

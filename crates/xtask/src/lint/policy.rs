@@ -199,7 +199,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
             &["owned_log", "reactor"],
             &["restore"],
             &["load", "loader"],
-            &["log_start", "rebuild"],
+            &["export", "log_start", "rebuild"],
             &["start"],
         ],
     },

@@ -37,7 +37,7 @@ use super::{ClientKey, Engine};
 use crate::config::Config;
 pub(super) use client_pause::Pause;
 pub(super) use handlers::{Executor, executor};
-pub(in crate::engine) use info::REDIS_VERSION;
+pub(crate) use info::REDIS_VERSION;
 pub(super) use modules::REFUSAL as MODULE_REFUSAL;
 
 /// COMMAND and its subcommands: answered from the table.
