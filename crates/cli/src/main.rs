@@ -4,6 +4,7 @@
 //!   indelible server [redis.conf | -] [--name value ...]     runs the server
 //!   indelible log verify|dump|repair DIR                     looks at a redo log, or repairs it
 //!   indelible index verify|stats|rebuild DIR                 looks at the index of a redo log
+//!   indelible export DIR FILE                                writes the data of a redo log as a dump
 //!   indelible transfer serve|send|fetch|token ...            files, verified on the medium they rest on
 //!   indelible rdb check|digest|diff FILE ...                 looks at dumps of Redis and Valkey
 //!   indelible tap log|inspect|replay ...                     records a server's requests from the network
@@ -16,6 +17,7 @@
 mod allocator;
 mod arguments;
 mod daemon;
+mod export;
 mod host;
 mod index;
 mod log;
@@ -53,6 +55,9 @@ Usage:
       it with the log of a server that is not running.
   indelible index rebuild DIR [--device DIR ...]
       Reads and checks the log of a server that is not running, and builds its index anew.
+  indelible export DIR FILE [--lsn N] [--rdb-version V] [--device DIR ...]
+      Writes the data of a server that is not running as a dump (an RDB file of Redis), from its
+      log alone: as it is, or as it was after block N.
   indelible rdb check|digest FILE
       Reads every byte of a dump (an RDB file of Redis or Valkey) and shows what is in it, or its
       fingerprint: what DEBUG DIGEST says of a server that has loaded it.
@@ -110,6 +115,7 @@ fn main() -> ExitCode {
         ["server", ..] => run::server(&arguments[1..]),
         ["log", ..] => log::log(&arguments),
         ["index", ..] => index::index(&arguments),
+        ["export", ..] => export::export(&arguments),
         ["rdb", ..] => rdb::rdb(&arguments),
         ["tap", ..] => tap::tap(&arguments),
         [unknown, ..] => {
