@@ -4,6 +4,7 @@
 //!   indelible server [redis.conf | -] [--name value ...]     runs the server
 //!   indelible log verify|dump|repair DIR                     looks at a redo log, or repairs it
 //!   indelible index verify|stats|rebuild DIR                 looks at the index of a redo log
+//!   indelible export DIR FILE                                writes the data of a redo log as a dump
 //!   indelible transfer serve|send|fetch|token ...            files, verified on the medium they rest on
 //!   indelible import SRC DIR                               makes a data directory of a Redis server's files
 //!   indelible rdb check|digest|diff FILE ...                 looks at dumps of Redis and Valkey
@@ -17,6 +18,7 @@
 mod allocator;
 mod arguments;
 mod daemon;
+mod export;
 mod host;
 mod import;
 mod index;
@@ -55,6 +57,9 @@ Usage:
       it with the log of a server that is not running.
   indelible index rebuild DIR [--device DIR ...]
       Reads and checks the log of a server that is not running, and builds its index anew.
+  indelible export DIR FILE [--lsn N] [--rdb-version V] [--device DIR ...]
+      Writes the data of a server that is not running as a dump (an RDB file of Redis), from its
+      log alone: as it is, or as it was after block N.
   indelible import SRC DIR [--check-only]
       Makes a new data directory of what a Redis or Valkey server has saved: an RDB file, an AOF, or the
       directory of an AOF in several files. All of it is checked first.
@@ -115,6 +120,7 @@ fn main() -> ExitCode {
         ["server", ..] => run::server(&arguments[1..]),
         ["log", ..] => log::log(&arguments),
         ["index", ..] => index::index(&arguments),
+        ["export", ..] => export::export(&arguments),
         ["import", ..] => import::import(&arguments),
         ["rdb", ..] => rdb::rdb(&arguments),
         ["tap", ..] => tap::tap(&arguments),

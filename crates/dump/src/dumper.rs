@@ -7,9 +7,9 @@ use keyspace::string::CHUNK_BYTES;
 use keyspace::{Type, plain};
 
 use crate::error::{Error, Result};
-use crate::levels::Levels;
 use crate::objects::{Merged, Objects};
-use crate::sorter::{Sorted, Sorter};
+use crate::sorter::Sorter;
+use crate::source::Sorted;
 use crate::spill::SpillOptions;
 use crate::target::{DumpedKey, Element, Target};
 
@@ -45,7 +45,7 @@ pub struct Dumper<T> {
 enum Stage {
     Sorting(Sorter),
     /// Runs are merged into fewer.
-    Reducing(Levels),
+    Reducing(Sorted),
     Merging(Objects),
     /// Merging could not begin, or has ended.
     Over,
@@ -55,9 +55,18 @@ impl<T: Target> Dumper<T> {
     /// Begins a dump of `databases`, the ids by the index that clients name them by.
     pub fn new(databases: &[DbId], target: T, options: SpillOptions) -> Self {
         let indexes = (0_u32..).zip(databases).map(|(index, id)| (*id, index));
-        let passing = Passing { target, open: None, figures: Figures::default() };
+        let (figures, takes_empty) = (Figures::default(), false);
+        let passing = Passing { target, open: None, takes_empty, figures };
         let stage = Stage::Sorting(Sorter::new(options));
         Self { databases: indexes.collect(), stage, passing, head: Vec::new() }
+    }
+
+    /// Lets roots of collections that have no elements count as nothing, as a start does: a log that
+    /// was repaired may have some. Otherwise they are an error.
+    #[must_use]
+    pub const fn taking_empty(mut self) -> Self {
+        self.passing.takes_empty = true;
+        self
     }
 
     /// What was dumped until now.
@@ -66,7 +75,7 @@ impl<T: Target> Dumper<T> {
         let figures = self.passing.figures;
         let spilled_bytes = match &self.stage {
             Stage::Sorting(sorter) => sorter.spilled_bytes(),
-            Stage::Reducing(levels) => levels.spilled_bytes(),
+            Stage::Reducing(sorted) => sorted.spilled_bytes(),
             Stage::Merging(_) | Stage::Over => figures.spilled_bytes,
         };
         Figures { spilled_bytes, ..figures }
@@ -127,17 +136,9 @@ impl<T: Target> Dumper<T> {
     /// When the spill file fails.
     pub fn finish_records(&mut self) -> Result<()> {
         if let Stage::Sorting(sorter) = std::mem::replace(&mut self.stage, Stage::Over) {
-            match sorter.finish()? {
-                Sorted::InRuns(levels) => self.stage = Stage::Reducing(levels),
-                Sorted::InMemory(batch, spill) => self.merge(Objects::in_memory(batch, spill)),
-            }
+            self.stage = Stage::Reducing(sorter.finish()?);
         }
         Ok(())
-    }
-
-    fn merge(&mut self, objects: Objects) {
-        self.passing.figures.spilled_bytes = objects.spilled_bytes();
-        self.stage = Stage::Merging(objects);
     }
 
     /// Passes on some of what consists of several records. Returns whether that was all.
@@ -149,7 +150,7 @@ impl<T: Target> Dumper<T> {
         while bytes < STEP_BYTES {
             match &mut self.stage {
                 Stage::Sorting(_) | Stage::Over => return Ok(true),
-                Stage::Reducing(levels) => match levels.step()? {
+                Stage::Reducing(sorted) => match sorted.step()? {
                     Some(merged) => bytes += ITEM_BYTES + merged,
                     None => self.end_reducing()?,
                 },
@@ -170,9 +171,10 @@ impl<T: Target> Dumper<T> {
 
     /// The runs that are left can be merged at a time.
     fn end_reducing(&mut self) -> Result<()> {
-        if let Stage::Reducing(levels) = std::mem::replace(&mut self.stage, Stage::Over) {
-            let (merge, spill) = levels.finish()?;
-            self.merge(Objects::in_runs(merge, spill));
+        if let Stage::Reducing(sorted) = std::mem::replace(&mut self.stage, Stage::Over) {
+            let objects = Objects::of(sorted.into_source()?);
+            self.passing.figures.spilled_bytes = objects.spilled_bytes();
+            self.stage = Stage::Merging(objects);
         }
         Ok(())
     }
@@ -237,6 +239,8 @@ struct Open {
 struct Passing<T> {
     target: T,
     open: Option<Open>,
+    /// Whether a collection without elements is no error.
+    takes_empty: bool,
     figures: Figures,
 }
 
@@ -297,7 +301,8 @@ impl<T: Target> Passing<T> {
         let value_type = Type::of_record(kind).expect("roots have values");
         let count = if value_type == Type::String { string_bytes } else { weight };
         if count == 0 && value_type != Type::String {
-            return Err(Error::Object { object, what: "no elements" });
+            let what = "no elements";
+            return if self.takes_empty { Ok(()) } else { Err(Error::Object { object, what }) };
         }
         self.begin(&DumpedKey { database, key, value_type, count, expires_at_ms })?;
         self.open = Some(Open { object, value_type, left: count, at: 0 });
@@ -353,11 +358,14 @@ impl<T: Target> Passing<T> {
     }
 
     fn end_object(&mut self) -> Result<()> {
-        if let Some(Open { object, left: 1.., .. }) = self.open {
-            return Err(Error::Object { object, what: "too few elements" });
+        match self.open.take() {
+            Some(Open { object, left: 1.., .. }) => {
+                Err(Error::Object { object, what: "too few elements" })
+            }
+            Some(_) => self.end(),
+            // It was empty.
+            None => Ok(()),
         }
-        self.open = None;
-        self.end()
     }
 
     fn begin(&mut self, key: &DumpedKey<'_>) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::error::Error as StdError;
 
-use base::{ObjectId, RecordAddr};
+use base::{Lsn, ObjectId, RecordAddr, SegmentId};
 use env::FileError;
 use keyspace::BadRecord;
 
@@ -34,6 +34,35 @@ pub enum Error {
     /// The file in which large values are sorted cannot be used.
     #[error(transparent)]
     Spill(#[from] FileError),
+
+    /// A stored log does not tell the state after the block.
+    #[error(
+        "the log does not tell the state after block {lsn}: {why}; it tells those after blocks {oldest} to {newest}",
+        why = if lsn < oldest {
+            "compactions have dropped some of it"
+        } else {
+            "it ends before"
+        }
+    )]
+    NotTold {
+        /// The block that was asked for.
+        lsn: Lsn,
+        /// The first one that may be asked for.
+        oldest: Lsn,
+        /// The last one.
+        newest: Lsn,
+    },
+
+    /// A stored log is not the one that was read before.
+    #[error(
+        "record {segment}:{ordinal} is not where it was when the log was read first: something has changed the log meanwhile; begin again"
+    )]
+    Changed {
+        /// The segment.
+        segment: SegmentId,
+        /// The record's ordinal.
+        ordinal: u32,
+    },
 
     /// The log was closed before the mark was made.
     #[error("the log was closed before the dump could begin; begin another one")]

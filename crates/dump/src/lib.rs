@@ -18,6 +18,13 @@
 //! passes over some items; none takes longer because a value is large, or much waits to be freed.
 //! The log goes on: a dump needs nothing of the executor once the mark is made.
 //!
+//! A log that no server has open has no bitmaps that say what is valid. There the newest record of
+//! each name is found by sorting, with the same sorter, and then read (ADR 37):
+//!
+//! ```text
+//!   redo::StoredLog ─► Selection ─► Selected ─► StoredDump ─► valid records ─► as above
+//! ```
+//!
 //! # Memory
 //! - [`SpillOptions::memory_bytes`] for what is sorted, and afterwards for readers of runs: 64 KiB
 //!   each, at least 16 of them. More runs than that are merged into fewer first.
@@ -46,8 +53,11 @@ mod merge;
 mod objects;
 mod rdb_target;
 mod run;
+mod selection;
 mod sorter;
+mod source;
 mod spill;
+mod stored_dump;
 mod target;
 mod walked;
 
@@ -56,6 +66,8 @@ pub use error::{Error, Result};
 pub use mark_dump::{MarkDump, Step};
 pub use memory::pass_on;
 pub use rdb_target::RdbTarget;
+pub use selection::{Selected, Selection};
 pub use spill::{SpillOptions, remove_leftovers};
+pub use stored_dump::StoredDump;
 pub use target::{DumpedKey, Element, Target};
 pub use walked::WalkDump;

@@ -2,10 +2,9 @@
 
 use base::ObjectId;
 
-use crate::batch::Batch;
 use crate::error::{Error, Result};
-use crate::merge::Merge;
 use crate::run::{Group, Item, Payload};
+use crate::source::Source;
 use crate::spill::Spill;
 
 /// What comes out, an object after the other.
@@ -43,12 +42,6 @@ pub(crate) struct Objects {
     state: State,
 }
 
-/// Where items come from, and what was put aside.
-enum Source {
-    Batch(Batch, Option<Spill>),
-    Runs(Merge, Spill),
-}
-
 /// What comes next.
 #[derive(Debug, Clone, Copy)]
 enum State {
@@ -62,44 +55,15 @@ enum State {
     Orphaned,
 }
 
-impl Source {
-    fn group(&mut self) -> Result<Option<Group>> {
-        match self {
-            Self::Batch(batch, _) => Ok(batch.group()),
-            Self::Runs(merge, spill) => merge.group(spill),
-        }
-    }
-
-    /// Returns the next item of the group, and the file that has what was put aside.
-    fn item(&mut self) -> Result<Option<(Item<'_>, Option<&Spill>)>> {
-        match self {
-            Self::Batch(batch, spill) => Ok(batch.item().map(|item| (item, spill.as_ref()))),
-            Self::Runs(merge, spill) => Ok(merge.item(spill)?.map(|item| (item, Some(&*spill)))),
-        }
-    }
-}
-
 impl Objects {
-    /// Takes a sorted batch; what was put aside is in `spill`.
-    pub(crate) const fn in_memory(batch: Batch, spill: Option<Spill>) -> Self {
-        Self::of(Source::Batch(batch, spill))
-    }
-
-    /// Takes the runs of `spill`.
-    pub(crate) const fn in_runs(merge: Merge, spill: Spill) -> Self {
-        Self::of(Source::Runs(merge, spill))
-    }
-
-    const fn of(source: Source) -> Self {
+    /// Takes sorted roots and elements.
+    pub(crate) const fn of(source: Source) -> Self {
         Self { source, large: Vec::new(), state: State::Between }
     }
 
     /// How much was spilled, in bytes.
     pub(crate) fn spilled_bytes(&self) -> u64 {
-        match &self.source {
-            Source::Batch(_, spill) => spill.as_ref().map_or(0, Spill::len),
-            Source::Runs(_, spill) => spill.len(),
-        }
+        self.source.spilled_bytes()
     }
 
     /// Tells what comes next, at most one item. Returns whether there was anything.
@@ -165,7 +129,8 @@ mod tests {
     use env_sim::{Faults, SimDisk};
 
     use super::*;
-    use crate::sorter::{Sorted, Sorter};
+    use crate::sorter::Sorter;
+    use crate::source::Sorted;
     use crate::spill::SpillOptions;
 
     /// One large item is in memory at a time, from whichever runs they come.
@@ -182,9 +147,9 @@ mod tests {
         for order in 0..8 {
             sorter.push(ObjectId(1), Some(order), 1, &[&long]).expect("it can");
         }
-        let Ok(Sorted::InRuns(levels)) = sorter.finish() else { panic!("there are nine runs") };
-        let (merge, spill) = levels.finish().expect("it can");
-        let mut objects = Objects::in_runs(merge, spill);
+        let sorted = sorter.finish().expect("it can");
+        assert!(matches!(sorted, Sorted::InRuns(_)), "there are nine runs");
+        let mut objects = Objects::of(sorted.into_source().expect("it can"));
         let mut large = 0;
         let mut visit = |merged: Merged<'_>| {
             if let Merged::Element { payload, .. } = merged {

@@ -15,6 +15,7 @@ use crate::batch::Batch;
 use crate::error::Result;
 use crate::levels::Levels;
 use crate::run::RunWriter;
+use crate::source::Sorted;
 use crate::spill::{FRAME_BYTES, Spill, SpillOptions};
 
 /// See the file's top.
@@ -23,13 +24,6 @@ pub(crate) struct Sorter {
     batch: Batch,
     spill: Option<Spill>,
     runs: VecDeque<Range<u64>>,
-}
-
-/// Everything that was pushed.
-pub(crate) enum Sorted {
-    /// It fits in memory, except for what was put aside.
-    InMemory(Batch, Option<Spill>),
-    InRuns(Levels),
 }
 
 impl Sorter {

@@ -82,7 +82,7 @@ pub fn compare(
     let nothing = Tail::behind(Lsn::ZERO, Known::nothing(0), Namer::new(seed));
     let rebuilt = Rebuilt { tail: nothing, indexer, cut_entries: options.cut_entries, error: None };
     let mut both = Both { tail: believed.tail(seed), rebuilt };
-    let end = log.read(both.tail.last_cut(), &mut both, progress)?;
+    let end = log.read(both.tail.last_cut(), &mut both, progress)?.last_lsn;
     let Both { mut tail, mut rebuilt } = both;
     rebuilt.finish(end)?;
     tail.note_end(end);

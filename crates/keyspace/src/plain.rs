@@ -1,7 +1,8 @@
 //! What records hold, for readers of a log that keep no keyspace.
 
-use base::{Record, RecordKind, varint};
+use base::{DbId, Record, RecordKind, varint};
 
+use crate::database_map::{self, DatabaseMap};
 use crate::packed::{Elements, Packed};
 use crate::record_check::{self, BadRecord};
 
@@ -44,6 +45,20 @@ pub fn elements<'a>(record: &Record<'a>) -> Option<PlainElements<'a>> {
             | RecordKind::ZSetPacked
     );
     is_packed.then(|| PlainElements(Packed::new(record.value).iter()))
+}
+
+/// Returns the ids of the databases by index, of a log whose newest map is `map` and whose records of
+/// keys name databases below `end`, as a start has them.
+///
+/// # Errors
+/// When a record names a database that nothing has given an id to.
+pub fn databases(map: Option<&DatabaseMap>, end: DbId) -> Result<Vec<DbId>, BadRecord> {
+    if let Some(last) = end.0.checked_sub(1)
+        && !database_map::has_id(map, DbId(last))
+    {
+        return Err(database_map::no_database());
+    }
+    Ok(database_map::database_ids(map, 0, end.0).0)
 }
 
 /// The length in bytes that the root of a large string says; 0 of any other record.

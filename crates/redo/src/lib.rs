@@ -103,7 +103,7 @@ pub use format::{block, groups, manifest, record, segment, survivors};
 pub use id::Id;
 pub use inspect::dump::{DumpFormat, dump};
 pub use inspect::get::get;
-pub use inspect::stored_log::StoredLog;
+pub use inspect::stored_log::{StoredEnd, StoredLog, StoredSegment};
 pub use inspect::verify::{Report, devices_of, verify};
 pub use mark::handle::Mark;
 pub use mark::reader::{MarkReader, MarkedBlock};

@@ -12,6 +12,7 @@
 //!   start     recovery, then the event loop                         puts it together
 //!   import    files of a Redis server, as the log of a new data directory
 //!   rebuild   the log's index, built while no server runs
+//!   export    the data of a log that no server has open, as RDB
 //!   error     why a server could not start or had to stop
 //!   logger    messages for the operator
 //!   host      memory and processor time
@@ -24,6 +25,7 @@ pub mod config;
 mod descriptors;
 pub mod engine;
 mod error;
+pub mod export;
 pub mod host;
 pub mod import;
 mod index_thread;

@@ -12,17 +12,17 @@ use std::time::{Duration, Instant};
 use crate::process::{PATIENCE, Program, Server, wait_for_exit};
 use crate::wire::Connection;
 
-type Files = BTreeMap<PathBuf, Vec<u8>>;
+pub(crate) type Files = BTreeMap<PathBuf, Vec<u8>>;
 
 fn indelible(arguments: &[&str]) -> Output {
     std::process::Command::new(env!("CARGO_BIN_EXE_indelible")).args(arguments).output().unwrap()
 }
 
-fn said(output: &Output) -> String {
+pub(crate) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
 }
 
-fn read_files(directory: &Path) -> Files {
+pub(crate) fn read_files(directory: &Path) -> Files {
     let mut found = Files::new();
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();

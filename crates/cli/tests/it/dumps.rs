@@ -23,7 +23,7 @@ fn info(connection: &mut Connection, field: &str) -> String {
 }
 
 /// What `indelible rdb digest` says of a file.
-fn fingerprint(file: &Path) -> String {
+pub(crate) fn fingerprint(file: &Path) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_indelible"));
     let output = command.args(["rdb", "digest"]).arg(file).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

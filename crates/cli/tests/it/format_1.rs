@@ -13,7 +13,7 @@ const FILES: [(&str, &str); 4] = [
 ];
 
 /// Writes the files that a program of format 1 has left: a string, a set, and a counter that expires.
-fn lay_out(directory: &Path) {
+pub(crate) fn lay_out(directory: &Path) {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../redo/tests/fixtures/v1");
     std::fs::create_dir_all(directory.join("redo")).unwrap();
     for (name, path) in FILES {

@@ -19,7 +19,8 @@
 //!   lifecycle                                     one server on a unix socket, from start to end
 //!   damage                                        damaged data directories: refused, repaired, served
 //!   messages                                      what the server says, and where
-//!   rdb_files · dumps                             files of Redis read and written; what the server saves
+//!   rdb_files · dumps · export                    files of Redis read and written; what the server saves, and what
+//!                                                 is saved of one that does not run
 //!   import                                        Redis' files as new data directories
 //!   command_line                                  configuration and data directories that must be refused
 //!   stock_files · fail_closed                     what others' configuration files ask for
@@ -51,6 +52,7 @@ mod differences;
 mod dumps;
 mod durability;
 mod every_command;
+mod export;
 mod extremes;
 mod fail_closed;
 mod fault_injection;

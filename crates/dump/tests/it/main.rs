@@ -10,4 +10,5 @@ mod marks;
 mod rdb;
 mod records;
 mod spilling;
+mod stored;
 mod world;

@@ -1,17 +1,23 @@
-//! A log that no server has open, read in order by a tool: nothing is changed.
+//! A log that no server has open, read by a tool: nothing is changed.
+//!
+//! In order, as a start reads it, or a segment's blocks alone. The log is locked meanwhile, if there
+//! is a lock, so that no server starts to change it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{Lsn, ObjectId};
-use env::Disk;
+use base::{Lsn, ObjectId, SegmentId};
+use env::{Disk, Lock};
 
 use crate::error::Result;
 use crate::format::groups::GROUP_BYTES;
 use crate::format::manifest::Manifest;
 use crate::id::Id;
-use crate::inspect::verify::open_catalog;
+use crate::inspect::verify::read_catalog;
 use crate::read::catalog::Catalog;
+use crate::read::in_use::lock_if_there;
+use crate::read::parts::Parts;
+use crate::read::reader::LogBlock;
 use crate::recover::behind::{KnownBefore, StartPoint};
 use crate::recover::replay::{Progress, Reading, Replay};
 
@@ -21,6 +27,16 @@ pub struct StoredLog {
     dir: PathBuf,
     catalog: Catalog,
     manifest: Manifest,
+    _lock: Option<Box<dyn Lock>>,
+}
+
+/// Where a log ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredEnd {
+    /// The last block that a start would keep.
+    pub last_lsn: Lsn,
+    /// How many bytes a start would cut off behind it: a torn block, or blocks behind a gap.
+    pub cut_bytes: u64,
 }
 
 impl StoredLog {
@@ -30,9 +46,10 @@ impl StoredLog {
     /// # Errors
     /// When a server uses it, it is damaged, or cannot be read.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, devices: &[PathBuf]) -> Result<Option<Self>> {
-        let catalog = open_catalog(&*disk, dir, devices)?;
+        let lock = lock_if_there(&*disk, dir)?;
+        let catalog = read_catalog(&*disk, dir, devices)?;
         let Some(manifest) = catalog.manifest.clone() else { return Ok(None) };
-        Ok(Some(Self { disk, dir: dir.to_owned(), catalog, manifest }))
+        Ok(Some(Self { disk, dir: dir.to_owned(), catalog, manifest, _lock: lock }))
     }
 
     /// The database.
@@ -53,8 +70,14 @@ impl StoredLog {
         self.catalog.horizon()
     }
 
-    /// Reads all of it in order, as a start does that knows that it was `durable` up to there. Returns the last
-    /// block that such a start would keep.
+    /// Returns the oldest state that the log tells completely: that after this block. What was dropped
+    /// by compactions is superseded by what it says up to there.
+    #[must_use]
+    pub fn oldest_lsn(&self) -> Lsn {
+        self.catalog.complete_from()
+    }
+
+    /// Reads all of it in order, as a start does that knows that it was `durable` up to there.
     ///
     /// # Errors
     /// When it is damaged or cannot be read, or `replay` rejects a record.
@@ -63,7 +86,7 @@ impl StoredLog {
         durable: Lsn,
         replay: &mut dyn Replay,
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<Lsn> {
+    ) -> Result<StoredEnd> {
         let point = StartPoint { cut: Lsn::ZERO, next_object: ObjectId::NONE.next() };
         let reading = Reading {
             disk: &self.disk,
@@ -73,6 +96,41 @@ impl StoredLog {
             group_bytes: GROUP_BYTES,
             before: KnownBefore { durable, point },
         };
-        Ok(reading.run(replay, progress)?.last_lsn)
+        let state = reading.run(replay, progress)?;
+        let files = state.files.iter().zip(&self.catalog.files);
+        let cut_bytes = files.map(|(file, source)| file.cut_bytes(source)).sum();
+        Ok(StoredEnd { last_lsn: state.last_lsn, cut_bytes })
+    }
+
+    /// Begins to read a segment. Without files it has no blocks.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or has changed since the log was opened.
+    pub fn segment(&self, id: SegmentId) -> Result<StoredSegment> {
+        let files = &self.catalog.files;
+        let from = files.partition_point(|file| file.header.segment < id);
+        let to = files.partition_point(|file| file.header.segment <= id);
+        // Where a file without a footer ends, all of its blocks have come.
+        let parts = Parts::open(&*self.disk, files[from..to].to_vec(), |_| Lsn::ZERO)?;
+        Ok(StoredSegment { parts, last: Lsn::ZERO })
+    }
+}
+
+/// The blocks of a segment, each once, by their LSNs. Made by [`StoredLog::segment`].
+pub struct StoredSegment {
+    parts: Parts,
+    /// The last block that was given out.
+    last: Lsn,
+}
+
+impl StoredSegment {
+    /// Returns the next block up to `end`; `None` behind the last one.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or is damaged.
+    pub fn next(&mut self, end: Lsn) -> Result<Option<LogBlock>> {
+        let block = self.parts.next(self.last, end)?;
+        self.last = block.as_ref().map_or(self.last, LogBlock::lsn);
+        Ok(block)
     }
 }

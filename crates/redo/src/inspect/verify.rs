@@ -46,6 +46,8 @@ pub struct Report {
     pub last_lsn: Lsn,
     /// The last block that is known to have been durable.
     pub durable_lsn: Lsn,
+    /// The oldest state that the log tells completely: that after this block.
+    pub oldest_lsn: Lsn,
 }
 
 impl Report {
@@ -69,6 +71,13 @@ impl fmt::Display for Report {
             self.last_lsn,
             self.durable_lsn
         )?;
+        if self.is_good() {
+            let (oldest, last) = (self.oldest_lsn, self.last_lsn);
+            writeln!(
+                f,
+                "tells the states after blocks {oldest} to {last} (indelible export --lsn)"
+            )?;
+        }
         self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))?;
         self.errors.iter().try_for_each(|error| writeln!(f, "error: {error}"))?;
         writeln!(f, "{}", if self.is_good() { "good" } else { "DAMAGED" })
@@ -148,6 +157,7 @@ pub(crate) fn verify_unlocked(disk: &Arc<dyn Disk>, dir: &Path, devices: &[PathB
             Ok(state) => {
                 report.last_lsn = state.last_lsn;
                 report.durable_lsn = state.durable;
+                report.oldest_lsn = catalog.complete_from();
                 let cut: u64 = state.files.iter().map(|file| file.cut_block_count).sum();
                 if cut > 0 {
                     report.notes.push(format!(
@@ -171,7 +181,7 @@ pub(crate) fn open_catalog(disk: &dyn Disk, dir: &Path, devices: &[PathBuf]) -> 
     read_catalog(disk, dir, devices)
 }
 
-fn read_catalog(disk: &dyn Disk, dir: &Path, devices: &[PathBuf]) -> Result<Catalog> {
+pub(crate) fn read_catalog(disk: &dyn Disk, dir: &Path, devices: &[PathBuf]) -> Result<Catalog> {
     let mut dirs = devices.to_vec();
     if dirs.is_empty()
         && let Some(manifest) = Manifest::read(disk, dir)?

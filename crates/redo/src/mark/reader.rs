@@ -193,7 +193,8 @@ impl MarkReader {
                     images
                 }
             };
-            let parts = Parts::open(&self.shared, images, self.lsn);
+            let last_block = |image: &_| images::last_block(&self.shared, image, self.lsn);
+            let parts = Parts::open(&*self.shared.disk, images, last_block);
             // Of a file that was opened before this, no word of a replacement means: it is the one.
             if self.hold.holds.find(self.hold.id, id) == whereabouts {
                 return parts;

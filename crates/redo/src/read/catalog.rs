@@ -76,6 +76,20 @@ impl Catalog {
         self.files.iter().map(|file| file.header.horizon).fold(claimed, Lsn::max)
     }
 
+    /// The oldest state that the files in place tell completely: that after each block from this one
+    /// on. A compaction drops what was not needed when its bitmaps were copied, and the block that was
+    /// open then is the floor: in its file, and in the manifest, also of files that are gone.
+    pub(crate) fn complete_from(&self) -> Lsn {
+        let Some(manifest) = self.manifest.as_ref().filter(|_| self.horizon() > Lsn::ZERO) else {
+            // Nothing was ever compacted: a manifest without a floor stands for the last block.
+            return Lsn::ZERO;
+        };
+        let kept = manifest.history.iter().map(|kept| kept.until);
+        let compacted = self.files.iter().filter(|file| file.header.generation > 0);
+        let compacted = compacted.map(|file| file.header.durable_lsn);
+        kept.chain(compacted).fold(manifest.history_floor, Lsn::max)
+    }
+
     /// The files that the manifest lists as kept, and that are not there.
     pub(crate) fn missing_history(&self) -> Vec<PathBuf> {
         let listed = self.manifest.iter().flat_map(|manifest| &manifest.history);

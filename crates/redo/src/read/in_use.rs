@@ -1,8 +1,9 @@
 //! Whether there is a log in a directory, and whether a process has it open.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use env::{Disk, Lock};
+use env::{Disk, FileError, Lock};
 
 use crate::error::{Error, IoContext, Result};
 
@@ -10,6 +11,21 @@ use crate::error::{Error, IoContext, Result};
 #[must_use]
 pub(crate) fn lock_path(dir: &Path) -> PathBuf {
     dir.join("redo.lock")
+}
+
+/// Takes the lock of the log in `dir`; `None` where no process ever had it. Makes no file.
+///
+/// # Errors
+/// When the log is in use, or the lock cannot be tried.
+pub(crate) fn lock_if_there(disk: &dyn Disk, dir: &Path) -> Result<Option<Box<dyn Lock>>> {
+    let path = lock_path(dir);
+    if !disk.exists(&path).at(&path, "look for")? {
+        return Ok(None);
+    }
+    match disk.lock(&path) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(Error::in_use(path)),
+        lock => lock.at(&path, "lock").map(Some),
+    }
 }
 
 /// Whether there is a log in `dir`.
@@ -23,13 +39,9 @@ pub fn is_there(disk: &dyn Disk, dir: &Path) -> bool {
 /// # Errors
 /// When the lock cannot be tried.
 pub fn is_in_use(disk: &dyn Disk, dir: &Path) -> Result<bool> {
-    let path = lock_path(dir);
-    if !disk.exists(&path).at(&path, "look for")? {
-        return Ok(false);
-    }
-    match disk.lock(&path) {
-        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(true),
-        lock => lock.at(&path, "lock").map(|_| false),
+    match lock_if_there(disk, dir) {
+        Err(Error::File(FileError::InUse { .. })) => Ok(true),
+        lock => lock.map(|_released| false),
     }
 }
 
@@ -41,7 +53,7 @@ pub fn lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn Lock>> {
     disk.create_dir_all(dir).at(dir, "make")?;
     let path = lock_path(dir);
     match disk.lock(&path) {
-        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Err(Error::in_use(path)),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(Error::in_use(path)),
         lock => lock.at(&path, "lock"),
     }
 }

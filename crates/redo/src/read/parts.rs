@@ -6,12 +6,11 @@
 use std::sync::Arc;
 
 use base::Lsn;
+use env::Disk;
 
 use crate::error::Result;
-use crate::read::images;
 use crate::read::reader::LogBlock;
 use crate::read::scan::{Block, BlockCursor, Next, SegmentFile};
-use crate::shared::device::Shared;
 
 /// How much of a file is read at a time.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -29,10 +28,17 @@ struct Part {
 }
 
 impl Parts {
-    /// Opens the files of these images of a segment; one that was replaced meanwhile is an error, and
-    /// one that lacks a block up to `durable`, which was durable before they were looked up.
-    pub(crate) fn open(shared: &Shared, images: Vec<SegmentFile>, durable: Lsn) -> Result<Self> {
-        let parts = images.into_iter().map(|image| Part::open(shared, image, durable));
+    /// Opens the files of these images of a segment. One that was replaced meanwhile is an error, and
+    /// so is one without a footer that ends before its `last_block`.
+    pub(crate) fn open(
+        disk: &dyn Disk,
+        images: Vec<SegmentFile>,
+        last_block: impl Fn(&SegmentFile) -> Lsn,
+    ) -> Result<Self> {
+        let parts = images.into_iter().map(|image| {
+            let last_block = last_block(&image);
+            Part::open(disk, image, last_block)
+        });
         Ok(Self(parts.collect::<Result<_>>()?))
     }
 
@@ -56,9 +62,8 @@ impl Parts {
 }
 
 impl Part {
-    fn open(shared: &Shared, image: SegmentFile, durable: Lsn) -> Result<Self> {
-        let last_block = images::last_block(shared, &image, durable);
-        let cursor = BlockCursor::open(&*shared.disk, image.clone(), CHUNK_BYTES)?;
+    fn open(disk: &dyn Disk, image: SegmentFile, last_block: Lsn) -> Result<Self> {
+        let cursor = BlockCursor::open(disk, image.clone(), CHUNK_BYTES)?;
         cursor.check_same()?;
         let (source, next, last) = (Arc::new(image), None, Lsn::ZERO);
         let mut part = Self { cursor, source, next, last_block, last };

@@ -71,7 +71,8 @@ impl SegmentScan {
             Some(parts) => parts,
             None => {
                 let images = images::find_segment(&self.shared, self.segment)?;
-                self.parts.insert(Parts::open(&self.shared, images, self.end)?)
+                let last_block = |image: &_| images::last_block(&self.shared, image, self.end);
+                self.parts.insert(Parts::open(&*self.shared.disk, images, last_block)?)
             }
         };
         parts.next(self.last, self.end)

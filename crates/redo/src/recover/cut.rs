@@ -53,11 +53,7 @@ pub(crate) fn tidy(disk: &dyn Disk, catalog: &Catalog, state: &LogState) -> Resu
     let mut tidied = Tidied { file_bytes: vec![0; catalog.files.len()], cut_bytes: 0, stuck };
     for (index, source) in catalog.files.iter().enumerate().rev() {
         let file = &state.files[index];
-        let data_end = source.footer.as_ref().map_or(source.len, |footer| footer.data_end);
-        let is_damaged = file.tail.as_ref().is_some_and(|tail| tail.what.is_some());
-        if file.cut_block_count > 0 || is_damaged {
-            tidied.cut_bytes += data_end - file.end;
-        }
+        tidied.cut_bytes += file.cut_bytes(source);
         // Only the last sync of a device can have failed: it took no block after that.
         let segment = source.header.segment;
         let is_newest = source.header.part > 0 || segment >= newest[source.device];

@@ -140,6 +140,15 @@ impl FileState {
         }
     }
 
+    /// How many bytes of the file go that are not just unwritten space.
+    pub(crate) fn cut_bytes(&self, source: &SegmentFile) -> u64 {
+        let is_damaged = self.tail.as_ref().is_some_and(|tail| tail.what.is_some());
+        if self.cut_block_count == 0 && !is_damaged {
+            return 0;
+        }
+        source.footer.as_ref().map_or(source.len, |footer| footer.data_end) - self.end
+    }
+
     /// The file stays as it is, unread.
     fn note_unread(&mut self, footer: &Footer) {
         self.end = footer.data_end;

@@ -2,10 +2,18 @@
 
 use std::sync::Arc;
 
-use base::{DbId, ObjectId, Record, RecordKind};
-use redo::{DumpFormat, Error, FileError};
+use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind};
+use redo::{DumpFormat, Error, FileError, Replay, StoredLog};
 
 use crate::harness::{Database, key, options, value};
+
+/// Takes everything.
+struct Nothing;
+
+impl Replay for Nothing {
+    fn apply(&mut self, _: &Record<'_>, _: RecordAddr, _: Lsn, _: &mut Vec<RecordAddr>) {}
+    fn finish(&mut self, _: &mut Vec<RecordAddr>) {}
+}
 
 fn disk() -> Arc<dyn env::Disk> {
     Arc::new(env_os::OsDisk)
@@ -43,9 +51,17 @@ fn a_torn_end_is_a_note() {
     let report = redo::verify(&disk(), dir.path(), &[]).unwrap();
     assert!(report.is_good() && report.last_lsn.0 == 1, "{report}");
     assert!(report.notes.iter().any(|note| note.contains("torn")), "{report}");
+    assert!(report.to_string().contains("tells the states after blocks 0 to 1 "), "{report}");
+    let stored = StoredLog::open(disk(), dir.path(), &[]).unwrap().unwrap();
+    let end = stored.read(Lsn::ZERO, &mut Nothing, &mut |_| {}).unwrap();
+    assert_eq!((end.last_lsn, stored.oldest_lsn()), (Lsn(1), Lsn::ZERO));
+    let Err(error) = Database::open(options(dir.path())) else { panic!("it is locked") };
+    assert!(matches!(error, Error::File(FileError::InUse { .. })), "{error}");
+    drop(stored);
     let mut database = Database::open(options(dir.path())).unwrap();
     assert_eq!(database.keyspace.entries.len(), 1);
     assert!(database.summary.cut_bytes > 0);
+    assert_eq!(database.summary.cut_bytes, end.cut_bytes, "as was said");
     database.set(b"c", b"3");
     database.flush();
     drop(database);

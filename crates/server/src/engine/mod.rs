@@ -66,6 +66,7 @@ use crate::logger::Logger;
 use crate::network::{Network, NoNetwork};
 
 pub use client::Peer;
+pub(crate) use commands::REDIS_VERSION;
 pub use host_request::HostRequest;
 pub use log_switch::{ColdSource, OpenLogError, OpenedLog};
 pub use output::Sendable;

@@ -4,17 +4,14 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use env::{Disk, FileError, Unpublished, leave_room};
+use env::{Disk, FileError};
 
 use super::desk::Desk;
 use super::error::SaveError;
+use super::file_sink::FileSink;
 
 /// What is written, or given to a client, at a time.
 const CHUNK_BYTES: usize = 256 << 10;
-
-/// So much is written between two syncs, so that the last one does not hold up the log's: as Redis'
-/// `rdb-save-incremental-fsync`.
-const SYNC_BYTES: u64 = 4 << 20;
 
 /// What the names of temporary files begin and end with; between them is what tells servers apart.
 const TEMPORARY: (&str, &str) = ("temp-indelible-", ".rdb");
@@ -59,33 +56,6 @@ enum To {
     Client,
 }
 
-/// A file that gets its name at the end.
-struct FileSink {
-    disk: Arc<dyn Disk>,
-    file: Unpublished,
-    path: PathBuf,
-    written_bytes: u64,
-    synced_bytes: u64,
-    syncs_early: bool,
-    kept_bytes: u64,
-}
-
-impl FileSink {
-    fn write(&mut self, chunk: &[u8]) -> Result<(), FileError> {
-        let failed = |doing| FileError::io(self.file.temporary(), doing);
-        let (file, directory) = (self.file.file(), self.path.parent().unwrap_or(Path::new("")));
-        let written = leave_room(&*self.disk, directory, chunk.len() as u64, self.kept_bytes)
-            .and_then(|()| file.write_all_at(chunk, self.written_bytes));
-        written.map_err(failed("write"))?;
-        self.written_bytes += chunk.len() as u64;
-        if self.syncs_early && self.written_bytes - self.synced_bytes >= SYNC_BYTES {
-            file.sync_data().map_err(failed("sync"))?;
-            self.synced_bytes = self.written_bytes;
-        }
-        Ok(())
-    }
-}
-
 impl Sink {
     /// Begins the file `path`, as `temporary` in its directory.
     pub(super) fn file(
@@ -96,10 +66,7 @@ impl Sink {
         syncs_early: bool,
         kept_bytes: u64,
     ) -> Result<Self, FileError> {
-        let file = Unpublished::create(&*disk, temporary)?;
-        let (written_bytes, synced_bytes) = (0, 0);
-        let file =
-            FileSink { disk, file, path, written_bytes, synced_bytes, syncs_early, kept_bytes };
+        let file = FileSink::create(disk, path, temporary, syncs_early, kept_bytes)?;
         Ok(Self { desk: Arc::clone(desk), chunk: Vec::new(), to: To::File(file) })
     }
 
@@ -124,7 +91,7 @@ impl Sink {
     pub(super) fn complete(mut self) -> Result<(), FileError> {
         self.pass_on()?;
         match self.to {
-            To::File(FileSink { disk, file, path, .. }) => file.publish(&*disk, &path).map(drop),
+            To::File(file) => file.complete(),
             To::Client => Ok(()),
         }
     }

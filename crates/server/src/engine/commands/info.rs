@@ -12,7 +12,7 @@ mod sections;
 pub(super) use sections::line;
 
 /// The version of Redis whose commands and replies are served.
-pub(in crate::engine) const REDIS_VERSION: &str = "7.0.15";
+pub(crate) const REDIS_VERSION: &str = "7.0.15";
 
 /// A section: its name, whether INFO shows it by default, and what writes it.
 type Section = (&'static str, bool, fn(&Engine, &mut String));

@@ -1,0 +1,57 @@
+//! A file that gets its name at the end, when all of it is durable.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use env::{Disk, FileError, Unpublished, leave_room};
+
+/// So much is written between two syncs, so that the last one does not hold up the log's: as Redis'
+/// `rdb-save-incremental-fsync`.
+const SYNC_BYTES: u64 = 4 << 20;
+
+/// See the file's top.
+pub(crate) struct FileSink {
+    disk: Arc<dyn Disk>,
+    file: Unpublished,
+    path: PathBuf,
+    written_bytes: u64,
+    synced_bytes: u64,
+    syncs_early: bool,
+    /// What is left for others on the file system; 0 if that does not matter.
+    kept_bytes: u64,
+}
+
+impl FileSink {
+    /// Begins the file `path`, as `temporary` in its directory.
+    pub(crate) fn create(
+        disk: Arc<dyn Disk>,
+        path: PathBuf,
+        temporary: &Path,
+        syncs_early: bool,
+        kept_bytes: u64,
+    ) -> Result<Self, FileError> {
+        let file = Unpublished::create(&*disk, temporary)?;
+        let (written_bytes, synced_bytes) = (0, 0);
+        Ok(Self { disk, file, path, written_bytes, synced_bytes, syncs_early, kept_bytes })
+    }
+
+    /// Appends to it.
+    pub(crate) fn write(&mut self, chunk: &[u8]) -> Result<(), FileError> {
+        let failed = |doing| FileError::io(self.file.temporary(), doing);
+        let (file, directory) = (self.file.file(), self.path.parent().unwrap_or(Path::new("")));
+        let written = leave_room(&*self.disk, directory, chunk.len() as u64, self.kept_bytes)
+            .and_then(|()| file.write_all_at(chunk, self.written_bytes));
+        written.map_err(failed("write"))?;
+        self.written_bytes += chunk.len() as u64;
+        if self.syncs_early && self.written_bytes - self.synced_bytes >= SYNC_BYTES {
+            file.sync_data().map_err(failed("sync"))?;
+            self.synced_bytes = self.written_bytes;
+        }
+        Ok(())
+    }
+
+    /// Completes it: it has its name then, durably.
+    pub(crate) fn complete(self) -> Result<(), FileError> {
+        self.file.publish(&*self.disk, &self.path).map(drop)
+    }
+}
