@@ -5,7 +5,7 @@ PORT ?= 6379
 DATA ?= ./data
 CARGO ?= cargo
 
-.PHONY: help run release test test-rust test-clients tcl lint doc tcl-cold soak bench-first bench-peers figures-pages figures-snapshot figures-recovery figures-transfer figures-tap loom-snapshot miri-snapshot mutants-snapshot ycsb test-analytics lint-analytics
+.PHONY: help run release test test-rust test-clients tcl lint doc tcl-cold soak bench-first bench-peers figures-pages figures-snapshot figures-recovery figures-transfer figures-tap loom-snapshot miri-snapshot mutants-snapshot ycsb test-analytics lint-analytics figures-analytics
 
 help:
 	@echo 'make run          build and start the server on port $(PORT) with its data in $(DATA)'
@@ -28,6 +28,7 @@ help:
 	@echo 'make loom-snapshot     every order in which their threads may see each other; needs time, not nightly'
 	@echo 'make miri-snapshot     their tests under Miri; needs a nightly compiler'
 	@echo 'make mutants-snapshot  breaks the algorithms in one place after the other; a test must fail each time'
+	@echo 'make figures-analytics  what exports cost writers (writes results/analytics); two processors, nothing else on them'
 	@echo 'make ycsb         YCSB workloads A and F through bench/ycsb'
 
 run:
@@ -143,6 +144,15 @@ figures-tap:
 	$(CARGO) build --release --bin indelible
 	bench/tap/sweep target/release/indelible target/figures/tap $(SWEEP_FLAGS)
 	bench/tap/figures target/figures/tap results/tap
+
+# BENCH_FLAGS="--rounds 5 --export-processors 2" where there are three processors.
+figures-analytics:
+	@tests/install-tools build analytics
+	$(CARGO) build --release --bin indelible
+	$(CARGO) build $(ANALYTICS) --release --bin indelible-parquet --example transfers
+	@mkdir -p results/analytics
+	target/analytics/python/bin/python analytics/bench/while-writing target/release/indelible target/figures/analytics \
+		--programs target/analytics/release $(BENCH_FLAGS) | tee results/analytics/raw.txt
 
 loom-snapshot:
 	RUSTFLAGS='--cfg loom' $(CARGO) test --release --target-dir target/loom -p indelible-snapshot --test loom
