@@ -43,10 +43,13 @@ impl Client {
             if bytes == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            for byte in &self.replies[..bytes] {
+            let replies = &self.replies[..bytes];
+            for (index, byte) in replies.iter().enumerate() {
                 if begins_line && *byte == b'-' {
-                    let reply = self.replies[..bytes].escape_ascii().to_string();
-                    return Err(io::Error::other(reply));
+                    let line = replies[index..].split(|byte| *byte == b'\r').next();
+                    return Err(io::Error::other(
+                        line.unwrap_or_default().escape_ascii().to_string(),
+                    ));
                 }
                 begins_line = *byte == b'\n';
                 seen += usize::from(begins_line);

@@ -25,8 +25,8 @@ const PASSWORD_VARIABLE: &str = "REDISCLI_AUTH";
 #[derive(Parser)]
 #[command(name = "indelible-parquet", version)]
 struct Arguments {
-    /// The dump: a file, `-` for standard input, or a server that is asked for one, as HOST:PORT or
-    /// redis://[[USER]:PASSWORD@]HOST[:PORT]. The environment variable REDISCLI_AUTH can have the password.
+    /// The dump: a file, `-` for standard input, or a server that is asked for one, as `HOST:PORT` or
+    /// `redis://[[USER]:PASSWORD@]HOST[:PORT]`. The environment variable REDISCLI_AUTH can have the password.
     #[arg(value_name = "SRC")]
     source: String,
     /// The directory that is written. It must not be there.
