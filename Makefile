@@ -5,13 +5,15 @@ PORT ?= 6379
 DATA ?= ./data
 CARGO ?= cargo
 
-.PHONY: help run release test test-rust test-clients tcl lint doc tcl-cold soak bench-first bench-peers figures-pages figures-snapshot figures-recovery figures-transfer figures-tap loom-snapshot miri-snapshot mutants-snapshot ycsb
+.PHONY: help run release test test-rust test-clients tcl lint doc tcl-cold soak bench-first bench-peers figures-pages figures-snapshot figures-recovery figures-transfer figures-tap loom-snapshot miri-snapshot mutants-snapshot ycsb test-analytics lint-analytics figures-analytics
 
 help:
 	@echo 'make run          build and start the server on port $(PORT) with its data in $(DATA)'
 	@echo 'make release      the program as it is shipped: target/dist/indelible, its debug information next to it'
 	@echo 'make test         every test: Rust, real clients, the Redis Tcl suite'
+	@echo 'make test-analytics  tests of indelible-parquet (analytics/), with DuckDB and pyarrow; not part of make test'
 	@echo 'make lint         formatting, clippy, the house rules'
+	@echo 'make lint-analytics  formatting and clippy of analytics/; not part of make lint'
 	@echo 'make doc          the documentation of all crates, without a warning'
 	@echo 'make tcl          the Redis Tcl suite against the server (UNITS="unit/type/string ...")'
 	@echo 'make tcl-cold     the same with hardly a value in memory'
@@ -26,6 +28,7 @@ help:
 	@echo 'make loom-snapshot     every order in which their threads may see each other; needs time, not nightly'
 	@echo 'make miri-snapshot     their tests under Miri; needs a nightly compiler'
 	@echo 'make mutants-snapshot  breaks the algorithms in one place after the other; a test must fail each time'
+	@echo 'make figures-analytics  what exports cost writers (writes results/analytics); two processors, nothing else on them'
 	@echo 'make ycsb         YCSB workloads A and F through bench/ycsb'
 
 run:
@@ -55,6 +58,20 @@ tcl:
 	@tests/install-tools build redis tcl
 	$(CARGO) build --bin indelible
 	tests/tcl/run $(UNITS)
+
+# A workspace of its own: arrow takes minutes to compile, and the server does not need it.
+ANALYTICS = --manifest-path analytics/Cargo.toml --target-dir target/analytics
+
+test-analytics:
+	@tests/install-tools build redis analytics
+	$(CARGO) test $(ANALYTICS)
+	$(CARGO) build $(ANALYTICS)
+	PROGRAM="$(CURDIR)/target/analytics/debug/indelible-parquet" target/analytics/python/bin/python -m pytest -q -p no:cacheprovider analytics/tests
+
+lint-analytics:
+	@tests/install-tools build
+	$(CARGO) fmt --manifest-path analytics/Cargo.toml --check
+	$(CARGO) clippy $(ANALYTICS) --all-targets -- -D warnings
 
 # Of a hundred values and keys that may leave memory ninety-nine do, after every few commands; the index is cut every megabyte.
 TCL_COLD = --maxmemory-policy cold-lru --cold-keys-maxmemory 0 --debug-drop-values 99 --log-index yes --log-segment-bytes 1mb --log-index-cut-bytes 1mb
@@ -127,6 +144,15 @@ figures-tap:
 	$(CARGO) build --release --bin indelible
 	bench/tap/sweep target/release/indelible target/figures/tap $(SWEEP_FLAGS)
 	bench/tap/figures target/figures/tap results/tap
+
+# BENCH_FLAGS="--rounds 5 --export-processors 2" where there are three processors.
+figures-analytics:
+	@tests/install-tools build analytics
+	$(CARGO) build --release --bin indelible
+	$(CARGO) build $(ANALYTICS) --release --bin indelible-parquet --example transfers
+	@mkdir -p results/analytics
+	target/analytics/python/bin/python analytics/bench/while-writing target/release/indelible target/figures/analytics \
+		--programs target/analytics/release $(BENCH_FLAGS) | tee results/analytics/raw.txt
 
 loom-snapshot:
 	RUSTFLAGS='--cfg loom' $(CARGO) test --release --target-dir target/loom -p indelible-snapshot --test loom

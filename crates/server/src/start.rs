@@ -382,7 +382,7 @@ impl LogPlace {
     ) -> impl FnOnce(&mut dyn FnMut(redo::Progress)) -> Result<(), ServeError> + Send + use<> {
         let (place, config, logger) = (self.place(), config.clone(), logger.clone());
         move |progress| {
-            let mut tell = |so_far| progress(log_progress(so_far));
+            let mut tell = |so_far| progress(import::Progress::as_of_log(so_far));
             Ok(at_start::import(&place, &path, &config, &logger, &mut tell)?)
         }
     }
@@ -398,7 +398,7 @@ impl LogPlace {
     + use<> {
         let (place, config, logger) = (self.place(), config.clone(), logger.clone());
         move |progress| {
-            let mut tell = |so_far| progress(log_progress(so_far));
+            let mut tell = |so_far| progress(import::Progress::as_of_log(so_far));
             Ok(at_start::load_into_memory(&place, &path, &config, &logger, &mut tell)?)
         }
     }
@@ -423,12 +423,6 @@ impl LogPlace {
             ));
         }
     }
-}
-
-/// How far an import is, as of a log that is read.
-const fn log_progress(so_far: import::Progress) -> redo::Progress {
-    let import::Progress { bytes_done, bytes_total, items, .. } = so_far;
-    redo::Progress { bytes_done, bytes_total, records: items }
 }
 
 /// What comes from other threads, and what the engine sends for.

@@ -47,7 +47,7 @@ impl Dumped {
 
 fn spill(disk: &SimDisk, memory_bytes: usize) -> SpillOptions {
     let directory = PathBuf::from("/dumps");
-    SpillOptions { disk: Arc::new(disk.clone()), directory, memory_bytes }
+    SpillOptions { disk: Arc::new(disk.clone()), directory, memory_bytes, kept_bytes: 0 }
 }
 
 fn open(disk: &SimDisk) -> StoredLog {

@@ -61,6 +61,14 @@ pub struct Progress {
     pub items: u64,
 }
 
+impl Progress {
+    /// Returns the same as of a log that is read.
+    pub(crate) const fn as_of_log(self) -> redo::Progress {
+        let Self { bytes_done, bytes_total, items, .. } = self;
+        redo::Progress { bytes_done, bytes_total, records: items }
+    }
+}
+
 /// A pass over the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
