@@ -448,6 +448,10 @@ impl Keyed for Entry {
         // SAFETY: the key lies in the block and lives as long as `self`.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().add(self.key_at()), self.key_len()) }
     }
+
+    fn touch(&self) {
+        std::hint::black_box(self.0);
+    }
 }
 
 impl Drop for Entry {

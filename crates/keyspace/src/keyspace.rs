@@ -239,6 +239,11 @@ impl Keyspace {
         hashes.iter().for_each(|hash| self.dbs[db].keys().touch(*hash));
     }
 
+    /// As [`Keyspace::prefetch`], for keys that are about to be created.
+    pub fn prefetch_room(&self, db: DbIndex, hashes: &[u64]) {
+        hashes.iter().for_each(|hash| self.dbs[db].keys().touch_room(*hash));
+    }
+
     // ---- lookup ---------------------------------------------------------------------------
 
     pub(crate) fn hash_of(&self, key: &[u8]) -> u64 {

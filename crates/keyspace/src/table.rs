@@ -41,6 +41,9 @@ const RANDOM_TRIES: usize = 4096;
 pub(crate) trait Keyed {
     /// The name of the item, unique in its table; it never changes while the item is there.
     fn key(&self) -> &[u8];
+
+    /// Reads the item itself, and not what it points to.
+    fn touch(&self) {}
 }
 
 /// Where an item is, until its table next changes.
@@ -149,6 +152,23 @@ impl<T: Keyed> Table<T> {
     pub(crate) fn touch(&self, hash: u64) {
         let page = &self.pages[self.page_index(hash)];
         std::hint::black_box(page.items.find(within_page(hash), |item| item.key().is_empty()));
+    }
+
+    /// Brings what an insertion with this hash will write into the cache, as [`Table::touch`] does what a
+    /// lookup reads: the buckets from the first one on that may take it.
+    pub(crate) fn touch_room(&self, hash: u64) {
+        /// hashbrown looks for room in so many buckets at once; a line of the cache has eight.
+        const GROUP: usize = 16;
+        const STEP: usize = 4;
+        let items = &self.pages[self.page_index(hash)].items;
+        let Some(last) = items.num_buckets().checked_sub(1) else { return };
+        #[expect(clippy::cast_possible_truncation, reason = "only the low bits count")]
+        let first = within_page(hash) as usize;
+        for at in (0..GROUP).step_by(STEP) {
+            if let Some(item) = items.get_bucket(first.wrapping_add(at) & last) {
+                item.touch();
+            }
+        }
     }
 
     /// Adds an item whose key is not in the table.

@@ -1,7 +1,7 @@
 //! Strings of a dump, put into the keyspace some at a time.
 //!
 //! Where a key belongs is far from where the one before it does, so each insertion waits for memory; those of
-//! several keys that are known together wait at the same time (`Keyspace::prefetch`).
+//! several keys that are known together wait at the same time (`Keyspace::prefetch`, `Keyspace::prefetch_room`).
 
 use std::ops::Range;
 
@@ -73,7 +73,9 @@ impl Strings {
         for (hash, one) in hashes.iter_mut().zip(&self.waiting) {
             *hash = hasher.hash(&self.bytes[one.key.clone()]);
         }
-        keyspace.prefetch(db, &hashes[..self.waiting.len()]);
+        let hashes = &hashes[..self.waiting.len()];
+        keyspace.prefetch(db, hashes);
+        keyspace.prefetch_room(db, hashes);
         for Waiting { key, value, expires_at_ms, usage } in self.waiting.drain(..) {
             let (key, value) = (&self.bytes[key], &self.bytes[value]);
             let expiry = expires_at_ms.map_or(Expiry::Clear, Expiry::At);
