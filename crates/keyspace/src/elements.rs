@@ -99,6 +99,7 @@ impl Elements {
 
     /// Gives an element another value, and logs that. Returns it, if it is there; it may lie elsewhere
     /// than before.
+    // In two callers; a call of its own would be 30 instructions more for each.
     #[inline(always)]
     pub(crate) fn change(
         &mut self,

@@ -34,6 +34,9 @@ impl Retire for Recorder {
 /// An object of at most this many elements is freed at once.
 const AT_ONCE_MAX: usize = 64;
 
+/// How many elements of an object are looked at to tell its bytes.
+const HELD_SAMPLES: usize = 16;
+
 enum Garbage {
     /// Those of this database.
     Entries(DbId, Box<dyn Iterator<Item = Entry> + Send>),
@@ -52,6 +55,8 @@ pub(crate) struct FreeQueue {
     listing: usize,
     /// Objects that a walk has still to emit.
     held: HashMap<ObjectId, Object>,
+    /// About how many bytes they take.
+    held_bytes: usize,
 }
 
 impl FreeQueue {
@@ -71,6 +76,7 @@ impl FreeQueue {
     /// An object whose root record is retired already.
     pub(crate) fn object(&mut self, to: &mut (impl Retire + ?Sized), object: Object) {
         if object.is_shadowed() {
+            self.held_bytes += object.allocated_bytes(HELD_SAMPLES);
             self.held.insert(object.id(), object);
             return;
         }
@@ -91,8 +97,19 @@ impl FreeQueue {
     /// A walk has emitted an object, which may have waited for that.
     pub(crate) fn release(&mut self, to: &mut (impl Retire + ?Sized), object: ObjectId) {
         if let Some(object) = self.held.remove(&object) {
+            if self.held.is_empty() {
+                self.held_bytes = 0;
+            } else {
+                let bytes = object.allocated_bytes(HELD_SAMPLES);
+                self.held_bytes = self.held_bytes.saturating_sub(bytes);
+            }
             self.object(to, object);
         }
+    }
+
+    /// About how many bytes such objects take.
+    pub(crate) const fn held_bytes(&self) -> usize {
+        self.held_bytes
     }
 
     /// What was the value of a key whose own record is retired already.

@@ -4,7 +4,7 @@
 //!            string · hash · list · set · zset            semantics of each type
 //!                 │ views and guards (collection)
 //!  Keyspace ──────┤                                       lookup, expiry, deletion, signals
-//!    │  Db        │
+//!    │  Db ───────┼─────────► walk                            a snapshot, while commands go on
 //!    │  └ Table<Entry>          entry: key + small value, or ─► Object: large value
 //!    │                                                           └ Table<Element>, RankTree, …
 //!    └ Recorder ──────────────► Journal                   one record a change, addresses, LSNs

@@ -37,7 +37,7 @@
 //! ```
 //!
 //! An object with a shadow is found by where it is *now*: RENAME and MOVE take it to another key, and a
-//! deletion to the [`crate::free::FreeQueue`], which holds it until it was emitted and frees it then, its
+//! deletion to the `FreeQueue`, which holds it until it was emitted and frees it then, its
 //! records retired as ever. The name and the expiry that it had wait in the queue.
 //!
 //! # Whole databases
@@ -49,7 +49,7 @@
 //! Dragonfly do, for comparison: an object is emitted as a whole before its first change, however large.
 //!
 //! # Invariants
-//! - Entries change through `Db` alone ([`crate::db`]), which hands them over before.
+//! - Entries change through `Db` alone, which hands them over before.
 //! - Of a database that is not visited to its end, an entry behind the cursor that is not EARLY is as it
 //!   was at the trigger. An entry before the cursor is not EARLY. Without a walk no entry is.
 //! - An object has a shadow exactly as long as its root is in the queue.
@@ -113,7 +113,7 @@ pub enum Refused {
     #[error("the keyspace follows a log: a snapshot of memory would cut its blocks")]
     Fed,
     /// Memory may not have everything.
-    #[error("keys or values are in the log only: a snapshot of memory would lack them")]
+    #[error("not all keys and values are in memory: a snapshot of it would lack them")]
     Lacking,
 }
 

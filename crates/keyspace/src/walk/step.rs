@@ -88,6 +88,13 @@ impl Keyspace {
         self.walk.as_ref().is_some_and(|walk| walk.is_congested())
     }
 
+    /// About how many bytes deleted values take that the walk has still to emit. Memory limits should leave
+    /// them out, too.
+    #[must_use]
+    pub const fn held_bytes(&self) -> usize {
+        self.free.held_bytes()
+    }
+
     /// How many keys flushed databases have that the walk has still to free.
     #[must_use]
     pub fn detached_keys(&self) -> usize {
