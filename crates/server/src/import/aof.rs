@@ -149,8 +149,11 @@ mod tests {
 
     const AOF: &[u8] = b"#TS:1\r\n*1\r\n$4\r\nPING\r\n#x\r\n*2\r\n$3\r\nDEL\r\n$1\r\nk\r\n";
 
+    /// A command: from where to where, and as text.
+    type Seen = (u64, u64, String);
+
     /// All commands with their offsets, and how it ended.
-    fn read(bytes: &[u8]) -> (Vec<(u64, u64, String)>, Result<Next, String>, u64) {
+    fn read(bytes: &[u8]) -> (Vec<Seen>, Result<Next, String>, u64) {
         let mut commands = Commands::new(bytes, 100, 1000);
         let mut all = Vec::new();
         loop {

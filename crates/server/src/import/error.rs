@@ -133,6 +133,32 @@ pub enum ImportError {
         what: String,
     },
 
+    /// A file is not what it was when it was opened.
+    #[error(
+        "{path} changed while it was imported: end the server that writes it, and begin again",
+        path = path.display()
+    )]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// A dump of which something is left out would be lost with the next save.
+    #[error(
+        "something of {path} is left out, and the next save replaces the file; it cannot have {kept} as a second \
+         name, which would stay: {source}. Copy it elsewhere, and import that with indelible import",
+        path = path.display(),
+        kept = kept.display()
+    )]
+    NotKept {
+        /// The file.
+        path: PathBuf,
+        /// The name.
+        kept: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+
     /// The data directory is not new.
     #[error("{path} {what}", path = path.display())]
     NotNew {

@@ -82,6 +82,8 @@ pub(super) struct Play<'a> {
     pub(super) target: &'a mut Target,
     pub(super) rules: &'a Rules,
     pub(super) contents: &'a mut Contents,
+    /// Up to where the file counts.
+    pub(super) end: u64,
 }
 
 impl Play<'_> {
@@ -97,7 +99,12 @@ impl Play<'_> {
         loop {
             let at = commands.offset();
             let next = commands.next().map_err(|why| no_command(self.file, at, why))?;
-            let Next::Command { offset, end } = next else { return Ok(()) };
+            let Next::Command { offset, end } = next else {
+                // The first pass has read whole commands up to there.
+                let is_end = next == Next::End && commands.offset() == self.end;
+                let changed = ImportError::Changed { path: self.file.path.clone() };
+                return if is_end { Ok(()) } else { Err(changed) };
+            };
             let args = commands.args();
             let done = self.execute(&mut db, &args, &mut reply);
             done.map_err(|what| wrong_command(self.file, offset, &args, what))?;
