@@ -167,6 +167,15 @@ pub(crate) fn tidy(disk: &dyn Disk, directory: &Path) -> Result<(), ImportError>
     Ok(())
 }
 
+/// Whether the file is the dump, and not an AOF.
+fn is_dump(path: &Path, config: &Config) -> bool {
+    path.file_name().is_some_and(|name| name == config.value("dbfilename"))
+}
+
+fn open(disk: &dyn Disk, path: &Path, config: &Config) -> Result<Source, ImportError> {
+    if is_dump(path, config) { Source::open_dump(disk, path) } else { Source::open(disk, path) }
+}
+
 /// Gives a dump of which something is left out a second name: the next save replaces the first one.
 ///
 /// # Errors
@@ -178,8 +187,7 @@ fn keep(
     config: &Config,
     logger: &Logger,
 ) -> Result<(), ImportError> {
-    let is_replaced = path.file_name().is_some_and(|name| name == config.value("dbfilename"));
-    if !is_replaced || contents.not_served.is_empty() {
+    if !is_dump(path, config) || contents.not_served.is_empty() {
         return Ok(());
     }
     let mut kept = path.to_owned().into_os_string();
@@ -225,7 +233,7 @@ pub(crate) fn import(
     ));
     let started_us = place.clock.monotonic_us();
     let mut tell = saying(path, logger, tell);
-    let source = Source::open(&*place.disk, path)?;
+    let source = open(&*place.disk, path, config)?;
     let checked = check(&source, config, &mut tell)?;
     keep(&*place.disk, path, &checked.contents, config, logger)?;
     let built = build(place, Some(lock), &source, &checked, config, &mut tell)?;
@@ -253,7 +261,7 @@ pub(crate) fn load_into_memory(
     tell: &mut dyn FnMut(Progress),
 ) -> Result<Keyspace<NoJournal>, ImportError> {
     let mut tell = saying(path, logger, tell);
-    let source = Source::open(&*place.disk, path)?;
+    let source = open(&*place.disk, path, config)?;
     let checked = check(&source, config, &mut tell)?;
     let options = config.options();
     let mut seed = [0; 16];

@@ -104,13 +104,21 @@ impl Source {
         if path.to_str().is_some_and(|path| path.ends_with(SUFFIX)) {
             return Self::open_manifest(disk, path, path);
         }
-        let mut file = open_file(disk, path, Form::Dump)?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        // An AOF may be empty, a dump may not.
-        let is_dump = name.ends_with(".rdb") || file.bytes == 0 || file.begins_as_dump()?;
-        if name.contains(".aof") || !is_dump {
-            file.form = Form::Aof;
-        }
+        // What begins as a dump may be one that commands follow, unless its name says that it is not.
+        let is_dump = path.to_str().is_some_and(|path| path.ends_with(".rdb"));
+        Self::open_file(disk, path, if is_dump { Form::Dump } else { Form::Aof })
+    }
+
+    /// Opens the dump at `path`, whatever its name is.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open_dump(disk: &dyn Disk, path: &Path) -> Result<Self, ImportError> {
+        Self::open_file(disk, path, Form::Dump)
+    }
+
+    fn open_file(disk: &dyn Disk, path: &Path, form: Form) -> Result<Self, ImportError> {
+        let file = open_file(disk, path, form)?;
         Ok(Self { path: path.to_owned(), files: vec![file], manifest: None })
     }
 

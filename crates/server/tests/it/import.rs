@@ -195,9 +195,12 @@ fn keys_do_not_expire_while_an_aof_is_loaded() {
 #[test]
 fn commands_may_follow_a_dump_and_find_its_keys() {
     let file = [dump(), aof(&["SELECT 0", "PERSIST gone", "APPEND greeting !"])].concat();
-    let found = imported(&[(AOF, &file)], AOF, &[]);
-    assert_eq!(found[..2], ["0 gone string over", "0 greeting string hello, world!"]);
-    assert_eq!(found.len(), 8);
+    // Its name need not say what it is.
+    for name in [AOF, "/redis/data"] {
+        let found = imported(&[(name, &file)], name, &[]);
+        assert_eq!(found[..2], ["0 gone string over", "0 greeting string hello, world!"]);
+        assert_eq!(found.len(), 8);
+    }
 }
 
 const MANIFEST: &str = "/redis/appendonlydir/appendonly.aof.manifest";
@@ -292,6 +295,25 @@ fn what_is_not_served_is_refused_with_counts_or_left_out() {
     );
     assert_eq!(imported(&[(DUMP, &file)], DUMP, skip), ["0 text string 1"]);
 
+    // RESTORE of an empty stream, and of a string, as Redis 7.0 has them.
+    let payload = rdb::encode(&rdb::Value::String(b"1".to_vec()));
+    let restore = |name: &str, key: &str, payload: &[u8]| {
+        let head = format!("*4\r\n${}\r\n{name}\r\n$1\r\n{key}\r\n$1\r\n0\r\n", name.len());
+        let len = format!("${}\r\n", payload.len());
+        [head.as_bytes(), len.as_bytes(), payload, b"\r\n"].concat()
+    };
+    let mut foreign = payload[..payload.len() - 10].to_vec();
+    foreign[0] = 19;
+    let foreign = rdb::seal(foreign);
+    let file = [
+        restore("RESTORE-ASKING", "a", &payload),
+        restore("RESTORE", "b", &payload),
+        restore("RESTORE-ASKING", "c", &foreign),
+        aof(&["NOSUCH x"]),
+    ];
+    assert_eq!(imported(&[(AOF, &file.concat())], AOF, skip), ["0 a string 1", "0 b string 1"]);
+    let error = refused(&[(AOF, &file[..3].concat())], AOF, &[]);
+    assert!(error.contains("1 commands restore of a type that is not served"), "{error}");
     let file = aof(&[
         "XADD s * f v",
         "SET a 1",
@@ -308,8 +330,10 @@ fn what_is_not_served_is_refused_with_counts_or_left_out() {
 #[test]
 fn commands_that_cannot_be_executed_are_named_with_their_place() {
     let good = aof(&["SET a 1"]);
+    let error = refused(&[(AOF, &aof(&["NOSUCH x y"]))], AOF, &[]);
+    assert!(error.contains("NOSUCH x y is unknown"), "{error}");
     for (bad, says) in [
-        ("NOSUCH x y", "NOSUCH x y is unknown"),
+        ("HPEXPIREAT h 1 FIELDS 1 f", "gives fields of a hash a time to live"),
         ("INCR", "wrong number of arguments"),
         ("LPUSH a x", "LPUSH a x fails: WRONGTYPE"),
         ("EXEC", "stands in no transaction"),
@@ -653,49 +677,49 @@ fn imported_while(command: &str) -> Option<String> {
     import(&disk, AOF, &config(&[])).err().map(|error| error.to_string())
 }
 
+/// Whether it is noticed that files of that name are changed between the two passes.
+fn assert_noticed(files: &[(&str, &[u8])], name: &str, change: &dyn Fn(&SimDisk)) {
+    let disk = disk_with(files);
+    let mut is_changed = false;
+    let mut tell = |so_far: server::import::Progress| {
+        if so_far.stage == Stage::Loading && !std::mem::replace(&mut is_changed, true) {
+            change(&disk);
+        }
+    };
+    let error = import_into(&disk, DIRECTORY, "/data", &config(&[]), &mut tell).err();
+    let error = error.unwrap_or_else(|| panic!("{name} was not noticed")).to_string();
+    assert!(error.contains(name) && error.contains("changed while it was imported"), "{error}");
+    assert_eq!(data(&disk, &config(&[])), None);
+    assert_nothing_is_left(&disk);
+}
+
+fn overwrite(disk: &SimDisk, path: &str, bytes: &[u8]) {
+    disk.open(Path::new(path), Access::ReadWrite).unwrap().write_all_at(bytes, 0).unwrap();
+}
+
 #[test]
 fn files_that_change_while_they_are_imported_are_noticed() {
     let (first, second) = (aof(&["SET a 1", "SET b 1"]), aof(&["SET c 1"]));
     let files = [(MANIFEST, FILES), (BASE, &dump()), (FIRST, &first[..]), (SECOND, &second[..])];
     let longer = [&second[..], &second[..]].concat();
+    assert_noticed(&files, "a.2.incr.aof", &|disk| overwrite(disk, SECOND, &longer));
+    assert_noticed(&files, "a.2.incr.aof", &|disk| put(disk, SECOND, &second));
+    assert_noticed(&files, "appendonly.aof.manifest", &|disk| put(disk, MANIFEST, FILES));
+}
+
+/// Of which the file system tells nothing.
+#[test]
+fn a_second_pass_that_finds_something_else_is_noticed() {
+    let (first, second) = (aof(&["SET a 1", "SET b 1"]), aof(&["SET c 1"]));
+    let files = [(MANIFEST, FILES), (BASE, &dump()), (FIRST, &first[..]), (SECOND, &second[..])];
     // An annotation in place of a command.
-    let mut fewer = second.clone();
-    (fewer[0], fewer[1]) = (b'#', b'#');
-    fewer.iter_mut().for_each(|byte| {
-        if *byte == b'\n' || *byte == b'\r' {
-            *byte = b'#';
-        }
-    });
+    let mut fewer = vec![b'#'; second.len()];
     *fewer.last_mut().unwrap() = b'\n';
+    assert_noticed(&files, "appendonlydir", &|disk| overwrite(disk, SECOND, &fewer));
+    // A length that is longer than the file.
     let mut cut = first.clone();
     let at = cut.len() - 4;
     assert_eq!(&cut[at..], b"\n1\r\n");
     cut[at - 2] = b'9';
-    let is_noticed = |name: &str, change: &dyn Fn(&SimDisk)| {
-        let disk = disk_with(&files);
-        let mut is_changed = false;
-        let mut tell = |so_far: server::import::Progress| {
-            if so_far.stage == Stage::Loading && !std::mem::replace(&mut is_changed, true) {
-                change(&disk);
-            }
-        };
-        let error = import_into(&disk, DIRECTORY, "/data", &config(&[]), &mut tell).err();
-        let error = error.unwrap_or_else(|| panic!("{name} was not noticed")).to_string();
-        assert!(error.contains(name) && error.contains("changed while it was imported"), "{error}");
-        assert_eq!(data(&disk, &config(&[])), None);
-        assert_nothing_is_left(&disk);
-    };
-    let write = |path: &'static str, bytes: &[u8]| {
-        let bytes = bytes.to_vec();
-        move |disk: &SimDisk| {
-            let file = disk.open(Path::new(path), Access::ReadWrite).unwrap();
-            file.write_all_at(&bytes, 0).unwrap();
-        }
-    };
-    is_noticed("a.2.incr.aof", &write(SECOND, &longer));
-    is_noticed("a.2.incr.aof", &|disk| put(disk, SECOND, &second));
-    is_noticed("appendonly.aof.manifest", &|disk| put(disk, MANIFEST, FILES));
-    // Also where the file system tells nothing of it.
-    is_noticed("appendonlydir", &write(SECOND, &fewer));
-    is_noticed("a.1.incr.aof", &write(FIRST, &cut));
+    assert_noticed(&files, "a.1.incr.aof", &|disk| overwrite(disk, FIRST, &cut));
 }
