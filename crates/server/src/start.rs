@@ -121,7 +121,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     let permissions =
         u32::from_str_radix(config.value("unixsocketperm"), 8).expect("the table has checked it");
     let has_socket = !socket_path.as_os_str().is_empty();
-    let is_ours = matches!(import, Some((_, Some(_))));
+    let is_ours = matches!(import, Some(ToImport { lock: Some(_), .. }));
     if has_socket && !is_ours && redo::is_in_use(&*world.disk, &directory).unwrap_or(false) {
         // Its socket may be the running server's, which must not be taken away.
         return Err(ServeError::InUse { path: directory });
@@ -138,8 +138,8 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     }
     // Without a log what is there is loaded into memory.
     let (import, dump) = match import {
-        Some((path, Some(lock))) => (Some((path, lock)), None),
-        Some((path, None)) => (None, Some(path)),
+        Some(ToImport { path, lock: Some(lock) }) => (Some((path, lock)), None),
+        Some(ToImport { path, lock: None }) => (None, Some(path)),
         None => (None, None),
     };
     // Without an import whatever is wrong with the log is found before clients are listened to.
@@ -323,16 +323,22 @@ fn wake_by(waker: &Arc<Waker>) -> redo::Waker {
     })
 }
 
+/// What a start has to import.
+struct ToImport {
+    path: PathBuf,
+    /// That of the directory; `None` if there will be no log.
+    lock: Option<Box<dyn Lock>>,
+}
+
 /// Looks for what a start has to import: an empty database must not start next to data that its
-/// users take to be loaded. Returns the path of it, and the lock of the directory if there will be a log;
-/// removes what earlier imports have left.
+/// users take to be loaded. Removes what earlier imports have left.
 fn find_import(
     disk: &dyn Disk,
     directory: &Path,
     config: &Config,
     appends: Appends,
     logger: &Logger,
-) -> Result<Option<(PathBuf, Option<Box<dyn Lock>>)>, ServeError> {
+) -> Result<Option<ToImport>, ServeError> {
     match at_start::find(disk, directory, config, appends) {
         Found::Nothing => at_start::tidy(disk, directory)?,
         Found::Files { path, newer } => {
@@ -345,7 +351,8 @@ fn find_import(
                 ));
             }
             let lock = config.is_yes("appendonly").then(|| redo::lock(disk, directory));
-            return Ok(Some((path, lock.transpose().map_err(OpenLogError::from)?)));
+            let lock = lock.transpose().map_err(OpenLogError::from)?;
+            return Ok(Some(ToImport { path, lock }));
         }
         Found::OtherFiles { path, what } => return Err(ServeError::RedisFiles { path, what }),
         Found::Both { aof, dump } => return Err(ServeError::TwoSources { aof, dump }),

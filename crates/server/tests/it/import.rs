@@ -537,7 +537,7 @@ fn survives_every_crash(options: &[&str]) {
         disk.restart();
         (!redo::is_there(&disk, Path::new("/data"))).then_some(disk)
     };
-    let last = (1..ios).rev().find_map(|n_ios| ended_at(n_ios));
+    let last = (1..ios).rev().find_map(&ended_at);
     for disk in [ended_at(ios / 2), ended_at(ios * 3 / 4), last] {
         crash_everywhere(&disk.unwrap(), &config);
     }
@@ -590,7 +590,7 @@ fn copy(disk: &SimDisk, from: &str, to: &str) {
 
 fn read(disk: &SimDisk, path: &str) -> Vec<u8> {
     let file = disk.open(Path::new(path), Access::Read).unwrap();
-    let mut bytes = vec![0; file.len().unwrap() as usize];
+    let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
     file.read_exact_at(&mut bytes, 0).unwrap();
     bytes
 }
