@@ -10,7 +10,7 @@
 //! is. Whatever is wrong with the data directory is found before anything in it is changed. Once
 //! the event loop runs, a log is opened by the recovery thread too: the loop reads nothing of it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::descriptors::{Descriptors, FETCHED_FILES_MIN};
 use crate::engine::{Deps, Engine, HostRequest, OpenLogError, OpenedLog};
 use crate::error::ServeError;
 use crate::host::Host;
-use crate::import::at_start::{self, Appends, Found};
+use crate::import::at_start::{self, Appends};
 use crate::import::{self, Place};
 use crate::index_thread::IndexPlan;
 use crate::load::{Shape, log_options};
@@ -34,6 +34,7 @@ use crate::owned_log::start_without_index;
 use crate::process::Signals;
 use crate::reactor::{LoopHooks, Reactor};
 use crate::save::{SaveThreads, remove_temporaries};
+use crate::to_import::ToImport;
 use crate::{listen, process};
 
 /// The outside world, real or not.
@@ -109,7 +110,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     let newer = at_start::newer_than_log(&*world.disk, &directory, &config);
     let appends = Appends::of(&config, is_kept);
     // Before sockets are made: those that are there may be another server's that imports the same.
-    let import = find_import(&*world.disk, &directory, &config, appends, logger)?;
+    let import = ToImport::find(&*world.disk, &directory, &config, appends, logger)?;
     let bind: Vec<&str> = config.words("bind").collect();
     let port: u16 = config.number("port");
     let tcp = if port == 0 {
@@ -321,46 +322,6 @@ fn wake_by(waker: &Arc<Waker>) -> redo::Waker {
         // A loop that cannot be woken looks again at its next tick.
         let _ignored = waker.wake();
     })
-}
-
-/// What a start has to import.
-struct ToImport {
-    path: PathBuf,
-    /// That of the directory; `None` if there will be no log.
-    lock: Option<Box<dyn Lock>>,
-}
-
-/// Looks for what a start has to import: an empty database must not start next to data that its
-/// users take to be loaded. Removes what earlier imports have left.
-fn find_import(
-    disk: &dyn Disk,
-    directory: &Path,
-    config: &Config,
-    appends: Appends,
-    logger: &Logger,
-) -> Result<Option<ToImport>, ServeError> {
-    match at_start::find(disk, directory, config, appends) {
-        Found::Nothing => at_start::tidy(disk, directory)?,
-        Found::Files { path, newer } => {
-            if let Some(newer) = newer {
-                logger.warning(&format!(
-                    "WARNING: {} is loaded, and {} is NEWER and is not, as Redis does with this configuration \
-                     (appendonly): make sure that this is the one with your data",
-                    path.display(),
-                    newer.display()
-                ));
-            }
-            let lock = config.is_yes("appendonly").then(|| redo::lock(disk, directory));
-            let lock = lock.transpose().map_err(OpenLogError::from)?;
-            return Ok(Some(ToImport { path, lock }));
-        }
-        Found::OtherFiles { path, what } => return Err(ServeError::RedisFiles { path, what }),
-        Found::Both { aof, dump } => return Err(ServeError::TwoSources { aof, dump }),
-        Found::Unfinished => {
-            return Err(ServeError::UnfinishedImport { path: directory.to_owned() });
-        }
-    }
-    Ok(None)
 }
 
 /// Where the log is, and what opening it takes.

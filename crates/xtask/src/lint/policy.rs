@@ -201,7 +201,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
             &["import"],
             &["error"],
             &["reactor"],
-            &["log_start", "rebuild"],
+            &["log_start", "rebuild", "to_import"],
             &["start"],
         ],
     },
