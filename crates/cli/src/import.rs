@@ -1,5 +1,6 @@
 //! `indelible import`: data of a Redis server as a new data directory.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -100,7 +101,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let clock = Arc::new(OsClock::new());
     let directory = arguments.directory.as_deref().map(std::path::absolute).transpose()?;
     if let Some(directory) = directory.as_deref().filter(|_| !arguments.check_only) {
-        refuse_files(&*disk, directory)?;
+        refuse_files(&*disk, directory, &arguments.devices)?;
     }
     let started_us = clock.monotonic_us();
     let source = Source::open(&*disk, &arguments.source)?;
@@ -122,7 +123,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         directory: directory.clone(),
         start: start_log,
     };
-    let built = import::build(&place, &source, &checked, &config, &mut tell);
+    let built = import::build(&place, None, &source, &checked, &config, &mut tell);
     line.end();
     if built.is_err() && is_new {
         remove_new(&directory);
@@ -141,20 +142,30 @@ fn show(checked: &Checked) {
     println!("good");
 }
 
-/// What an import may have left in a directory in which there was nothing before.
-const LEFTOVERS: [&str; 3] = ["import-tmp", "redo", "redo.lock"];
+/// What an import may have left in a directory in which there was nothing before, or a file system begins with.
+const LEFTOVERS: [&str; 5] = ["import-tmp", "redo", "redo.lock", "redo.tmp", "lost+found"];
 
 /// Refuses a directory with anything in it that no interrupted import has left.
-fn refuse_files(disk: &dyn Disk, directory: &Path) -> anyhow::Result<()> {
+fn refuse_files(disk: &dyn Disk, directory: &Path, devices: &[PathBuf]) -> anyhow::Result<()> {
     if !directory.exists() {
         return Ok(());
     }
     let names =
         disk.list(directory).with_context(|| format!("cannot use {}", directory.display()))?;
-    let other = names.iter().find(|name| !LEFTOVERS.iter().any(|left| *name == left));
-    let segments = disk.list(&directory.join("redo")).unwrap_or_default();
     let is_unfinished = import::is_unfinished(disk, directory);
-    if other.is_some() || (!segments.is_empty() && !is_unfinished) {
+    let mut below = vec![directory.join("redo")];
+    for device in devices {
+        let device = std::path::absolute(device)?;
+        below.extend(device.starts_with(directory).then_some(device));
+    }
+    // Directories of devices, and those in which they are.
+    let is_on_the_way = |path: &Path| below.iter().any(|device| device.starts_with(path));
+    let is_other = |name: &&OsString| {
+        !LEFTOVERS.iter().any(|left| **name == *left) && !is_on_the_way(&directory.join(name))
+    };
+    let mut segments = below.iter().flat_map(|device| disk.list(device).unwrap_or_default());
+    let has_segments = segments.any(|name| name != "lost+found");
+    if names.iter().any(|name| is_other(&name)) || (has_segments && !is_unfinished) {
         anyhow::bail!(
             "{} is not empty: data is imported into a new directory, as one log cannot be added to another",
             directory.display()
@@ -167,4 +178,37 @@ fn refuse_files(disk: &dyn Disk, directory: &Path) -> anyhow::Result<()> {
 fn remove_new(directory: &Path) {
     let _kept = std::fs::remove_file(directory.join("redo.lock"));
     let _kept = std::fs::remove_dir(directory);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_import_leaves_is_not_in_its_way() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().join("data");
+        let devices = [directory.join("on/disk1"), place.path().join("elsewhere")];
+        let is_refused = || refuse_files(&OsDisk, &directory, &devices).is_err();
+        let make = |name: &str| std::fs::create_dir_all(directory.join(name)).unwrap();
+        assert!(!is_refused());
+        for name in ["lost+found", "redo", "on/disk1", "on/disk1/lost+found"] {
+            make(name);
+            assert!(!is_refused(), "{name}");
+        }
+        std::fs::write(directory.join("redo.tmp"), "x").unwrap();
+        std::fs::write(directory.join("redo.lock"), "").unwrap();
+        assert!(!is_refused());
+        for segment in ["redo/00000001.redo", "on/disk1/00000002.redo"] {
+            std::fs::write(directory.join(segment), "x").unwrap();
+            assert!(is_refused(), "{segment}");
+            make("import-tmp");
+            assert!(!is_refused(), "{segment}");
+            std::fs::remove_dir(directory.join("import-tmp")).unwrap();
+            std::fs::remove_file(directory.join(segment)).unwrap();
+        }
+        make("import-tmp");
+        make("other");
+        assert!(is_refused());
+    }
 }

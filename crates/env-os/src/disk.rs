@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use env::{Access, Disk, File, Lock, ReadBuffer, ReadTogether, about, opening};
+use env::{Access, Disk, File, FileVersion, Lock, ReadBuffer, ReadTogether, about, opening};
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, fadvise, fallocate, flock, statvfs};
 use rustix::io::{Errno, retry_on_intr};
 
@@ -116,6 +116,21 @@ impl Disk for OsDisk {
     fn changed_at_ms(&self, path: &Path) -> io::Result<Option<i64>> {
         let metadata = fs::metadata(path).map_err(|error| about(path, error))?;
         Ok(Some(metadata.mtime() * 1000 + metadata.mtime_nsec() / 1_000_000))
+    }
+
+    fn version(&self, path: &Path) -> io::Result<FileVersion> {
+        let metadata = fs::metadata(path).map_err(|error| about(path, error))?;
+        let changed_at_ns =
+            i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
+        Ok(FileVersion { number: metadata.ino(), bytes: metadata.len(), changed_at_ns })
+    }
+
+    fn is_symlink(&self, path: &Path) -> io::Result<bool> {
+        match fs::symlink_metadata(path) {
+            Ok(metadata) => Ok(metadata.is_symlink()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(about(path, error)),
+        }
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {

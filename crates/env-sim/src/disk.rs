@@ -42,7 +42,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use env::{Access, Disk, File, Lock, ReadTogether};
+use env::{Access, Disk, File, FileVersion, Lock, ReadTogether};
 
 use crate::entropy::SimEntropy;
 use crate::faults::{Faults, Verdict};
@@ -551,6 +551,12 @@ impl Disk for SimDisk {
         let state = self.state();
         state.alive(state.generation)?;
         Ok(state.names.get(path).is_some() || state.names.is_dir(path))
+    }
+
+    fn version(&self, path: &Path) -> io::Result<FileVersion> {
+        let bytes = self.open(path, Access::Read)?.len()?;
+        let number = self.state().find(path)?;
+        Ok(FileVersion { number, bytes, changed_at_ns: 0 })
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {

@@ -32,6 +32,17 @@ pub enum Access {
     ReadWrite,
 }
 
+/// What differs when a file was changed, or another one has taken its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileVersion {
+    /// The number of the file in its file system; 0 where files have none.
+    pub number: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// When it was changed last, in Unix nanoseconds; 0 where that is not known.
+    pub changed_at_ns: i128,
+}
+
 /// A disk: directories with files in them. Shared between threads as an `Arc<dyn Disk>`.
 pub trait Disk: Send + Sync {
     /// Creates `path` and its missing parents. They are durable on return.
@@ -82,6 +93,17 @@ pub trait Disk: Send + Sync {
     /// When the file was changed last, in Unix milliseconds; `None` where that is not known.
     fn changed_at_ms(&self, _path: &Path) -> io::Result<Option<i64>> {
         Ok(None)
+    }
+
+    /// What the file of that name is at the moment.
+    fn version(&self, path: &Path) -> io::Result<FileVersion> {
+        let bytes = self.open(path, Access::Read)?.len()?;
+        Ok(FileVersion { number: 0, bytes, changed_at_ns: 0 })
+    }
+
+    /// Whether the name is that of a symbolic link.
+    fn is_symlink(&self, _path: &Path) -> io::Result<bool> {
+        Ok(false)
     }
 
     /// Whether a file or directory of that name exists.

@@ -27,7 +27,7 @@ mod publish;
 mod room;
 
 pub use clock::Clock;
-pub use disk::{Access, Disk, File, Lock, OnceRead, ReadBuffer, ReadTogether};
+pub use disk::{Access, Disk, File, FileVersion, Lock, OnceRead, ReadBuffer, ReadTogether};
 pub use entropy::Entropy;
 pub use error::{about, lacks_descriptor, opening, reason, system_number};
 pub use file_error::FileError;

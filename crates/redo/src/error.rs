@@ -243,6 +243,15 @@ pub enum Error {
         /// Where the manifest should be.
         manifest: PathBuf,
     },
+
+    /// What lies where a log is built is not what an interrupted attempt has left.
+    #[error("{path} {what}; nothing was removed", path = path.display())]
+    NotUnfinished {
+        /// The directory in which logs are built.
+        path: PathBuf,
+        /// What it is, and what to do.
+        what: String,
+    },
 }
 
 /// The result of everything here that can fail.

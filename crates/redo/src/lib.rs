@@ -126,5 +126,5 @@ pub use write::health::Health;
 pub use write::log::Log;
 pub use write::opening::{Opened, Recovery, Summary};
 pub use write::pending_sync::{PendingSync, Turn};
-pub use write::publication::{discard, publish};
+pub use write::publication::{begin, discard, publish};
 pub use write::stats::{IndexStats, MarkStats, Stats};

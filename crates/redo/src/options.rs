@@ -71,6 +71,9 @@ impl Default for CompactionOptions {
 pub struct Options {
     /// The data directory: manifest, lock, and the default device below it.
     pub dir: PathBuf,
+    /// The data directory that the log will have, when it is built in `dir` and published later:
+    /// devices below it are noted by paths that move with it.
+    pub destination: Option<PathBuf>,
     /// The directories of the devices; none for one device below `dir`.
     pub devices: Vec<PathBuf>,
     /// When blocks are synced.
@@ -100,6 +103,7 @@ impl Options {
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self {
             dir: dir.into(),
+            destination: None,
             devices: Vec::new(),
             policy: SyncPolicy::Always,
             segment_bytes: 64 << 20,
@@ -112,6 +116,12 @@ impl Options {
             mark_copy_bytes: 2 << 20,
             parallel_loaders: true,
         }
+    }
+
+    /// The directory that the paths of devices in the manifest are relative to.
+    #[must_use]
+    pub(crate) fn home(&self) -> &Path {
+        self.destination.as_deref().unwrap_or(&self.dir)
     }
 
     /// The directories of the devices, the default one included.

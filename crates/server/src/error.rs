@@ -61,6 +61,20 @@ pub enum ServeError {
         /// What to do.
         what: &'static str,
     },
+    /// There are an AOF and a dump, and the configuration does not say which of them has the data.
+    #[error(
+        "{aof} and {dump} hold data of a Redis server, and appendonly is not set: set appendonly yes to import the \
+         first, appendonly no to import the second as Redis would by default, or begin with an empty database next \
+         to them with --ignore-redis-files yes",
+        aof = aof.display(),
+        dump = dump.display()
+    )]
+    TwoSources {
+        /// The AOF, or its manifest.
+        aof: PathBuf,
+        /// The dump.
+        dump: PathBuf,
+    },
     /// An import was interrupted, and what it imported is not there.
     #[error(
         "an import into {path} was interrupted: run `indelible import` again, or begin with an empty database \

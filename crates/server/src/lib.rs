@@ -42,6 +42,7 @@ mod rebuild;
 pub mod restore;
 pub mod save;
 mod start;
+mod to_import;
 
 pub use error::ServeError;
 pub use owned_log::start_without_index as start_log;

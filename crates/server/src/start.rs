@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use env::{Clock, Disk, Entropy};
+use env::{Clock, Disk, Entropy, Lock};
 use keyspace::{Keyspace, NoJournal};
 use mio::Waker;
 
@@ -23,7 +23,7 @@ use crate::descriptors::{Descriptors, FETCHED_FILES_MIN};
 use crate::engine::{Deps, Engine, HostRequest, OpenLogError, OpenedLog};
 use crate::error::ServeError;
 use crate::host::Host;
-use crate::import::at_start::{self, Found};
+use crate::import::at_start::{self, Appends};
 use crate::import::{self, Place};
 use crate::index_thread::IndexPlan;
 use crate::load::{Shape, log_options};
@@ -34,6 +34,7 @@ use crate::owned_log::start_without_index;
 use crate::process::Signals;
 use crate::reactor::{LoopHooks, Reactor};
 use crate::save::{SaveThreads, remove_temporaries};
+use crate::to_import::ToImport;
 use crate::{listen, process};
 
 /// The outside world, real or not.
@@ -106,6 +107,10 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     announce(&config, &options, world.commit, logger);
     warn_of_policy(&options, &*world.disk, logger);
 
+    let newer = at_start::newer_than_log(&*world.disk, &directory, &config);
+    let appends = Appends::of(&config, is_kept);
+    // Before sockets are made: those that are there may be another server's that imports the same.
+    let import = ToImport::find(&*world.disk, &directory, &config, appends, logger)?;
     let bind: Vec<&str> = config.words("bind").collect();
     let port: u16 = config.number("port");
     let tcp = if port == 0 {
@@ -117,7 +122,8 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     let permissions =
         u32::from_str_radix(config.value("unixsocketperm"), 8).expect("the table has checked it");
     let has_socket = !socket_path.as_os_str().is_empty();
-    if has_socket && redo::is_in_use(&*world.disk, &directory).unwrap_or(false) {
+    let is_ours = matches!(import, Some(ToImport { lock: Some(_), .. }));
+    if has_socket && !is_ours && redo::is_in_use(&*world.disk, &directory).unwrap_or(false) {
         // Its socket may be the running server's, which must not be taken away.
         return Err(ServeError::InUse { path: directory });
     }
@@ -128,19 +134,21 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     let World { clock, disk, entropy, host, on_ready, .. } = world;
     let log_place =
         LogPlace { disk: Arc::clone(&disk), clock: Arc::clone(&clock), entropy, waker, directory };
-    let newer = at_start::newer_than_log(&*log_place.disk, &log_place.directory, &config);
-    let import = log_place.find_import(&config, is_kept)?;
     if !options.log.enabled {
         log_place.warn_of_a_log(logger);
     }
     // Without a log what is there is loaded into memory.
-    let (import, dump) = if options.log.enabled { (import, None) } else { (None, import) };
+    let (import, dump) = match import {
+        Some(ToImport { path, lock: Some(lock) }) => (Some((path, lock)), None),
+        Some(ToImport { path, lock: None }) => (None, Some(path)),
+        None => (None, None),
+    };
     // Without an import whatever is wrong with the log is found before clients are listened to.
     let recovery = match import {
         None if options.log.enabled => Some(log_place.opening(&options)()?),
         _ => None,
     };
-    let importing = import.map(|path| log_place.importing(path, &config, logger));
+    let importing = import.map(|(path, lock)| log_place.importing(path, lock, &config, logger));
     let loading = dump.map(|path| log_place.loading(path, &config, logger));
     let waker = &log_place.waker;
     let volatile = loading.map(|load| Loader::spawn_without_log(waker, load)).transpose()?;
@@ -355,35 +363,18 @@ impl LogPlace {
         }
     }
 
-    /// Looks for what a start has to import: an empty database must not start next to data that its
-    /// users take to be loaded. Returns the path of it, and removes what earlier imports have left.
-    fn find_import(&self, config: &Config, is_kept: bool) -> Result<Option<PathBuf>, ServeError> {
-        let found = at_start::find(&*self.disk, &self.directory, config, !is_kept);
-        match found {
-            Found::Nothing => at_start::tidy(&*self.disk, &self.directory)?,
-            Found::Files(path) => return Ok(Some(path)),
-            Found::OtherFiles(path) => {
-                let what = "it is imported with appendonly yes";
-                return Err(ServeError::RedisFiles { path, what });
-            }
-            Found::Unfinished => {
-                return Err(ServeError::UnfinishedImport { path: self.directory.clone() });
-            }
-        }
-        Ok(None)
-    }
-
     /// What imports the data at `path`, for whatever thread may wait for the disk.
     fn importing(
         &self,
         path: PathBuf,
+        lock: Box<dyn Lock>,
         config: &Config,
         logger: &Logger,
     ) -> impl FnOnce(&mut dyn FnMut(redo::Progress)) -> Result<(), ServeError> + Send + use<> {
         let (place, config, logger) = (self.place(), config.clone(), logger.clone());
         move |progress| {
             let mut tell = |so_far| progress(import::Progress::as_of_log(so_far));
-            Ok(at_start::import(&place, &path, &config, &logger, &mut tell)?)
+            Ok(at_start::import(&place, lock, &path, &config, &logger, &mut tell)?)
         }
     }
 

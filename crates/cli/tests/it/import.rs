@@ -298,6 +298,18 @@ fn an_import_that_was_killed_is_begun_again() {
     assert!(!data.join("import-tmp").exists());
 }
 
+#[test]
+fn a_link_where_imports_are_made_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, data) = (directory.path().join("one.aof"), directory.path().join("data"));
+    std::fs::write(&file, "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n").unwrap();
+    std::fs::create_dir_all(&data).unwrap();
+    std::fs::create_dir_all(directory.path().join("other")).unwrap();
+    std::os::unix::fs::symlink("../other", data.join("import-tmp")).unwrap();
+    let error = bad(&import(&[], &[&file, &data]));
+    assert!(error.contains("import-tmp is a symbolic link"), "{error}");
+}
+
 /// A start with the options of [`assert_serves`].
 fn start_on(directory: &Path, options: &[&str]) -> Server {
     let options = [&["--enable-debug-command", "yes"], options].concat();
@@ -354,8 +366,14 @@ fn a_start_imports_the_aof_that_redis_would_load() {
     // With appendonly no Redis would load the dump.
     let said = not_started(&directory, &["--appendonly", "no", "--save", "3600 1"]);
     assert!(said.contains("dump.rdb") && said.contains("--ignore-redis-files yes"), "{said}");
-    let server =
-        start_on(&directory, &["--log-devices", directory.join("elsewhere").to_str().unwrap()]);
+    // Where nothing says which of them it would load, neither is.
+    let said = not_started(&directory, &[]);
+    assert!(said.contains("dump.rdb") && said.contains(".aof.manifest"), "{said}");
+    let device = directory.join("elsewhere");
+    let options = ["--appendonly", "yes", "--log-devices", device.to_str().unwrap()];
+    let server = start_on(&directory, &options);
+    // The dump was written last.
+    assert!(server.log().contains("dump.rdb is NEWER"), "{}", server.log());
     assert_eq!(digest_of(&mut server.connect()), digest);
     assert!(directory.join("elsewhere/device").exists());
 }
@@ -383,6 +401,11 @@ fn a_start_refuses_what_is_not_served_unless_it_may_be_left_out() {
         "{}",
         server.log()
     );
+    // The next save does not take what was left out with it.
+    let bytes = std::fs::read(directory.join("dump.rdb")).unwrap();
+    assert_eq!(server.connect().words("SAVE").text(), "OK");
+    assert_ne!(std::fs::read(directory.join("dump.rdb")).unwrap(), bytes);
+    assert_eq!(std::fs::read(directory.join("dump.rdb.imported")).unwrap(), bytes);
 }
 
 #[test]

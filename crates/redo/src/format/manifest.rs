@@ -323,6 +323,8 @@ impl DeviceMark {
 pub(crate) struct ManifestStore {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
+    /// What the paths of devices are relative to.
+    home: PathBuf,
     current: Mutex<Current>,
     /// What the next manifest will list. Held for moments only, never during a write.
     listing: Mutex<Listing>,
@@ -335,10 +337,15 @@ struct Current {
 }
 
 impl ManifestStore {
-    pub(crate) fn new(disk: Arc<dyn Disk>, dir: PathBuf, manifest: Manifest) -> Self {
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        dir: PathBuf,
+        home: PathBuf,
+        manifest: Manifest,
+    ) -> Self {
         let listing = Mutex::new(Listing::of(&manifest.listed));
         let current = Mutex::new(Current { manifest, is_in_doubt: false });
-        Self { disk, dir, current, listing }
+        Self { disk, dir, home, current, listing }
     }
 
     /// The data directory.
@@ -348,7 +355,7 @@ impl ManifestStore {
 
     /// A device's path as the manifest has it: what is below the data directory moves with it.
     pub(crate) fn relative(&self, path: &Path) -> PathBuf {
-        path.strip_prefix(&self.dir).unwrap_or(path).to_owned()
+        path.strip_prefix(&self.home).unwrap_or(path).to_owned()
     }
 
     /// What the next manifest will list.
@@ -421,7 +428,7 @@ fn take_device(bytes: &mut &[u8]) -> Option<ManifestDevice> {
     Some(ManifestDevice { id: id_at(head, 0), path, is_leaving: u32_at(head, 16) & 1 != 0 })
 }
 
-fn read_small(disk: &dyn Disk, path: &Path) -> Result<Option<Vec<u8>>> {
+pub(crate) fn read_small(disk: &dyn Disk, path: &Path) -> Result<Option<Vec<u8>>> {
     let file = match disk.open(path, Access::Read) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         other => other.at(path, "open")?,
@@ -435,7 +442,7 @@ fn read_small(disk: &dyn Disk, path: &Path) -> Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-fn write_small(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<()> {
+pub(crate) fn write_small(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<()> {
     env::publish(disk, &path.with_extension("tmp"), path, bytes)?;
     Ok(())
 }

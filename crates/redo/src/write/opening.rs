@@ -261,11 +261,11 @@ impl Recovery {
             });
             device.id = Some(id);
         }
-        let dir = &self.options.dir;
+        let home = self.options.home();
         let devices = self.catalog.devices.iter().map(|device| ManifestDevice {
             id: device.id.expect("given above"),
             // What is below the data directory moves with it.
-            path: device.path.strip_prefix(dir).unwrap_or(&device.path).to_owned(),
+            path: device.path.strip_prefix(home).unwrap_or(&device.path).to_owned(),
             is_leaving: device.is_leaving,
         });
         self.manifest.devices = devices.collect();
@@ -353,7 +353,8 @@ impl Recovery {
             cut_bytes: cut.cut_bytes,
             cut_blocks: state.files.iter().map(|file| file.cut_block_count).sum(),
         };
-        let store = ManifestStore::new(env.disk.clone(), options.dir.clone(), manifest);
+        let home = options.home().to_owned();
+        let store = ManifestStore::new(env.disk.clone(), options.dir.clone(), home, manifest);
         let is_always = options.policy == SyncPolicy::Always;
         let durability = Durability::new(state.last_lsn, is_always);
         let shared = Arc::new(Shared::new(

@@ -7,8 +7,8 @@
 //!   dir/redo.manifest ── names ──► the same devices and segments     the log of `dir`
 //! ```
 //!
-//! The log is opened with `build` as its data directory, on the devices that it will have, and closed
-//! again. Only the manifest says what a log consists of, so writing it, which is atomic, is the moment
+//! The log is opened with `build` as its data directory, on the devices that it will have, noted as `dir`
+//! will have them ([`crate::Options::destination`]), and closed again. Only the manifest says what a log consists of, so writing it, which is atomic, is the moment
 //! from which the log counts. Until then the manifest in `build` tells what an attempt has left on
 //! which device, and [`discard`] removes that.
 //!
@@ -16,31 +16,53 @@
 //! 1. A device loses its mark after the files that the mark vouches for, and the manifest in `build` goes
 //!    last: whatever a crash leaves, the next `discard` finds.
 //! 2. What another database has put on a device is never removed.
+//! 3. Nothing is removed because of a manifest in `build` that is not next to the file of [`begin`], or while
+//!    a process has the log there open: a log that happens to lie there stays. Devices outside of `dir` are
+//!    emptied only for the directory that the log was begun for: copies of that directory name them too.
 
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use env::Disk;
 
-use crate::error::{IoContext, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::format::manifest::{self, DeviceMark, Manifest};
 use crate::format::segment;
 use crate::read::catalog::history_files;
-use crate::read::in_use::lock_path;
+use crate::read::in_use::{is_there, lock, lock_path};
 use crate::write::reserve;
+
+/// The file in `build` which says that what is there is unfinished, and for which directory it was begun.
+fn begun_path(build: &Path) -> PathBuf {
+    build.join("unfinished")
+}
+
+fn not_unfinished(build: &Path, what: impl Into<String>) -> Error {
+    Error::NotUnfinished { path: build.to_owned(), what: what.into() }
+}
+
+/// Begins to build a log for `dir` in `build`, where there must be nothing ([`discard`]).
+///
+/// # Errors
+/// When the disk refuses.
+pub fn begin(disk: &dyn Disk, build: &Path, dir: &Path) -> Result<()> {
+    disk.create_dir_all(build).at(build, "make")?;
+    manifest::write_small(disk, &begun_path(build), dir.as_os_str().as_encoded_bytes())
+}
 
 /// Makes the log that was built, and closed, in `build` the log of `dir`. Durable on return.
 ///
 /// # Errors
-/// When the disk refuses; then it may be the log of `dir`, or not yet.
+/// When there is none, or the disk refuses; then it may be the log of `dir`, or not yet.
 pub fn publish(disk: &dyn Disk, build: &Path, dir: &Path) -> Result<()> {
-    let Some(mut manifest) = Manifest::read(disk, build)? else { return Ok(()) };
-    for device in &mut manifest.devices {
-        let path = build.join(&device.path);
-        // What is below the data directory moves with it.
-        device.path = path.strip_prefix(dir).unwrap_or(&path).to_owned();
+    match Manifest::read(disk, build)? {
+        // Its paths are those that it has in `dir`.
+        Some(manifest) => manifest.write(disk, dir)?,
+        None if is_there(disk, dir) => {}
+        None => {
+            return Err(not_unfinished(build, "holds no log any more: it was removed meanwhile"));
+        }
     }
-    manifest.write(disk, dir)?;
     forget(disk, build)
 }
 
@@ -48,15 +70,42 @@ pub fn publish(disk: &dyn Disk, build: &Path, dir: &Path) -> Result<()> {
 /// If the log was published already, it stays.
 ///
 /// # Errors
-/// When the manifest in `build` is damaged, or the disk refuses; the next call goes on.
+/// When something else lies in `build`, or a process builds there; when the manifest in `build` is damaged,
+/// or the disk refuses; the next call goes on.
 pub fn discard(disk: &dyn Disk, build: &Path, dir: &Path) -> Result<()> {
+    if disk.is_symlink(build).at(build, "look at")? {
+        return Err(not_unfinished(build, "is a symbolic link: remove it"));
+    }
+    if !disk.exists(build).at(build, "look for")? {
+        return Ok(());
+    }
+    let begun_for = manifest::read_small(disk, &begun_path(build))?;
+    if begun_for.is_none() && is_there(disk, build) {
+        let what = "holds a redo log that no import has begun: move it elsewhere";
+        return Err(not_unfinished(build, what));
+    }
+    let _lock = lock(disk, build)?;
     let Some(built) = Manifest::read(disk, build)? else { return forget(disk, build) };
     let published = Manifest::read(disk, dir)?;
     if published.is_none_or(|published| published.database != built.database) {
+        let is_at_home = begun_for.as_deref() == Some(dir.as_os_str().as_encoded_bytes());
+        let mut devices = Vec::new();
         for device in &built.devices {
-            let path = build.join(&device.path);
+            let path = dir.join(&device.path);
             let mark = DeviceMark { database: built.database, device: device.id };
-            if DeviceMark::read(disk, &path)? == Some(mark) {
+            let is_ours = DeviceMark::read(disk, &path)? == Some(mark);
+            if is_ours && !path.starts_with(dir) && !is_at_home {
+                // This may be a copy, and the device that of a log which was published since.
+                let what = format!(
+                    "was begun for another data directory, and {} may be in use there; if it is not, remove both",
+                    path.display()
+                );
+                return Err(not_unfinished(build, what));
+            }
+            devices.push((path, is_ours));
+        }
+        for (path, is_ours) in devices {
+            if is_ours {
                 empty_device(disk, &path)?;
             }
             if path.starts_with(dir) {
@@ -97,14 +146,16 @@ fn empty_device(disk: &dyn Disk, device: &Path) -> Result<()> {
     disk.sync_dir(device).at(device, "sync")
 }
 
-/// Removes `build` with all that a log has there: the manifest after everything else.
+/// Removes `build` with all that a log has there: the manifest after everything else of the log.
 fn forget(disk: &dyn Disk, build: &Path) -> Result<()> {
     if !disk.exists(build).at(build, "look for")? {
         return Ok(());
     }
     reserve::remove_all(disk, build);
     let manifest = manifest::path_in(build);
-    for path in [manifest.with_extension("tmp"), lock_path(build), manifest] {
+    let begun = begun_path(build);
+    let [manifest_tmp, begun_tmp] = [&manifest, &begun].map(|path| path.with_extension("tmp"));
+    for path in [manifest_tmp, lock_path(build), manifest, begun_tmp, begun] {
         match disk.remove(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             removed => removed.at(&path, "remove")?,

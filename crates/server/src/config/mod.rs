@@ -42,6 +42,8 @@ pub struct Config {
     pub is_default: bool,
     /// A `save` line was read: it took the place of the default save points.
     has_save_lines: bool,
+    /// Whether `appendonly` was given, and not left at its default, which differs from Redis'.
+    gives_appendonly: bool,
     /// Which command a name means: `rename-command`.
     commands: Names,
 }
@@ -54,6 +56,7 @@ impl Default for Config {
             file: None,
             is_default: true,
             has_save_lines: false,
+            gives_appendonly: false,
             commands: Names::default(),
         }
     }
@@ -223,6 +226,12 @@ impl Config {
         is_kept
     }
 
+    /// Whether `appendonly` was given, and not left at its default, which differs from Redis'.
+    #[must_use]
+    pub const fn gives_appendonly(&self) -> bool {
+        self.gives_appendonly
+    }
+
     /// Notes the full path of the data directory, which CONFIG GET shows.
     pub fn set_directory(&mut self, path: &std::path::Path) {
         let index = find("dir").expect("the table has it");
@@ -252,6 +261,7 @@ impl Config {
     fn set(&mut self, index: usize, words: &[&str], from_file: bool) -> Result<(), ValueError> {
         let is_first_save = DIRECTIVES[index].name == "save" && !self.has_save_lines;
         self.has_save_lines |= is_first_save;
+        self.gives_appendonly |= DIRECTIVES[index].name == "appendonly";
         let old = if is_first_save { "" } else { self.values[index].as_str() };
         let set = WordsSet { old, words, from_file };
         let value = DIRECTIVES[index].parse(&set)?;

@@ -14,10 +14,15 @@ use resp::{Limits, Parsed, Parser};
 /// So much is read at a time.
 const READ_BYTES: usize = 256 << 10;
 
+/// No annotation is longer: each is a line of a few words.
+const ANNOTATION_BYTES_MAX: usize = 64 << 10;
+
 /// Why there is no next command.
 pub(super) enum NoCommand {
     /// The source cannot be read.
     Unread(io::Error),
+    /// An argument has so many bytes, which are more than is read.
+    TooLong(u64),
     /// These bytes are none.
     Damaged(String),
 }
@@ -80,15 +85,24 @@ impl<R: Read> Commands<R> {
             let input = &self.buffer[self.start..self.filled];
             let missing_bytes = match input.first() {
                 None => 1,
-                Some(b'#') => match input.iter().position(|byte| *byte == b'\n') {
+                Some(b'#') => match annotation_end(input) {
                     Some(end) => {
                         self.pass(end + 1);
                         continue;
                     }
+                    None if input.len() >= ANNOTATION_BYTES_MAX => {
+                        return damaged("an annotation is too long");
+                    }
                     None => 1,
                 },
                 Some(b'*') => match self.parser.parse(input, &self.limits) {
-                    Err(error) => return Err(NoCommand::Damaged(error.to_string())),
+                    Err(error) => {
+                        let max = self.limits.bulk_bytes_max;
+                        let too_long = too_long(input, max).map(NoCommand::TooLong);
+                        return Err(
+                            too_long.unwrap_or_else(|| NoCommand::Damaged(error.to_string()))
+                        );
+                    }
                     Ok(Parsed::Request { len }) => {
                         if self.parser.args_len() == 0 {
                             return damaged("a command has no words");
@@ -143,14 +157,37 @@ impl<R: Read> Commands<R> {
     }
 }
 
+/// Where the line ends that `input` begins with, if it is no longer than one may be.
+fn annotation_end(input: &[u8]) -> Option<usize> {
+    input.iter().take(ANNOTATION_BYTES_MAX).position(|byte| *byte == b'\n')
+}
+
+/// The length of the first argument of the command in `input` that is longer than `bytes_max`.
+fn too_long(input: &[u8], bytes_max: u64) -> Option<u64> {
+    let line_end = |input: &[u8]| input.iter().position(|byte| *byte == b'\n');
+    let mut rest = &input[line_end(input)? + 1..];
+    loop {
+        let end = line_end(rest)?;
+        let digits = rest[..end].trim_ascii_end().strip_prefix(b"$")?;
+        let bytes: u64 = std::str::from_utf8(digits).ok()?.parse().ok()?;
+        if bytes > bytes_max {
+            return Some(bytes);
+        }
+        rest = rest.get(end + 1 + usize::try_from(bytes).ok()? + b"\r\n".len()..)?;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const AOF: &[u8] = b"#TS:1\r\n*1\r\n$4\r\nPING\r\n#x\r\n*2\r\n$3\r\nDEL\r\n$1\r\nk\r\n";
 
+    /// A command: from where to where, and as text.
+    type Seen = (u64, u64, String);
+
     /// All commands with their offsets, and how it ended.
-    fn read(bytes: &[u8]) -> (Vec<(u64, u64, String)>, Result<Next, String>, u64) {
+    fn read(bytes: &[u8]) -> (Vec<Seen>, Result<Next, String>, u64) {
         let mut commands = Commands::new(bytes, 100, 1000);
         let mut all = Vec::new();
         loop {
@@ -162,6 +199,9 @@ mod tests {
                 }
                 Ok(next) => return (all, Ok(next), commands.offset()),
                 Err(NoCommand::Damaged(what)) => return (all, Err(what), commands.offset()),
+                Err(NoCommand::TooLong(bytes)) => {
+                    return (all, Err(format!("{bytes}")), commands.offset());
+                }
                 Err(NoCommand::Unread(error)) => panic!("{error}"),
             }
         }
@@ -193,6 +233,18 @@ mod tests {
         {
             assert!(read(bad).1.is_err(), "{}", bad.escape_ascii());
         }
+    }
+
+    #[test]
+    fn annotations_and_arguments_have_a_longest_one() {
+        let line = |bytes: usize| [&vec![b'#'; bytes - 1][..], b"\n"].concat();
+        assert_eq!(read(&line(ANNOTATION_BYTES_MAX)).1, Ok(Next::End));
+        let endless = vec![b'#'; 1 << 20];
+        for long in [line(ANNOTATION_BYTES_MAX + 1), line(1 << 20), endless] {
+            assert!(read(&long).1.unwrap_err().contains("annotation"));
+        }
+        let (_, end, at) = read(b"*1\r\n$4\r\nPING\r\n*2\r\n$3\r\nDEL\r\n$1001\r\n");
+        assert_eq!((end, at), (Err("1001".to_owned()), 114));
     }
 
     #[test]

@@ -4,22 +4,25 @@
 //!   a log is there ──────────────► nothing (what an import has left next to it is removed, and files
 //!                                  that are newer than the log are told of)
 //!   ignore-redis-files yes ──────► nothing (what an interrupted import has left is removed)
-//!   appendonly yes ── AOF ───────► that: appenddirname, or appendfilename of before Redis 7.0
-//!                 └── none ─┐
+//!   appendonly yes ── AOF ───────► that: the manifest in appenddirname that is named after appendfilename, or
+//!                 └── none ─┐      appendfilename of before Redis 7.0
 //!   appendonly no ──────────┴────► dbfilename
+//!   not given, and there are both  refused: it is yes here and no in Redis
 //! ```
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::Lsn;
-use env::{Access, Disk};
+use env::{Access, Disk, Lock};
 use keyspace::{Keyspace, NoJournal, Notify};
 use rdb::{Event, Limits, Reader};
 
 use super::build::{BUILD_DIR, Place, build, is_unfinished};
+use super::manifest::SUFFIX;
 use super::source::Bytes;
-use super::{ImportError, Progress, Report, Source, Target, check};
+use super::{Contents, ImportError, Progress, Report, Source, Target, check};
 use crate::config::Config;
 use crate::engine::keyspace_settings;
 use crate::logger::Logger;
@@ -33,37 +36,122 @@ pub(crate) enum Found {
     /// A log, or nothing.
     Nothing,
     /// Files that Redis would load.
-    Files(PathBuf),
+    Files {
+        /// Them.
+        path: PathBuf,
+        /// Others, which it would not load, that were changed later.
+        newer: Option<PathBuf>,
+    },
     /// Files of Redis, which it would not load with this configuration.
-    OtherFiles(PathBuf),
+    OtherFiles {
+        /// Them.
+        path: PathBuf,
+        /// What to do.
+        what: &'static str,
+    },
+    /// Two sets of files, and the configuration does not say which of them Redis would load.
+    Both {
+        /// With `appendonly yes`.
+        aof: PathBuf,
+        /// With `appendonly no`.
+        dump: PathBuf,
+    },
     /// What is left of an import, and nothing to repeat it with.
     Unfinished,
 }
 
-/// The files of Redis that a configuration names, as far as they are there: of an AOF, and a dump.
-fn files(disk: &dyn Disk, directory: &Path, config: &Config) -> (Option<PathBuf>, Option<PathBuf>) {
-    let path = |directive: &str| {
-        let name = config.value(directive);
-        let path = (!name.is_empty()).then(|| directory.join(name));
-        path.filter(|path| disk.exists(path).unwrap_or(false))
-    };
-    let several = path("appenddirname").filter(|dir| !disk.list(dir).is_ok_and(|it| it.is_empty()));
-    (several.or_else(|| path("appendfilename")), path("dbfilename"))
+/// What the configuration says of AOFs, before this server turned its log on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Appends {
+    /// `appendonly yes`.
+    Yes,
+    /// `appendonly no`.
+    No,
+    /// Nothing: it is yes here, and no in Redis.
+    NotSaid,
 }
 
-/// Looks at the directory. `appends` is what `appendonly` was before this server turned it on.
-pub(crate) fn find(disk: &dyn Disk, directory: &Path, config: &Config, appends: bool) -> Found {
+impl Appends {
+    /// Of this configuration; `is_kept` if the log was turned on for the sake of save points.
+    pub(crate) fn of(config: &Config, is_kept: bool) -> Self {
+        match config.gives_appendonly() {
+            _ if is_kept || !config.is_yes("appendonly") => Self::No,
+            true => Self::Yes,
+            false => Self::NotSaid,
+        }
+    }
+}
+
+/// The files of Redis in a directory, as the configuration names them.
+#[derive(Default)]
+struct Files {
+    /// The manifest of an AOF, or an AOF of before Redis 7.0.
+    aof: Option<PathBuf>,
+    dump: Option<PathBuf>,
+    /// The directory of an AOF with another name.
+    unnamed: Option<PathBuf>,
+}
+
+impl Files {
+    fn look(disk: &dyn Disk, directory: &Path, config: &Config) -> Self {
+        let path = |name: &str| (!name.is_empty()).then(|| directory.join(name));
+        let there = |path: Option<PathBuf>| path.filter(|it| disk.exists(it).unwrap_or(false));
+        let name = config.value("appendfilename");
+        let several = path(config.value("appenddirname"));
+        let manifest = there(several.as_ref().map(|dir| dir.join(format!("{name}{SUFFIX}"))));
+        let is_unnamed =
+            |dir: &PathBuf| manifest.is_none() && disk.list(dir).is_ok_and(|it| !it.is_empty());
+        let unnamed = several.filter(is_unnamed);
+        let aof = manifest.or_else(|| there(path(name)));
+        Self { aof, dump: there(path(config.value("dbfilename"))), unnamed }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &PathBuf> {
+        self.aof.iter().chain(&self.dump).chain(&self.unnamed)
+    }
+}
+
+/// When the file, or a file of that AOF, was changed last.
+fn changed_at_ms(disk: &dyn Disk, path: &Path) -> Option<i64> {
+    let is_manifest = path.to_str().is_some_and(|path| path.ends_with(SUFFIX));
+    let directory = path.parent().filter(|_| is_manifest).unwrap_or(path);
+    newest_in(disk, directory).or_else(|| disk.changed_at_ms(path).ok().flatten())
+}
+
+fn newest_in(disk: &dyn Disk, directory: &Path) -> Option<i64> {
+    let names = disk.list(directory).unwrap_or_default();
+    names.iter().filter_map(|name| disk.changed_at_ms(&directory.join(name)).ok().flatten()).max()
+}
+
+/// Looks at the directory.
+pub(crate) fn find(disk: &dyn Disk, directory: &Path, config: &Config, appends: Appends) -> Found {
     if redo::is_there(disk, directory) || config.is_yes("ignore-redis-files") {
         return Found::Nothing;
     }
-    let (aof, dump) = files(disk, directory, config);
-    match (aof, dump) {
-        (Some(aof), _) if appends => Found::Files(aof),
-        (_, Some(dump)) => Found::Files(dump),
-        (Some(aof), None) => Found::OtherFiles(aof),
-        (None, None) if is_unfinished(disk, directory) => Found::Unfinished,
-        (None, None) => Found::Nothing,
-    }
+    let files = Files::look(disk, directory, config);
+    let chosen = match (&files.aof, &files.dump, appends) {
+        (Some(aof), Some(dump), Appends::NotSaid) => {
+            return Found::Both { aof: aof.clone(), dump: dump.clone() };
+        }
+        (Some(aof), None, Appends::NotSaid) | (Some(aof), _, Appends::Yes) => aof,
+        (_, Some(dump), _) => dump,
+        (Some(aof), None, Appends::No) => {
+            let what = "it is imported with appendonly yes";
+            return Found::OtherFiles { path: aof.clone(), what };
+        }
+        (None, None, _) => {
+            let what =
+                "it is imported with appendonly yes and the name of its manifest as appendfilename";
+            return match files.unnamed {
+                Some(path) => Found::OtherFiles { path, what },
+                None if is_unfinished(disk, directory) => Found::Unfinished,
+                None => Found::Nothing,
+            };
+        }
+    };
+    let chosen_at_ms = changed_at_ms(disk, chosen);
+    let newer = files.all().find(|it| *it != chosen && changed_at_ms(disk, it) > chosen_at_ms);
+    Found::Files { path: chosen.clone(), newer: newer.cloned() }
 }
 
 /// Removes what an import has left that is of no use any more: it has come to its end, or is not wanted.
@@ -79,12 +167,61 @@ pub(crate) fn tidy(disk: &dyn Disk, directory: &Path) -> Result<(), ImportError>
     Ok(())
 }
 
-/// Imports what is at `path`, and tells the log file of it.
+/// Whether the file is the dump, and not an AOF.
+fn is_dump(path: &Path, config: &Config) -> bool {
+    path.file_name().is_some_and(|name| name == config.value("dbfilename"))
+}
+
+fn open(disk: &dyn Disk, path: &Path, config: &Config) -> Result<Source, ImportError> {
+    if is_dump(path, config) { Source::open_dump(disk, path) } else { Source::open(disk, path) }
+}
+
+/// Gives a dump of which something is left out a second name: the next save replaces the first one.
+///
+/// # Errors
+/// When that cannot be; otherwise nothing would have what is left out any more.
+fn keep(
+    disk: &dyn Disk,
+    path: &Path,
+    contents: &Contents,
+    config: &Config,
+    logger: &Logger,
+) -> Result<(), ImportError> {
+    if !is_dump(path, config) || contents.not_served.is_empty() {
+        return Ok(());
+    }
+    let mut kept = path.to_owned().into_os_string();
+    kept.push(".imported");
+    let kept = PathBuf::from(kept);
+    let made = match disk.link(path, &kept) {
+        // By a start that was interrupted.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let is_same = disk.version(path).and_then(|it| Ok(it == disk.version(&kept)?));
+            if is_same.unwrap_or(false) { Ok(()) } else { Err(error) }
+        }
+        made => made,
+    };
+    let directory = path.parent().unwrap_or(Path::new(""));
+    made.and_then(|()| disk.sync_dir(directory)).map_err(|source| ImportError::NotKept {
+        path: path.to_owned(),
+        kept: kept.clone(),
+        source,
+    })?;
+    logger.warning(&format!(
+        "WARNING: not all of {} is served; it stays as {}, since the next save replaces {0}",
+        path.display(),
+        kept.display()
+    ));
+    Ok(())
+}
+
+/// Imports what is at `path`, and tells the log file of it. `lock` is that of the data directory.
 ///
 /// # Errors
 /// See [`build`] and [`check`]; there is no log then.
 pub(crate) fn import(
     place: &Place,
+    lock: Box<dyn Lock>,
     path: &Path,
     config: &Config,
     logger: &Logger,
@@ -96,9 +233,10 @@ pub(crate) fn import(
     ));
     let started_us = place.clock.monotonic_us();
     let mut tell = saying(path, logger, tell);
-    let source = Source::open(&*place.disk, path)?;
+    let source = open(&*place.disk, path, config)?;
     let checked = check(&source, config, &mut tell)?;
-    let built = build(place, &source, &checked, config, &mut tell)?;
+    keep(&*place.disk, path, &checked.contents, config, logger)?;
+    let built = build(place, Some(lock), &source, &checked, config, &mut tell)?;
     let mut report = built.report;
     report.micros = place.clock.monotonic_us() - started_us;
     report.warnings.iter().for_each(|warning| logger.warning(&format!("WARNING: {warning}")));
@@ -123,7 +261,7 @@ pub(crate) fn load_into_memory(
     tell: &mut dyn FnMut(Progress),
 ) -> Result<Keyspace<NoJournal>, ImportError> {
     let mut tell = saying(path, logger, tell);
-    let source = Source::open(&*place.disk, path)?;
+    let source = open(&*place.disk, path, config)?;
     let checked = check(&source, config, &mut tell)?;
     let options = config.options();
     let mut seed = [0; 16];
@@ -133,6 +271,8 @@ pub(crate) fn load_into_memory(
     keyspace.settings_mut().notify = Notify::NONE;
     let mut target = Target::in_memory(keyspace, Arc::clone(&place.clock));
     let contents = target.fill(&source, &checked, &mut tell)?;
+    source.check_unchanged(&*place.disk)?;
+    keep(&*place.disk, path, &checked.contents, config, logger)?;
     checked.warnings.iter().for_each(|warning| logger.warning(&format!("WARNING: {warning}")));
     let (log_bytes, micros) = (0, 0);
     let (source_bytes, warnings) = (source.bytes(), Vec::new());
@@ -159,22 +299,16 @@ fn saying(path: &Path, logger: &Logger, tell: &mut dyn FnMut(Progress)) -> impl 
 /// The files of Redis next to a log that were changed after it: another server may have had the directory in
 /// between. To be asked before the log is opened.
 pub(crate) fn newer_than_log(disk: &dyn Disk, directory: &Path, config: &Config) -> Vec<PathBuf> {
-    let (aof, dump) = files(disk, directory, config);
-    if !redo::is_there(disk, directory) || (aof.is_none() && dump.is_none()) {
+    let files = Files::look(disk, directory, config);
+    if !redo::is_there(disk, directory) || files.all().next().is_none() {
         return Vec::new();
     }
-    let changed = |path: &Path| disk.changed_at_ms(path).ok().flatten();
-    let newest_in = |dir: &Path| {
-        let names = disk.list(dir).unwrap_or_default();
-        names.iter().filter_map(|name| changed(&dir.join(name))).max()
-    };
     let devices = redo::devices_of(disk, directory).unwrap_or_default();
     // The directory's own files are of several, but the manifest is the log's.
-    let manifest = changed(&redo::manifest::path_in(directory));
-    let log = devices.iter().filter_map(|device| newest_in(device)).chain(manifest).max();
-    let newest = |path: &Path| newest_in(path).or_else(|| changed(path));
-    let files = aof.into_iter().chain(dump);
-    files.filter(|path| newest(path).is_some_and(|at_ms| Some(at_ms) > log)).collect()
+    let manifest = disk.changed_at_ms(&redo::manifest::path_in(directory)).ok().flatten();
+    let log = devices.iter().filter_map(|device| newest_in(disk, device)).chain(manifest).max();
+    let newer = files.all().filter(|path| changed_at_ms(disk, path) > log);
+    newer.cloned().collect()
 }
 
 /// Whether a dump is one that the server of this log has written, of what the log has.
@@ -198,7 +332,7 @@ pub(crate) fn is_our_dump(disk: &dyn Disk, path: &Path, database: redo::Id, last
 #[cfg(test)]
 mod tests {
     use super::*;
-    use env_sim::{Faults, SimDisk};
+    use env_sim::{Faults, SimClock, SimDisk};
     use rdb::{WriteOptions, Writer};
 
     fn disk_with(files: &[(&str, &[u8])]) -> SimDisk {
@@ -212,10 +346,16 @@ mod tests {
         disk
     }
 
-    fn found(files: &[&str], options: &[&str], appends: bool) -> Found {
-        let files: Vec<(&str, &[u8])> = files.iter().map(|path| (*path, &b"x"[..])).collect();
+    fn config(options: &[&str]) -> Config {
         let words: Vec<String> = options.iter().map(|word| (*word).to_owned()).collect();
-        let config = crate::config::load(None, &words).unwrap();
+        crate::config::load(None, &words).unwrap()
+    }
+
+    fn found(files: &[&str], options: &[&str]) -> Found {
+        let files: Vec<(&str, &[u8])> = files.iter().map(|path| (*path, &b"x"[..])).collect();
+        let mut config = config(options);
+        let is_kept = config.keep_what_redis_keeps();
+        let appends = Appends::of(&config, is_kept);
         find(&disk_with(&files), Path::new("/data"), &config, appends)
     }
 
@@ -225,20 +365,73 @@ mod tests {
 
     #[test]
     fn what_redis_would_load_is_found() {
-        let files = |path: &str| Found::Files(path.into());
-        assert_eq!(found(&[], &[], true), Found::Nothing);
-        assert_eq!(found(&[DUMP], &[], true), files(DUMP));
-        assert_eq!(found(&[DUMP, OLD_AOF], &[], true), files(OLD_AOF));
-        assert_eq!(found(&[DUMP, OLD_AOF, AOF], &[], true), files("/data/appendonlydir"));
-        assert_eq!(found(&[DUMP, OLD_AOF, AOF], &[], false), files(DUMP));
-        assert_eq!(found(&[AOF], &[], false), Found::OtherFiles("/data/appendonlydir".into()));
-        assert_eq!(found(&[DUMP], &["--ignore-redis-files", "yes"], true), Found::Nothing);
-        assert_eq!(found(&[DUMP, "/data/redo.manifest"], &[], true), Found::Nothing);
-        assert_eq!(found(&["/data/import-tmp/redo.manifest"], &[], true), Found::Unfinished);
-        assert_eq!(found(&["/data/import-tmp/redo.manifest", DUMP], &[], true), files(DUMP));
+        let files = |path: &str| Found::Files { path: path.into(), newer: None };
+        let other = |found: Found| match found {
+            Found::OtherFiles { path, .. } => path,
+            found => panic!("{found:?}"),
+        };
+        let (yes, no) = (["--appendonly", "yes"], ["--appendonly", "no"]);
+        let nowhere = ["--appendonly", "no", "--save", ""];
+        assert_eq!(found(&[], &yes), Found::Nothing);
+        assert_eq!(found(&[DUMP], &yes), files(DUMP));
+        assert_eq!(found(&[DUMP, OLD_AOF], &yes), files(OLD_AOF));
+        assert_eq!(found(&[DUMP, OLD_AOF, AOF], &yes), files(AOF));
+        for no in [&no[..], &nowhere] {
+            assert_eq!(found(&[DUMP, OLD_AOF, AOF], no), files(DUMP));
+            assert_eq!(other(found(&[AOF], no)), Path::new(AOF));
+        }
+        let ignoring = ["--ignore-redis-files", "yes"];
+        assert_eq!(found(&[DUMP], &ignoring), Found::Nothing);
+        assert_eq!(found(&[DUMP, "/data/redo.manifest"], &yes), Found::Nothing);
+        assert_eq!(found(&["/data/import-tmp/redo.manifest"], &yes), Found::Unfinished);
+        assert_eq!(found(&["/data/import-tmp/redo.manifest", DUMP], &yes), files(DUMP));
         let names = ["--dbfilename", "d", "--appenddirname", "a", "--appendfilename", "f"];
-        assert_eq!(found(&[DUMP, AOF, OLD_AOF], &names, true), Found::Nothing);
-        assert_eq!(found(&["/data/d", "/data/f"], &names, true), files("/data/f"));
+        assert_eq!(found(&[DUMP, AOF, OLD_AOF], &names), Found::Nothing);
+        assert_eq!(found(&["/data/d", "/data/f"], &[&names[..], &yes].concat()), files("/data/f"));
+        // An AOF is found by its name alone.
+        for another in ["temp-appendonly.aof.manifest", "other.manifest", "a.1.incr.aof"] {
+            let another = format!("/data/appendonlydir/{another}");
+            assert_eq!(found(&[&another, AOF], &yes), files(AOF));
+            assert_eq!(found(&[&another, OLD_AOF, DUMP], &yes), files(OLD_AOF));
+            assert_eq!(found(&[&another, DUMP], &yes), files(DUMP));
+            assert_eq!(other(found(&[&another], &yes)), Path::new("/data/appendonlydir"));
+        }
+    }
+
+    #[test]
+    fn where_the_configuration_does_not_say_which_files_count_none_are_taken() {
+        let files = |path: &str| Found::Files { path: path.into(), newer: None };
+        for options in [&[][..], &["--save", "60 1"], &["--save", ""]] {
+            for aof in [AOF, OLD_AOF] {
+                let both = Found::Both { aof: aof.into(), dump: DUMP.into() };
+                assert_eq!(found(&[DUMP, aof], options), both);
+                assert_eq!(found(&[aof], options), files(aof));
+            }
+            assert_eq!(found(&[DUMP], options), files(DUMP));
+        }
+    }
+
+    #[test]
+    fn a_dump_of_which_something_is_left_out_keeps_a_name() {
+        const KEPT: &str = "/data/dump.rdb.imported";
+        let (disk, config) = (disk_with(&[(DUMP, b"x")]), config(&[]));
+        let logger = Logger::to_nothing(Arc::new(SimClock::new(0)));
+        let mut contents = Contents::default();
+        let keep = |contents: &Contents, disk: &SimDisk, path: &str| {
+            keep(disk, Path::new(path), contents, &config, &logger)
+        };
+        keep(&contents, &disk, DUMP).unwrap();
+        assert!(!disk.exists(Path::new(KEPT)).unwrap());
+        contents.note_not_served("keys of type stream");
+        for _ in 0..2 {
+            keep(&contents, &disk, DUMP).unwrap();
+            assert!(disk.exists(Path::new(KEPT)).unwrap());
+        }
+        keep(&contents, &disk, OLD_AOF).unwrap();
+        // Another file has that name.
+        let disk = disk_with(&[(DUMP, b"x"), (KEPT, b"y")]);
+        let error = keep(&contents, &disk, DUMP).unwrap_err().to_string();
+        assert!(error.contains(KEPT), "{error}");
     }
 
     #[test]

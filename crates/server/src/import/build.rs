@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use env::{Clock, Disk, Entropy};
+use env::{Clock, Disk, Entropy, Lock};
 use keyspace::{Keyspace, Notify};
 use rdb::Reader;
 
@@ -57,13 +57,15 @@ pub fn is_unfinished(disk: &dyn Disk, directory: &Path) -> bool {
     has_begun && !redo::is_there(disk, directory)
 }
 
-/// Builds the log of `place` from files that were checked.
+/// Builds the log of `place` from files that were checked. Its directory is locked meanwhile, by `lock` if that
+/// was done before.
 ///
 /// # Errors
 /// When there is a log, or it is in use; when what was noticed only now is wrong with the files; or when the
 /// disk refuses. There is no log then.
 pub fn build(
     place: &Place,
+    lock: Option<Box<dyn Lock>>,
     source: &Source,
     checked: &Checked,
     config: &Config,
@@ -71,15 +73,17 @@ pub fn build(
 ) -> Result<Built, ImportError> {
     let (disk, dir) = (&*place.disk, &place.directory);
     let started_us = place.clock.monotonic_us();
-    let _lock = redo::lock(disk, dir)?;
+    let _lock = lock.map_or_else(|| redo::lock(disk, dir), Ok)?;
     let build = dir.join(BUILD_DIR);
     redo::discard(disk, &build, dir)?;
     if redo::is_there(disk, dir) {
         let what = "holds a redo log: data is imported into new directories only";
         return Err(ImportError::NotNew { path: dir.clone(), what });
     }
+    redo::begin(disk, &build, dir)?;
     let made = make(place, &build, source, checked, config, tell);
     let published = made.and_then(|built| {
+        source.check_unchanged(disk)?;
         redo::publish(disk, &build, dir)?;
         Ok(built)
     });
@@ -107,6 +111,7 @@ fn make(
     let options = config.options();
     let mut log_options = log_options(&options, place.directory.clone());
     log_options.devices = log_options.device_dirs();
+    log_options.destination = Some(place.directory.clone());
     log_options.dir = build.to_owned();
     let bell = Bell::new();
     let env = redo::Env {
@@ -124,7 +129,13 @@ fn make(
     keyspace.settings_mut().notify = Notify::NONE;
     let log = (place.start)(opened).map_err(ImportError::NoThread)?;
     let mut target = Target::with_log(keyspace, log, Arc::clone(&place.clock), bell);
-    let contents = fill(&mut target, source, checked, tell)?;
+    let contents = match fill(&mut target, source, checked, tell) {
+        Ok(contents) => contents,
+        Err(why) => {
+            target.abandon();
+            return Err(why);
+        }
+    };
     let (keyspace, log_bytes) = target.close()?;
     let report = Report {
         contents,
@@ -168,6 +179,9 @@ fn fill(
         file_into(target, file, *end, rules, &mut contents, now_ms, &mut teller)?;
         teller.end_file(file.bytes);
     }
+    if contents.commands != checked.contents.commands {
+        return Err(ImportError::Changed { path: source.path().to_owned() });
+    }
     target.keyspace.set_timeless(false);
     if contents.commands > 0 {
         contents.count(&mut target.keyspace);
@@ -196,12 +210,12 @@ fn file_into(
         return Ok(());
     }
     if !file.begins_as_dump()? {
-        return Play { file, target, rules, contents }.run(source, 0, teller);
+        return Play { file, target, rules, contents, end }.run(source, 0, teller);
     }
     let reader = Reader::embedded(source, rules.limits()).map_err(dump_error)?;
     let load =
         DumpLoad { file, reader, target, databases, contents, drops_expired_before_ms: None };
     let reader = load.run(teller)?;
     let offset = reader.offset();
-    Play { file, target, rules, contents }.run(reader.into_rest(), offset, teller)
+    Play { file, target, rules, contents, end }.run(reader.into_rest(), offset, teller)
 }

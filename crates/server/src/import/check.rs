@@ -23,7 +23,7 @@ pub(super) struct Rules {
     pub(super) databases: usize,
     pub(super) string_bytes_max: u64,
     pub(super) names: Names,
-    skips_unknown: bool,
+    pub(super) skips_unknown: bool,
     takes_truncated: bool,
 }
 
@@ -208,7 +208,7 @@ impl Pass {
             };
             let args = commands.args();
             let wrong = |what| wrong_command(file, offset, &args, what);
-            let role = role(&self.rules.names, &args).map_err(wrong)?;
+            let role = role(&self.rules, &args).map_err(wrong)?;
             match role {
                 Role::Multi if multi.is_some() => return Err(wrong(Unusable::InTransaction)),
                 Role::Multi => multi = Some((offset, self.contents.commands)),
@@ -221,9 +221,7 @@ impl Pass {
                     self.check_database(file, index)?;
                 }
                 Role::Functions => self.contents.note_left_out("commands of functions or scripts"),
-                Role::NotServed(name) => {
-                    self.contents.note_not_served(&format!("commands {name}"));
-                }
+                Role::NotServed(what) => self.contents.note_not_served(&what),
                 _ => {}
             }
             self.contents.commands += 1;
@@ -260,6 +258,7 @@ pub(super) fn no_command(file: &SourceFile, offset: u64, why: NoCommand) -> Impo
     let path = file.path.clone();
     match why {
         NoCommand::Unread(source) => env::FileError::Io { path, doing: "read", source }.into(),
+        NoCommand::TooLong(bytes) => ImportError::TooLong { path, offset, bytes },
         NoCommand::Damaged(what) => ImportError::Aof { path, offset, what },
     }
 }

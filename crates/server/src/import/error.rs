@@ -59,6 +59,21 @@ pub enum ImportError {
         what: String,
     },
 
+    /// A command of an AOF has a longer argument than is read.
+    #[error(
+        "{path}, byte {offset}: a command has an argument of {bytes} bytes, which is longer than proto-max-bulk-len \
+         (--string-bytes-max); set that higher, also for the server",
+        path = path.display()
+    )]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// Where the command begins.
+        offset: u64,
+        /// The length of the argument.
+        bytes: u64,
+    },
+
     /// An AOF ends in the middle of a command or transaction.
     #[error(
         "{path} ends in the middle of a command or transaction that begins at byte {offset}, {dropped_bytes} bytes before \
@@ -133,6 +148,32 @@ pub enum ImportError {
         what: String,
     },
 
+    /// A file is not what it was when it was opened.
+    #[error(
+        "{path} changed while it was imported: end the server that writes it, and begin again",
+        path = path.display()
+    )]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// A dump of which something is left out would be lost with the next save.
+    #[error(
+        "something of {path} is left out, and the next save replaces the file; it cannot have {kept} as a second \
+         name, which would stay: {source}. Copy it elsewhere, and import that with indelible import",
+        path = path.display(),
+        kept = kept.display()
+    )]
+    NotKept {
+        /// The file.
+        path: PathBuf,
+        /// The name.
+        kept: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+
     /// The data directory is not new.
     #[error("{path} {what}", path = path.display())]
     NotNew {
@@ -174,6 +215,12 @@ pub enum Unusable {
     /// It has too few arguments, or too many.
     #[error("has a wrong number of arguments")]
     Arity,
+    /// It gives fields of a hash a time to live.
+    #[error(
+        "gives fields of a hash a time to live, which is not served: they would stay for ever, so that it cannot be \
+         left out either; import a dump (BGSAVE), from which such hashes can be left out"
+    )]
+    ExpiringFields,
     /// It names a database that is no number.
     #[error("names no database")]
     NoDatabase,

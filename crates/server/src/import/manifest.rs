@@ -19,6 +19,14 @@ pub(super) const MANIFEST_BYTES_MAX: u64 = 64 << 20;
 /// What ends the name of one.
 pub(super) const SUFFIX: &str = ".manifest";
 
+/// What begins the name of one that Redis has not put into its place yet.
+const UNFINISHED_PREFIX: &str = "temp-";
+
+/// Whether a file of that name in a directory is its manifest.
+pub(super) fn is_manifest(name: &str) -> bool {
+    name.ends_with(SUFFIX) && !name.starts_with(UNFINISHED_PREFIX)
+}
+
 /// The names of the files, the base first.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Manifest {

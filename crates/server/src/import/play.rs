@@ -9,15 +9,15 @@ use base::DbIndex;
 use command::argument;
 use command::context::Context;
 use command::handlers::{self, Handler};
-use command::names::Names;
-use command::table;
+use command::table::{self, Command};
 use keyspace::Keyspace;
+use rdb::BadPayload;
 use resp::{Protocol, Writer};
 
 use super::aof::{Commands, Next};
 use super::check::{Rules, no_command, wrong_command};
 use super::contents::Contents;
-use super::error::Unusable;
+use super::error::{Unusable, shown};
 use super::source::SourceFile;
 use super::{ImportError, Target, Teller};
 
@@ -36,15 +36,22 @@ pub(super) enum Role {
     Nothing,
     /// It defines functions or scripts, which are not served, and no data.
     Functions,
-    /// It is known, and not served: its name.
-    NotServed(&'static str),
+    /// It is not served, and may be left out: what it counts as.
+    NotServed(String),
 }
 
+/// Commands that give fields of a hash a time to live: without them fields would stay for ever.
+const EXPIRING_FIELDS: [&str; 6] =
+    ["hexpire", "hpexpire", "hexpireat", "hpexpireat", "hgetex", "hsetex"];
+
 /// The role of a command, or why it cannot have any.
-pub(super) fn role(names: &Names, args: &[&[u8]]) -> Result<Role, Unusable> {
-    let Ok(command) = names.resolve(args) else { return unknown_role(args) };
+pub(super) fn role(rules: &Rules, args: &[&[u8]]) -> Result<Role, Unusable> {
+    let Ok(command) = rules.names.resolve(args) else { return unknown_role(rules, args) };
     if !command.accepts(args.len()) {
         return Err(Unusable::Arity);
+    }
+    if command.name == "restore" {
+        return Ok(restore_role(rules, command, args));
     }
     if let Some(handler) = handlers::of(command) {
         return Ok(Role::Data(handler));
@@ -62,12 +69,32 @@ pub(super) fn role(names: &Names, args: &[&[u8]]) -> Result<Role, Unusable> {
 }
 
 /// The role of a command that is not served.
-fn unknown_role(args: &[&[u8]]) -> Result<Role, Unusable> {
-    let known = args.first().and_then(|name| table::find(name)).filter(|known| !known.served);
+fn unknown_role(rules: &Rules, args: &[&[u8]]) -> Result<Role, Unusable> {
+    let name = args.first().copied().unwrap_or_default();
+    let known = table::find(name).filter(|known| !known.served);
     match known.map(|known| known.name) {
         Some("function" | "script") => Ok(Role::Functions),
-        Some(name) => Ok(Role::NotServed(name)),
+        // A cluster moves keys by it.
+        Some("restore-asking") if args.len() >= 4 => {
+            let restore = table::find(b"restore").expect("the table has it");
+            Ok(restore_role(rules, restore, args))
+        }
+        Some(name) if EXPIRING_FIELDS.contains(&name) => Err(Unusable::ExpiringFields),
+        Some(name) => Ok(Role::NotServed(format!("commands {name}"))),
+        None if rules.skips_unknown => {
+            Ok(Role::NotServed(format!("unknown commands {}", shown(&name.to_ascii_lowercase()))))
+        }
         None => Err(Unusable::Unknown),
+    }
+}
+
+/// The role of RESTORE, which can bring values that are not served.
+fn restore_role(rules: &Rules, restore: Command, args: &[&[u8]]) -> Role {
+    match (rdb::decode(args[3], rules.limits()), handlers::of(restore)) {
+        (Err(BadPayload::Content), _) | (_, None) => {
+            Role::NotServed("commands restore of a type that is not served".to_owned())
+        }
+        (_, Some(handler)) => Role::Data(handler),
     }
 }
 
@@ -82,6 +109,8 @@ pub(super) struct Play<'a> {
     pub(super) target: &'a mut Target,
     pub(super) rules: &'a Rules,
     pub(super) contents: &'a mut Contents,
+    /// Up to where the file counts.
+    pub(super) end: u64,
 }
 
 impl Play<'_> {
@@ -97,7 +126,12 @@ impl Play<'_> {
         loop {
             let at = commands.offset();
             let next = commands.next().map_err(|why| no_command(self.file, at, why))?;
-            let Next::Command { offset, end } = next else { return Ok(()) };
+            let Next::Command { offset, end } = next else {
+                // The first pass has read whole commands up to there.
+                let is_end = next == Next::End && commands.offset() == self.end;
+                let changed = ImportError::Changed { path: self.file.path.clone() };
+                return if is_end { Ok(()) } else { Err(changed) };
+            };
             let args = commands.args();
             let done = self.execute(&mut db, &args, &mut reply);
             done.map_err(|what| wrong_command(self.file, offset, &args, what))?;
@@ -114,7 +148,7 @@ impl Play<'_> {
         args: &[&[u8]],
         reply: &mut Writer,
     ) -> Result<(), Unusable> {
-        let role = role(&self.rules.names, args)?;
+        let role = role(self.rules, args)?;
         let keyspace: &mut Keyspace = &mut self.target.keyspace;
         match role {
             Role::Data(handler) => {
@@ -138,7 +172,7 @@ impl Play<'_> {
                 keyspace.swap(first, second);
             }
             Role::Functions => self.contents.note_left_out("commands of functions or scripts"),
-            Role::NotServed(name) => self.contents.note_not_served(&format!("commands {name}")),
+            Role::NotServed(what) => self.contents.note_not_served(&what),
             Role::Multi | Role::Exec | Role::Nothing => {}
         }
         Ok(())

@@ -3,10 +3,10 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use env::{Access, Disk, File, FileError};
+use env::{Access, Disk, File, FileError, FileVersion};
 
 use super::ImportError;
-use super::manifest::{MANIFEST_BYTES_MAX, Manifest, SUFFIX};
+use super::manifest::{MANIFEST_BYTES_MAX, Manifest, SUFFIX, is_manifest};
 
 /// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub(super) struct SourceFile {
     pub(super) path: PathBuf,
     pub(super) form: Form,
     pub(super) bytes: u64,
+    /// What it was when it was opened.
+    version: FileVersion,
     file: Box<dyn File>,
 }
 
@@ -75,6 +77,8 @@ impl Read for Bytes<'_> {
 pub struct Source {
     path: PathBuf,
     pub(super) files: Vec<SourceFile>,
+    /// The manifest that names them, if there is one.
+    manifest: Option<SourceFile>,
 }
 
 impl Source {
@@ -85,10 +89,8 @@ impl Source {
     pub fn open(disk: &dyn Disk, path: &Path) -> Result<Self, ImportError> {
         let no_source = |what: String| ImportError::NoSource { path: path.to_owned(), what };
         if let Ok(names) = disk.list(path) {
-            let manifests: Vec<_> = names
-                .iter()
-                .filter(|name| name.to_str().is_some_and(|name| name.ends_with(SUFFIX)))
-                .collect();
+            let manifests: Vec<_> =
+                names.iter().filter(|name| name.to_str().is_some_and(is_manifest)).collect();
             return match manifests[..] {
                 [name] => Self::open_manifest(disk, path, &path.join(name)),
                 [] => Err(no_source(
@@ -102,14 +104,22 @@ impl Source {
         if path.to_str().is_some_and(|path| path.ends_with(SUFFIX)) {
             return Self::open_manifest(disk, path, path);
         }
-        let mut file = open_file(disk, path, Form::Dump)?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        // An AOF may be empty, a dump may not.
-        let is_dump = name.ends_with(".rdb") || file.bytes == 0 || file.begins_as_dump()?;
-        if name.contains(".aof") || !is_dump {
-            file.form = Form::Aof;
-        }
-        Ok(Self { path: path.to_owned(), files: vec![file] })
+        // What begins as a dump may be one that commands follow, unless its name says that it is not.
+        let is_dump = path.to_str().is_some_and(|path| path.ends_with(".rdb"));
+        Self::open_file(disk, path, if is_dump { Form::Dump } else { Form::Aof })
+    }
+
+    /// Opens the dump at `path`, whatever its name is.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open_dump(disk: &dyn Disk, path: &Path) -> Result<Self, ImportError> {
+        Self::open_file(disk, path, Form::Dump)
+    }
+
+    fn open_file(disk: &dyn Disk, path: &Path, form: Form) -> Result<Self, ImportError> {
+        let file = open_file(disk, path, form)?;
+        Ok(Self { path: path.to_owned(), files: vec![file], manifest: None })
     }
 
     fn open_manifest(disk: &dyn Disk, given: &Path, path: &Path) -> Result<Self, ImportError> {
@@ -121,7 +131,22 @@ impl Source {
         let manifest = Manifest::parse(&bytes, path)?;
         let dir = path.parent().unwrap_or(Path::new(""));
         let files = manifest.files().map(|name| open_file(disk, &dir.join(name), Form::Aof));
-        Ok(Self { path: given.to_owned(), files: files.collect::<Result<_, _>>()? })
+        let files = files.collect::<Result<_, _>>()?;
+        Ok(Self { path: given.to_owned(), files, manifest: Some(file) })
+    }
+
+    /// Checks that the files are still those that were opened, and have not been changed since: a server that
+    /// goes on writing them has data by now that was not read.
+    ///
+    /// # Errors
+    /// Names the first that is not.
+    pub fn check_unchanged(&self, disk: &dyn Disk) -> Result<(), ImportError> {
+        let changed =
+            |file: &&SourceFile| !disk.version(&file.path).is_ok_and(|now| now == file.version);
+        match self.manifest.iter().chain(&self.files).find(changed) {
+            Some(file) => Err(ImportError::Changed { path: file.path.clone() }),
+            None => Ok(()),
+        }
     }
 
     /// What was given.
@@ -138,7 +163,12 @@ impl Source {
 }
 
 fn open_file(disk: &dyn Disk, path: &Path, form: Form) -> Result<SourceFile, ImportError> {
+    // Before it is opened: another file that takes its place meanwhile is noticed then.
+    let version = disk.version(path).map_err(FileError::io(path, "open"))?;
     let file = disk.open(path, Access::Read).map_err(FileError::io(path, "open"))?;
     let bytes = file.len().map_err(FileError::io(path, "read"))?;
-    Ok(SourceFile { path: path.to_owned(), form, bytes, file })
+    if bytes != version.bytes {
+        return Err(ImportError::Changed { path: path.to_owned() });
+    }
+    Ok(SourceFile { path: path.to_owned(), form, bytes, version, file })
 }

@@ -113,7 +113,8 @@ impl Target {
         }
     }
 
-    /// Makes everything durable and closes the log. Returns the keyspace, and how many bytes the log has.
+    /// Makes everything durable and closes the log, whose threads have ended then in any case. Returns the keyspace,
+    /// and how many bytes the log has.
     pub(super) fn close(self) -> Result<(Keyspace<LogState>, u64), ImportError> {
         let Self { mut keyspace, .. } = self;
         while keyspace.free_step(FREED_ITEMS) {}
@@ -121,11 +122,21 @@ impl Target {
         if let LogState::On(mut log) = keyspace.set_journal(LogState::Off) {
             log.seal();
             log.reach();
-            check_health(&*log)?;
+            let health = check_health(&*log);
             bytes = log.stats().bytes;
-            log.shutdown()?;
+            let closed = log.shutdown();
+            health?;
+            closed?;
         }
         Ok((keyspace, bytes))
+    }
+
+    /// Ends the log's threads, so that nothing makes or uses files that are removed then.
+    pub(super) fn abandon(mut self) {
+        if let LogState::On(mut log) = self.keyspace.set_journal(LogState::Off) {
+            // What was not made durable is not wanted.
+            let _ignored = log.shutdown();
+        }
     }
 }
 

@@ -9,9 +9,11 @@ use env_sim::{SimClock, SimDisk};
 use keyspace::{Keyspace, NoJournal};
 use rdb::{Key, Kind, Version, WriteOptions, Writer};
 use server::config::Config;
-use server::import::{Source, Target, check, is_unfinished};
+use server::import::{Source, Stage, Target, check, is_unfinished};
 
-use crate::import_disk::{Data, NOW_MS, check_at, config, data, data_of, disk_with, import};
+use crate::import_disk::{
+    Data, FINISHED, NOW_MS, check_at, config, data, data_of, disk_with, import, import_into,
+};
 
 fn key(name: &[u8], kind: Kind, count: Option<u64>, expires_at_ms: Option<i64>) -> Key<'_> {
     Key { key: name, kind, count, expires_at_ms, idle_s: None, frequency: None }
@@ -193,9 +195,12 @@ fn keys_do_not_expire_while_an_aof_is_loaded() {
 #[test]
 fn commands_may_follow_a_dump_and_find_its_keys() {
     let file = [dump(), aof(&["SELECT 0", "PERSIST gone", "APPEND greeting !"])].concat();
-    let found = imported(&[(AOF, &file)], AOF, &[]);
-    assert_eq!(found[..2], ["0 gone string over", "0 greeting string hello, world!"]);
-    assert_eq!(found.len(), 8);
+    // Its name need not say what it is.
+    for name in [AOF, "/redis/data"] {
+        let found = imported(&[(name, &file)], name, &[]);
+        assert_eq!(found[..2], ["0 gone string over", "0 greeting string hello, world!"]);
+        assert_eq!(found.len(), 8);
+    }
 }
 
 const MANIFEST: &str = "/redis/appendonlydir/appendonly.aof.manifest";
@@ -213,7 +218,15 @@ fn the_files_of_a_directory_are_loaded_in_their_order() {
         aof(&["SELECT 3", "DEL list set zset hash"]),
         aof(&["SET greeting hi", "SET new 1"]),
     );
-    let files = [(MANIFEST, FILES), (BASE, &base[..]), (FIRST, &first[..]), (SECOND, &second[..])];
+    // Redis writes a manifest by that name before it replaces the one that counts.
+    let unfinished = "/redis/appendonlydir/temp-appendonly.aof.manifest";
+    let files = [
+        (MANIFEST, FILES),
+        (BASE, &base[..]),
+        (FIRST, &first[..]),
+        (SECOND, &second[..]),
+        (unfinished, b"file"),
+    ];
     for source in ["/redis/appendonlydir", MANIFEST] {
         let found = imported(&files, source, &[]);
         assert_eq!(found.len(), 4, "{found:?}");
@@ -290,6 +303,25 @@ fn what_is_not_served_is_refused_with_counts_or_left_out() {
     );
     assert_eq!(imported(&[(DUMP, &file)], DUMP, skip), ["0 text string 1"]);
 
+    // RESTORE of an empty stream, and of a string, as Redis 7.0 has them.
+    let payload = rdb::encode(&rdb::Value::String(b"1".to_vec()));
+    let restore = |name: &str, key: &str, payload: &[u8]| {
+        let head = format!("*4\r\n${}\r\n{name}\r\n$1\r\n{key}\r\n$1\r\n0\r\n", name.len());
+        let len = format!("${}\r\n", payload.len());
+        [head.as_bytes(), len.as_bytes(), payload, b"\r\n"].concat()
+    };
+    let mut foreign = payload[..payload.len() - 10].to_vec();
+    foreign[0] = 19;
+    let foreign = rdb::seal(foreign);
+    let file = [
+        restore("RESTORE-ASKING", "a", &payload),
+        restore("RESTORE", "b", &payload),
+        restore("RESTORE-ASKING", "c", &foreign),
+        aof(&["NOSUCH x"]),
+    ];
+    assert_eq!(imported(&[(AOF, &file.concat())], AOF, skip), ["0 a string 1", "0 b string 1"]);
+    let error = refused(&[(AOF, &file[..3].concat())], AOF, &[]);
+    assert!(error.contains("1 commands restore of a type that is not served"), "{error}");
     let file = aof(&[
         "XADD s * f v",
         "SET a 1",
@@ -306,8 +338,10 @@ fn what_is_not_served_is_refused_with_counts_or_left_out() {
 #[test]
 fn commands_that_cannot_be_executed_are_named_with_their_place() {
     let good = aof(&["SET a 1"]);
+    let error = refused(&[(AOF, &aof(&["NOSUCH x y"]))], AOF, &[]);
+    assert!(error.contains("NOSUCH x y is unknown"), "{error}");
     for (bad, says) in [
-        ("NOSUCH x y", "NOSUCH x y is unknown"),
+        ("HPEXPIREAT h 1 FIELDS 1 f", "gives fields of a hash a time to live"),
         ("INCR", "wrong number of arguments"),
         ("LPUSH a x", "LPUSH a x fails: WRONGTYPE"),
         ("EXEC", "stands in no transaction"),
@@ -503,7 +537,7 @@ fn survives_every_crash(options: &[&str]) {
         disk.restart();
         (!redo::is_there(&disk, Path::new("/data"))).then_some(disk)
     };
-    let last = (1..ios).rev().find_map(|n_ios| ended_at(n_ios));
+    let last = (1..ios).rev().find_map(&ended_at);
     for disk in [ended_at(ios / 2), ended_at(ios * 3 / 4), last] {
         crash_everywhere(&disk.unwrap(), &config);
     }
@@ -538,4 +572,162 @@ fn files_of_others_on_the_devices_stay() {
     let error = import(&disk, DUMP, &config).err().unwrap().to_string();
     assert!(error.contains("/disk1/redo"), "{error}");
     assert_eq!(sweep::image_of(&disk, &[Path::new("/disk1/redo"), Path::new("/redis")]), other);
+}
+
+/// Copies everything below a directory.
+fn copy(disk: &SimDisk, from: &str, to: &str) {
+    disk.create_dir_all(Path::new(to)).unwrap();
+    for name in disk.list(Path::new(from)).unwrap() {
+        let name = name.to_str().unwrap();
+        let (from, to) = (format!("{from}/{name}"), format!("{to}/{name}"));
+        if disk.list(Path::new(&from)).is_ok() {
+            copy(disk, &from, &to);
+        } else {
+            put(disk, &to, &read(disk, &from));
+        }
+    }
+}
+
+fn read(disk: &SimDisk, path: &str) -> Vec<u8> {
+    let file = disk.open(Path::new(path), Access::Read).unwrap();
+    let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+/// Makes a file, which takes the place of one of that name.
+fn put(disk: &SimDisk, path: &str, bytes: &[u8]) {
+    let new = format!("{path}.new");
+    disk.create(Path::new(&new)).unwrap().write_all_at(bytes, 0).unwrap();
+    disk.rename(Path::new(&new), Path::new(path)).unwrap();
+}
+
+/// An import into `/data` that ended in the middle, a copy of that directory in `/copy`, and the log that
+/// the next import has made in `/data`.
+fn copied_in_the_middle(config: &Config) -> SimDisk {
+    for n_ios in (30..60).rev() {
+        let disk = disk_with(&[(DUMP, &dump())]);
+        disk.crash_at(n_ios, true);
+        if import(&disk, DUMP, config).is_ok() {
+            continue;
+        }
+        disk.restart();
+        if !redo::is_there(&disk, Path::new("/data")) {
+            assert!(redo::is_there(&disk, Path::new("/data/import-tmp")), "{n_ios}");
+            copy(&disk, "/data", "/copy");
+            import(&disk, DUMP, config).ok().unwrap();
+            return disk;
+        }
+    }
+    panic!("no import ended in the middle");
+}
+
+#[test]
+fn a_copy_of_an_unfinished_import_takes_nothing_from_the_original() {
+    let config_here = config(&[]);
+    let disk = copied_in_the_middle(&config_here);
+    let before = data(&disk, &config_here).unwrap();
+    import_into(&disk, DUMP, "/copy", &config_here, &mut |_| {}).ok().unwrap();
+    assert_eq!(data(&disk, &config_here), Some(before));
+    assert!(redo::is_there(&disk, Path::new("/copy")));
+    assert!(disk.list(Path::new("/copy/redo")).unwrap().len() > 1);
+
+    // Of devices elsewhere it is not known whose they are.
+    let elsewhere = config(&["--log-devices", "/disk1/redo"]);
+    let disk = copied_in_the_middle(&elsewhere);
+    // As if the import in the middle had ended then.
+    let (build, copy) = (Path::new("/copy/import-tmp"), Path::new("/copy"));
+    let mut built = redo::manifest::Manifest::read(&disk, build).unwrap().unwrap();
+    let published = redo::manifest::Manifest::read(&disk, Path::new("/data")).unwrap().unwrap();
+    (built.database, built.devices) = (published.database, published.devices);
+    built.write(&disk, build).unwrap();
+    let before = data(&disk, &elsewhere).unwrap();
+    let error = redo::discard(&disk, build, copy).unwrap_err().to_string();
+    assert!(error.contains("was begun for another data directory"), "{error}");
+    assert_eq!(data(&disk, &elsewhere), Some(before));
+}
+
+#[test]
+fn a_log_that_lies_where_imports_are_made_is_not_removed() {
+    let config = config(&[]);
+    let disk = disk_with(&[(DUMP, &dump())]);
+    import(&disk, DUMP, &config).ok().unwrap();
+    copy(&disk, "/data", "/outer/import-tmp");
+    let image = |disk: &SimDisk| sweep::image_of(disk, &[Path::new("/outer/import-tmp")]);
+    let before = image(&disk);
+    let error = import_into(&disk, DUMP, "/outer", &config, &mut |_| {}).err().unwrap();
+    assert!(error.to_string().contains("a redo log that no import has begun"), "{error}");
+    assert_eq!(image(&disk), before);
+    // Nor one that is being made.
+    let (build, dir) = (Path::new("/new/import-tmp"), Path::new("/new"));
+    redo::begin(&disk, build, dir).unwrap();
+    let held = redo::lock(&disk, build).unwrap();
+    assert!(redo::discard(&disk, build, dir).is_err());
+    drop(held);
+    redo::discard(&disk, build, dir).unwrap();
+    assert!(disk.list(dir).unwrap().is_empty());
+    // What is gone is not published.
+    assert!(redo::publish(&disk, build, dir).is_err());
+}
+
+#[test]
+fn the_threads_of_a_log_have_ended_before_its_files_are_removed() {
+    for wrong in ["LPOP a", "SET b 1"] {
+        let before = FINISHED.get();
+        let error = imported_while(wrong);
+        assert_eq!((error.is_some(), FINISHED.get()), (wrong == "LPOP a", before + 1), "{error:?}");
+    }
+}
+
+/// Why a file with this command is not imported.
+fn imported_while(command: &str) -> Option<String> {
+    let disk = disk_with(&[(AOF, &aof(&["SET a 1", command]))]);
+    import(&disk, AOF, &config(&[])).err().map(|error| error.to_string())
+}
+
+/// Whether it is noticed that files of that name are changed between the two passes.
+fn assert_noticed(files: &[(&str, &[u8])], name: &str, change: &dyn Fn(&SimDisk)) {
+    let disk = disk_with(files);
+    let mut is_changed = false;
+    let mut tell = |so_far: server::import::Progress| {
+        if so_far.stage == Stage::Loading && !std::mem::replace(&mut is_changed, true) {
+            change(&disk);
+        }
+    };
+    let error = import_into(&disk, DIRECTORY, "/data", &config(&[]), &mut tell).err();
+    let error = error.unwrap_or_else(|| panic!("{name} was not noticed")).to_string();
+    assert!(error.contains(name) && error.contains("changed while it was imported"), "{error}");
+    assert_eq!(data(&disk, &config(&[])), None);
+    assert_nothing_is_left(&disk);
+}
+
+fn overwrite(disk: &SimDisk, path: &str, bytes: &[u8]) {
+    disk.open(Path::new(path), Access::ReadWrite).unwrap().write_all_at(bytes, 0).unwrap();
+}
+
+#[test]
+fn files_that_change_while_they_are_imported_are_noticed() {
+    let (first, second) = (aof(&["SET a 1", "SET b 1"]), aof(&["SET c 1"]));
+    let files = [(MANIFEST, FILES), (BASE, &dump()), (FIRST, &first[..]), (SECOND, &second[..])];
+    let longer = [&second[..], &second[..]].concat();
+    assert_noticed(&files, "a.2.incr.aof", &|disk| overwrite(disk, SECOND, &longer));
+    assert_noticed(&files, "a.2.incr.aof", &|disk| put(disk, SECOND, &second));
+    assert_noticed(&files, "appendonly.aof.manifest", &|disk| put(disk, MANIFEST, FILES));
+}
+
+/// Of which the file system tells nothing.
+#[test]
+fn a_second_pass_that_finds_something_else_is_noticed() {
+    let (first, second) = (aof(&["SET a 1", "SET b 1"]), aof(&["SET c 1"]));
+    let files = [(MANIFEST, FILES), (BASE, &dump()), (FIRST, &first[..]), (SECOND, &second[..])];
+    // An annotation in place of a command.
+    let mut fewer = vec![b'#'; second.len()];
+    *fewer.last_mut().unwrap() = b'\n';
+    assert_noticed(&files, "appendonlydir", &|disk| overwrite(disk, SECOND, &fewer));
+    // A length that is longer than the file.
+    let mut cut = first.clone();
+    let at = cut.len() - 4;
+    assert_eq!(&cut[at..], b"\n1\r\n");
+    cut[at - 2] = b'9';
+    assert_noticed(&files, "a.1.incr.aof", &|disk| overwrite(disk, FIRST, &cut));
 }

@@ -1,5 +1,6 @@
 //! A simulated disk with the files of a Redis server, imports into it, and what is in the log then.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -15,12 +16,17 @@ use keyspace::{Keyspace, Type};
 use redo::{Compactor, Flusher, Opened, Scrubber, Step};
 use server::config::{self, Config};
 use server::engine::{BoxedLog, CloseError, DevicesError};
-use server::import::{Built, Checked, ImportError, Place, Source, build, check};
+use server::import::{Built, Checked, ImportError, Place, Progress, Source, build, check};
 use server::load::{Shape, load, log_options};
 use server::owned_log::{LogWorkers, own};
 
 /// When it is.
 pub(crate) const NOW_MS: i64 = 1_700_000_000_000;
+
+thread_local! {
+    /// How many logs' threads were ended.
+    pub(crate) static FINISHED: Cell<u32> = const { Cell::new(0) };
+}
 
 /// Steps what a log has threads for when the log ends.
 struct Stepped {
@@ -39,6 +45,7 @@ impl LogWorkers for Stepped {
     }
 
     fn finish(&mut self) -> Result<(), CloseError> {
+        FINISHED.set(FINISHED.get() + 1);
         for _ in 0..1000 {
             let mut is_finished = self.compactor.step() == Step::Finished;
             is_finished &= self.scrubber.step() == Step::Finished;
@@ -94,16 +101,27 @@ pub(crate) fn check_at(
 
 /// Imports what is at `path` into `/data`.
 pub(crate) fn import(disk: &SimDisk, path: &str, config: &Config) -> Result<Built, ImportError> {
+    import_into(disk, path, "/data", config, &mut |_| {})
+}
+
+/// Imports what is at `path` into `directory`, and tells how far it is.
+pub(crate) fn import_into(
+    disk: &SimDisk,
+    path: &str,
+    directory: &str,
+    config: &Config,
+    tell: &mut dyn FnMut(Progress),
+) -> Result<Built, ImportError> {
     let source = Source::open(disk, Path::new(path))?;
-    let checked = check(&source, config, &mut |_| {})?;
+    let checked = check(&source, config, tell)?;
     let place = Place {
         disk: Arc::new(disk.clone()),
         clock: Arc::new(SimClock::new(NOW_MS)),
         entropy,
-        directory: "/data".into(),
+        directory: directory.into(),
         start,
     };
-    build(&place, &source, &checked, config, &mut |_| {})
+    build(&place, None, &source, &checked, config, tell)
 }
 
 /// Every key with its value as text, by database.

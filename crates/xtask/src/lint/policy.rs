@@ -201,7 +201,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
             &["import"],
             &["error"],
             &["reactor"],
-            &["export", "log_start", "rebuild"],
+            &["export", "log_start", "rebuild", "to_import"],
             &["start"],
         ],
     },
