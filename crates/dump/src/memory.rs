@@ -26,7 +26,8 @@ pub fn pass_on<T: Target>(
         Contents::String(StringRef::Int(number)) => {
             target.element(Element::Part(number.to_string().as_bytes()))?;
         }
-        Contents::String(StringRef::Bytes(bytes)) if bytes.is_empty() => {}
+        // A string of no bytes has no part.
+        Contents::String(StringRef::Bytes([])) => {}
         Contents::String(StringRef::Bytes(bytes)) => target.element(Element::Part(bytes))?,
         Contents::List(list) => {
             list.iter_from(0).try_for_each(|item| target.element(Element::Item(item)))?;

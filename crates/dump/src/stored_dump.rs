@@ -19,7 +19,7 @@ pub struct StoredDump<'a, T> {
 }
 
 enum Stage {
-    Reading(Source, Option<Open>),
+    Reading(Box<Source>, Option<Open>),
     Merging,
     Done,
     /// A step has failed.
@@ -44,7 +44,13 @@ impl<'a, T: Target> StoredDump<'a, T> {
     pub fn new(log: &'a StoredLog, mut selected: Selected, dumper: Dumper<T>) -> Self {
         let needed = selected.needed.take().expect("a selection is dumped once");
         let dumper = dumper.taking_empty();
-        Self { log, selected, stage: Stage::Reading(needed, None), dumper, records_done: 0 }
+        Self {
+            log,
+            selected,
+            stage: Stage::Reading(Box::new(needed), None),
+            dumper,
+            records_done: 0,
+        }
     }
 
     /// How many records were read and keys passed on, of how many.

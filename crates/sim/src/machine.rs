@@ -421,13 +421,12 @@ impl Machine {
     /// # Errors
     /// What the index says and the log does not.
     pub(crate) fn compare_index(&mut self, is_damaged: bool) -> Result<Option<u64>, String> {
-        let is_at_rest = !self.has_open_records()
-            && self.durable() == self.sealed()
-            && self.engine.keyspace().freeing() + self.engine.keyspace().unlisted() == 0
-            && !self.engine.keyspace().is_walked()
-            && !self.leaves_garbage()
-            // What was cold in a database that was emptied is retired when it was listed.
-            && !(self.engine.keyspace().is_cold() && lock(&self.tap).records > 0);
+        let keyspace = self.engine.keyspace();
+        let is_freeing = keyspace.freeing() + keyspace.unlisted() > 0 || keyspace.is_walked();
+        let is_moving = self.has_open_records() || self.durable() != self.sealed() || is_freeing;
+        // What was cold in a database that was emptied is retired when it was listed.
+        let is_new = keyspace.is_cold() && lock(&self.tap).records > 0;
+        let is_at_rest = !(is_moving || self.leaves_garbage() || is_new);
         let Some(addresses) = lock(&self.tap).addresses.clone() else { return Ok(None) };
         if !is_at_rest || addresses.newest() > self.durable() {
             return Ok(None);

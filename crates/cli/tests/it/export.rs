@@ -288,7 +288,7 @@ fn a_torn_end_is_left_out_and_told() {
     server.kill();
     let mut command = Command::new(env!("CARGO_BIN_EXE_indelible"));
     let dump = said(&command.args(["log", "dump"]).arg(server.directory()).output().unwrap());
-    let last = dump.lines().filter(|line| line.starts_with("block ")).next_back().unwrap();
+    let last = dump.lines().rfind(|line| line.starts_with("block ")).unwrap();
     let words: Vec<&str> = last.split(' ').collect();
     let [bytes, at] = ["bytes", "at"].map(|name| {
         let place = words.iter().position(|word| *word == name).unwrap();

@@ -208,7 +208,12 @@ fn a_dump_is_what_there_was_after_the_block() {
 
 /// A log of a few blocks, with keys, a large hash, and lost values, closed.
 fn stored() -> SimDisk {
-    let mut world = World::new(1, 30_000);
+    stored_in(30_000)
+}
+
+/// The same, in segments of so many bytes.
+fn stored_in(segment_bytes: u64) -> SimDisk {
+    let mut world = World::new(1, segment_bytes);
     let db = world.keyspace.database(0).unwrap();
     for number in 0..300_u32 {
         world.keyspace.begin_command(1_000_000);
@@ -251,26 +256,35 @@ fn a_damaged_file_is_named() {
     }
 }
 
-#[test]
-fn what_is_changed_between_the_two_readings_is_noticed() {
-    let disk = stored();
+/// How a dump ends whose first segment loses its second half when its records were selected.
+fn lost_between(segment_bytes: u64) -> Error {
+    let disk = stored_in(segment_bytes);
     let (log, options) = (open(&disk), spill(&disk, 10_000));
     let mut selection =
         Selection::read(&log, Lsn::ZERO, None, options.clone(), &mut |_| {}).unwrap();
     while !selection.step().unwrap() {}
     let selected = selection.finish();
     let path = segment(&disk);
-    let bytes = disk.open(&path, Access::Read).unwrap().len().unwrap();
-    disk.open(&path, Access::ReadWrite).unwrap().set_len(bytes / 2).unwrap();
+    let file = disk.open(&path, Access::ReadWrite).unwrap();
+    let middle = file.len().unwrap() / 2;
+    file.write_all_at(&vec![0; usize::try_from(middle).unwrap()], middle).unwrap();
     let dumper = Dumper::new(&selected.databases, Kept::default(), options);
     let mut dump = StoredDump::new(&log, selected, dumper);
-    let ended = loop {
+    loop {
         match dump.step() {
-            Ok(false) => {}
-            ended => break ended,
+            Ok(is_done) => assert!(!is_done, "some of it is gone"),
+            Err(error) => return error,
         }
-    };
-    assert!(matches!(ended, Err(Error::Log(_))), "{ended:?}");
+    }
+}
+
+#[test]
+fn what_is_changed_between_the_two_readings_is_noticed() {
+    let sealed = lost_between(30_000);
+    assert!(matches!(sealed, Error::Log(_)), "{sealed}");
+    // Where one that is open ends, no more need come.
+    let open = lost_between(4 << 20);
+    assert!(matches!(open, Error::Changed { .. }), "{open}");
 }
 
 #[test]

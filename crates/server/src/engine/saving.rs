@@ -78,9 +78,14 @@ impl Engine {
         let is_of_log = self.snapshot_algorithm() == SnapshotAlgorithm::Bitmap;
         match self.shard.log_state() {
             LogState::Off if is_of_log => Err(NotSaved::NoLog),
-            _ if !is_of_log && self.shard.keyspace.may_lack() => Err(NotSaved::NotInMemory),
+            _ if !is_of_log && self.may_lack() => Err(NotSaved::NotInMemory),
             _ => Ok(()),
         }
+    }
+
+    /// Whether keys or values may be in the log only, or leave memory at any time.
+    fn may_lack(&self) -> bool {
+        self.shard.keyspace.may_lack() || self.options.eviction.is_cold()
     }
 
     /// Begins what was wanted, if that is possible now: only between commands, and when it is known what of the

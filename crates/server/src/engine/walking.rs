@@ -89,7 +89,7 @@ impl Walking {
     /// Bytes of the walk that are not the data's.
     pub(super) fn bytes(&self, keyspace: &Keyspace<LogState>) -> u64 {
         let Some(feed) = &self.feed else { return 0 };
-        (keyspace.handed_bytes() + feed.bytes()) as u64
+        (keyspace.handed_bytes() + keyspace.held_bytes() + feed.bytes()) as u64
     }
 
     /// Walks for a slice, if one is due or the executor `is_idle`.

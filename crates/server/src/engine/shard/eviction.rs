@@ -43,7 +43,9 @@ impl Shard {
         while self.keyspace.freeing() > 0 && !is_late() {
             self.keyspace.free_step(1000);
         }
-        let mut has_room = self.keyspace.freeing() > 0 || host.used_bytes() <= limit_bytes;
+        // What was flushed while memory is walked goes when the walk has passed.
+        let is_freeing = self.keyspace.freeing() > 0 || self.keyspace.detached_keys() > 0;
+        let mut has_room = is_freeing || host.used_bytes() <= limit_bytes;
         if self.keyspace.settings().eviction.is_cold() {
             return has_room || self.cool(host, clock, limit_bytes, key_bytes_max);
         }
