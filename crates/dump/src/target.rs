@@ -3,6 +3,7 @@
 use std::error::Error;
 
 use keyspace::Type;
+pub use keyspace::walk::Element;
 
 /// A key, before its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,21 +18,6 @@ pub struct DumpedKey<'a> {
     pub count: u64,
     /// When it expires, in Unix milliseconds; what has expired and is not deleted yet is dumped as well.
     pub expires_at_ms: Option<i64>,
-}
-
-/// A part of a value.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Element<'a> {
-    /// The next bytes of a string.
-    Part(&'a [u8]),
-    /// The next item of a list.
-    Item(&'a [u8]),
-    /// A member of a set.
-    Member(&'a [u8]),
-    /// A member of a sorted set, and its score.
-    Scored(&'a [u8], f64),
-    /// A field of a hash, and its value.
-    Field(&'a [u8], &'a [u8]),
 }
 
 /// What takes a dump: each key, its value, its end, in any order of keys.

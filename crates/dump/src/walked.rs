@@ -1,6 +1,6 @@
 //! A walk of the keyspace in memory, passed on to a target.
 
-use keyspace::walk::{DecodeError, Decoder, Element as Walked, Key, Visitor};
+use keyspace::walk::{DecodeError, Decoder, Key, Visitor};
 
 use crate::error::{Error, Result};
 use crate::target::{DumpedKey, Element, Target};
@@ -57,14 +57,8 @@ impl<T: Target> Visitor for Passing<'_, T> {
         self.0.begin(&DumpedKey { database, key, value_type, count, expires_at_ms })
     }
 
-    fn element(&mut self, element: Walked<'_>) -> std::result::Result<(), T::Error> {
-        self.0.element(match element {
-            Walked::Part(bytes) => Element::Part(bytes),
-            Walked::Item(item) => Element::Item(item),
-            Walked::Member(member) => Element::Member(member),
-            Walked::Scored(member, score) => Element::Scored(member, score),
-            Walked::Field(name, value) => Element::Field(name, value),
-        })
+    fn element(&mut self, element: Element<'_>) -> std::result::Result<(), T::Error> {
+        self.0.element(element)
     }
 
     fn end(&mut self) -> std::result::Result<(), T::Error> {

@@ -418,3 +418,20 @@ fn a_server_without_a_log_loads_its_dump() {
     server.restart_with(&["--appendonly", "yes", "--enable-debug-command", "yes"]);
     assert_eq!(server.connect().words("GET account:1").text(), "5");
 }
+
+#[test]
+fn a_dump_replaces_nothing_but_a_dump() {
+    let mut server = Program::indelible().start(&["--dbfilename", "redo.manifest"]);
+    let mut connection = server.connect();
+    assert_eq!(connection.words("SET a 1").text(), "OK");
+    let reply = connection.words("SAVE").text();
+    assert!(reply.contains("it is there and is no dump"), "{reply}");
+    assert_eq!(info(&mut connection, "rdb_last_bgsave_status"), "err");
+    server.kill();
+    let manifest = server.directory().join("redo.manifest");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_indelible"));
+    let output = command.arg("export").arg(server.directory()).arg(manifest).output().unwrap();
+    assert!(!output.status.success());
+    server.restart();
+    assert_eq!(server.connect().words("GET a").text(), "1");
+}

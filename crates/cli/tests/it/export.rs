@@ -318,10 +318,10 @@ fn a_damaged_block_is_named_and_the_dump_that_was_there_stays() {
     std::fs::write(&segment, bytes).unwrap();
     let target = tempfile::tempdir().unwrap();
     let file = target.path().join("out.rdb");
-    std::fs::write(&file, "older").unwrap();
+    std::fs::write(&file, "REDIS: older").unwrap();
     let text = refused(&server.directory(), &file, &[], 1);
     assert!(text.contains(&format!("{} is corrupt at byte ", segment.display())), "{text}");
-    assert_eq!(std::fs::read(&file).unwrap(), b"older");
+    assert_eq!(std::fs::read(&file).unwrap(), b"REDIS: older");
     assert_eq!(std::fs::read_dir(target.path()).unwrap().count(), 1);
 }
 
@@ -396,12 +396,12 @@ fn without_room_nothing_is_left() {
     server.kill();
     let Some(disk) = LoopDisk::new(20 << 20) else { return };
     let file = disk.path().join("out.rdb");
-    std::fs::write(&file, "older").unwrap();
+    std::fs::write(&file, "REDIS: older").unwrap();
     let names = || std::fs::read_dir(disk.path()).unwrap().count();
     let count = names();
     let text = refused(&server.directory(), &file, &[], 1);
     assert!(text.contains("No space left on device") && text.contains("out.rdb"), "{text}");
-    assert_eq!((std::fs::read(&file).unwrap(), names()), (b"older".to_vec(), count));
+    assert_eq!((std::fs::read(&file).unwrap(), names()), (b"REDIS: older".to_vec(), count));
     assert_eq!(exported(&server, &[]).0, expected);
 }
 

@@ -1,9 +1,10 @@
 //! A file that gets its name at the end, when all of it is durable.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use env::{Disk, FileError, Unpublished, leave_room};
+use env::{Access, Disk, FileError, Unpublished, leave_room};
 
 /// So much is written between two syncs, so that the last one does not hold up the log's: as Redis'
 /// `rdb-save-incremental-fsync`.
@@ -21,8 +22,25 @@ pub(crate) struct FileSink {
     kept_bytes: u64,
 }
 
+/// What a dump begins with, of Redis and of Valkey.
+const MAGICS: [&[u8]; 2] = [b"REDIS", b"VALKEY"];
+
+/// Refuses to replace what is no dump, such as a file of the log: a wrong name must not cost data.
+fn refuse_other(disk: &dyn Disk, path: &Path) -> Result<(), FileError> {
+    let mut begin = [0; 6];
+    let read = disk.open(path, Access::Read).and_then(|file| file.read_at(&mut begin, 0));
+    // What cannot be read is met when the file is given its name.
+    let begin = &begin[..read.unwrap_or(0)];
+    if begin.is_empty() || MAGICS.iter().any(|magic| begin.starts_with(magic)) {
+        return Ok(());
+    }
+    let what = "it is there and is no dump; choose another name, or move it away";
+    let error = io::Error::new(io::ErrorKind::AlreadyExists, what);
+    Err(FileError::io(path, "replace")(error))
+}
+
 impl FileSink {
-    /// Begins the file `path`, as `temporary` in its directory.
+    /// Begins the file `path`, as `temporary` in its directory. A dump of that name is replaced.
     pub(crate) fn create(
         disk: Arc<dyn Disk>,
         path: PathBuf,
@@ -30,6 +48,7 @@ impl FileSink {
         syncs_early: bool,
         kept_bytes: u64,
     ) -> Result<Self, FileError> {
+        refuse_other(&*disk, &path)?;
         let file = Unpublished::create(&*disk, temporary)?;
         let (written_bytes, synced_bytes) = (0, 0);
         Ok(Self { disk, file, path, written_bytes, synced_bytes, syncs_early, kept_bytes })
