@@ -158,7 +158,7 @@ def load_words(options, port, task, urgent, settings):
     words = [options.bench, "client", task, "--port", str(port)]
     for name, value in settings.items():
         words += ["--" + name.replace("_", "-"), str(value)]
-    words = ["taskset", "-c", str(os.cpu_count() - 1), *words]
+    words = ["taskset", "-c", "0" if getattr(options, "spare", False) else str(os.cpu_count() - 1), *words]
     # A load that only measures must not wait for one that only loads.
     return ["chrt", "-f", "10", *words] if urgent else words
 

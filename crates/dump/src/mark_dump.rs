@@ -23,6 +23,7 @@ pub struct MarkDump<T> {
     dumper: Dumper<T>,
     records_total: u64,
     records_done: u64,
+    read_bytes: u64,
 }
 
 enum Stage {
@@ -37,13 +38,25 @@ enum Stage {
 impl<T: Target> MarkDump<T> {
     /// Begins a dump of what was valid at `mark`.
     pub const fn new(mark: Mark, dumper: Dumper<T>) -> Self {
-        Self { stage: Stage::Waiting(mark), dumper, records_total: 0, records_done: 0 }
+        Self {
+            stage: Stage::Waiting(mark),
+            dumper,
+            records_total: 0,
+            records_done: 0,
+            read_bytes: 0,
+        }
     }
 
     /// How many records were read, of how many.
     #[must_use]
     pub const fn progress(&self) -> (u64, u64) {
         (self.records_done, self.records_total)
+    }
+
+    /// How many bytes of blocks of the log were read.
+    #[must_use]
+    pub const fn read_bytes(&self) -> u64 {
+        self.read_bytes
     }
 
     /// What was dumped until now.
@@ -81,6 +94,7 @@ impl<T: Target> MarkDump<T> {
                     self.stage = Stage::Merging;
                     return Ok(Step::Worked);
                 };
+                self.read_bytes += block.payload_bytes() as u64;
                 for (addr, record) in block.records() {
                     self.dumper.record(addr, &record)?;
                     self.records_done += 1;

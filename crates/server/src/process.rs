@@ -135,15 +135,27 @@ pub(crate) fn notify_supervisor(state: &str) {
     let _ignored = datagram.send_to(state.as_bytes(), Path::new(&socket));
 }
 
-/// The niceness of threads that no client waits for.
+/// The niceness of threads that no client waits for, but that must keep up with what clients write: they get a
+/// quarter of a core that is always busy.
 const BACKGROUND_NICENESS: i32 = 5;
 
+/// The niceness of threads that may take as long as they want to: they get a tenth of such a core.
+const UNHURRIED_NICENESS: i32 = 10;
+
 /// Runs at a lower priority, on Linux that of this thread alone: where there are fewer cores than threads,
-/// those that a client waits for go first. It still gets a quarter of a core that is always busy,
-/// which is more than keeping up takes.
+/// those that a client waits for go first.
 pub(crate) fn in_background(run: impl FnOnce()) -> impl FnOnce() {
+    with_niceness(BACKGROUND_NICENESS, run)
+}
+
+/// Runs at a priority that is lower still.
+pub(crate) fn unhurried(run: impl FnOnce()) -> impl FnOnce() {
+    with_niceness(UNHURRIED_NICENESS, run)
+}
+
+fn with_niceness(niceness: i32, run: impl FnOnce()) -> impl FnOnce() {
     move || {
-        let _refused = setpriority_process(Some(gettid()), BACKGROUND_NICENESS);
+        let _refused = setpriority_process(Some(gettid()), niceness);
         run();
     }
 }

@@ -58,6 +58,12 @@ impl MarkedBlock {
         self.block.lsn()
     }
 
+    /// How many bytes its records take, valid or not.
+    #[must_use]
+    pub fn payload_bytes(&self) -> usize {
+        self.block.block.payload().len()
+    }
+
     /// Its valid records with their addresses.
     ///
     /// # Panics

@@ -351,6 +351,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     // Dumps.
     choice("snapshot-algorithm", &["auto", "bitmap", "piggyback", "cou", "fork"], "auto"),
     integer("snapshot-cpu-percent", 1..=100, 10),
+    memory("snapshot-bytes-per-second", 0..=LONG_MAX, 0),
     memory("snapshot-memory", 4096..=(1 << 36), 64 * MB),
     choice("rdb-version", &["auto", "9", "10", "11", "12", "13", "14", "15", "80"], "auto"),
     // Of older versions, and of those after 7.0.

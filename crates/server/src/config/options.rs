@@ -137,6 +137,8 @@ pub struct SaveOptions {
     pub algorithm: SnapshotAlgorithm,
     /// How much of the executor's time a walk of memory may take under load, in percent: `snapshot-cpu-percent`.
     pub cpu_percent: u64,
+    /// How many bytes a second a dump may read, sort on disk and write: `snapshot-bytes-per-second`; 0 for no bound.
+    pub bytes_per_s: u64,
     /// What a dump takes of memory, about: `snapshot-memory`.
     pub memory_bytes: usize,
     /// How they are written: `rdb-version`, `rdbcompression`, `rdbchecksum`.
@@ -284,6 +286,7 @@ impl Config {
                 _ => SnapshotAlgorithm::Auto,
             },
             cpu_percent: self.number("snapshot-cpu-percent"),
+            bytes_per_s: self.number("snapshot-bytes-per-second"),
             memory_bytes: self.number("snapshot-memory"),
             stops_writes_on_error: self.is_yes("stop-writes-on-bgsave-error"),
             rdb: WriteOptions {

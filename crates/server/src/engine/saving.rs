@@ -269,7 +269,9 @@ impl Engine {
         let is_there = log.enabled && log.devices.is_empty();
         let kept_bytes = if is_there { 2 * log.segment_bytes } else { 0 };
         let spill = SpillOptions { disk: Arc::clone(&disk), directory, memory_bytes, kept_bytes };
-        SaveJob { disk, source, lsn, sizes, target, options: self.options.saves.rdb, facts, spill }
+        let (clock, saves) = (Arc::clone(&self.deps.clock), &self.options.saves);
+        let (options, bytes_per_s) = (saves.rdb, saves.bytes_per_s);
+        SaveJob { disk, source, lsn, sizes, target, options, facts, spill, clock, bytes_per_s }
     }
 
     /// Looks after dumps: begins what is wanted, passes streams on, and notes what has ended.

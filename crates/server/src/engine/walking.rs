@@ -79,6 +79,9 @@ impl Walking {
 
     /// Takes note of whether commands wait for the walk. Whether they do for long.
     pub(super) fn is_congested_for_long(&mut self, is_congested: bool, now_us: u64) -> bool {
+        if let Some(feed) = &self.feed {
+            feed.set_waited_for(is_congested);
+        }
         if !is_congested {
             self.congested_since_us = None;
             return false;

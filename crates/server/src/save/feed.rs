@@ -23,6 +23,7 @@ struct State {
 pub(crate) struct Feed {
     state: Arc<Mutex<State>>,
     is_closed: Arc<AtomicBool>,
+    is_waited_for: Arc<AtomicBool>,
 }
 
 /// What the saver has of a [`Feed`]. Dropping it closes it: nothing more is wanted.
@@ -61,6 +62,11 @@ impl Feed {
         self.state().has_ended = true;
     }
 
+    /// Commands wait for the saver, or do not any more.
+    pub(crate) fn set_waited_for(&self, is_waited_for: bool) {
+        self.is_waited_for.store(is_waited_for, Ordering::Release);
+    }
+
     /// Whether the saver wants nothing more.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire)
@@ -75,6 +81,11 @@ impl Fed {
         let chunk = state.chunks.pop_front().ok_or(!state.has_ended)?;
         state.bytes -= chunk.len();
         Ok(chunk)
+    }
+
+    /// Whether commands wait for the saver.
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.0.is_waited_for.load(Ordering::Acquire)
     }
 
     /// Whether there was no room before, since this was asked last.

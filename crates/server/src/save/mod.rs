@@ -22,6 +22,7 @@ mod desk;
 mod error;
 mod feed;
 mod file_sink;
+mod pace;
 mod saver;
 mod sink;
 mod threads;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use base::{DbId, Lsn};
 use dump::{Dumper, MarkDump, RdbTarget, SpillOptions, Step, WalkDump};
-use env::Disk;
+use env::{Clock, Disk};
 use rdb::WriteOptions;
 use redo::Mark;
 
@@ -19,6 +19,7 @@ use super::child::ChildDump;
 use super::desk::{Desk, SaveFigures, Ticket};
 use super::error::{SaveError, SaveResult};
 use super::feed::Fed;
+use super::pace::Pace;
 use super::sink::Sink;
 
 /// What is to be dumped, and how.
@@ -39,6 +40,10 @@ pub(crate) struct SaveJob {
     pub(crate) facts: Vec<(&'static str, String)>,
     /// Where large values are sorted.
     pub(crate) spill: SpillOptions,
+    /// What tells how fast it is.
+    pub(crate) clock: Arc<dyn Clock>,
+    /// How many bytes a second it may read of the log, sort on disk and write; 0 for no bound.
+    pub(crate) bytes_per_s: u64,
 }
 
 /// Where a dump comes from.
@@ -71,7 +76,7 @@ pub(crate) enum SaveTarget {
 pub enum SaverStep {
     /// Some of the dump.
     Worked,
-    /// Nothing: what it dumps is not durable yet, or its client has not taken what there is.
+    /// Nothing: what it dumps is not durable yet, its client has not taken what there is, or it is ahead of its rate.
     Idle,
     /// The dump is over.
     Finished,
@@ -83,6 +88,7 @@ pub struct Saver {
     lsn: Lsn,
     /// What is removed unless the dump is completed.
     temporary: Option<(Arc<dyn Disk>, PathBuf)>,
+    pace: Pace,
     stage: Stage,
     result: Option<SaveResult>,
     /// A walk of memory had to wait for it, and may go on.
@@ -123,6 +129,11 @@ impl Dumping {
         matches!(self, Self::Walk(fed, _) if fed.has_made_room())
     }
 
+    /// Whether commands wait for it.
+    fn is_waited_for(&self) -> bool {
+        matches!(self, Self::Walk(fed, _) if fed.is_waited_for())
+    }
+
     /// Whether all that it shows is durable by itself.
     const fn is_durable(&self) -> bool {
         // Nothing else of the log is read.
@@ -145,6 +156,15 @@ impl Dumping {
         }
     }
 
+    /// What it has read of devices and written to them, but for the dump itself.
+    fn device_bytes(&self) -> u64 {
+        match self {
+            // What is sorted is written and read.
+            Self::Log(dump) => dump.read_bytes() + 2 * dump.figures().spilled_bytes,
+            Self::Walk(..) | Self::Child(_) => 0,
+        }
+    }
+
     fn finish(self) -> Result<Sink, SaveError> {
         match self {
             Self::Log(dump) => Ok(dump.into_target().finish()?),
@@ -160,9 +180,10 @@ impl Saver {
         let desk = Arc::new(Desk::default());
         let lsn = job.lsn;
         let ticket = Ticket::new(Arc::clone(&desk), lsn);
+        let pace = Pace::new(Arc::clone(&job.clock), job.bytes_per_s);
         let stage = Stage::Beginning(Box::new(job));
         let (temporary, result, has_made_room) = (None, None, false);
-        (Self { desk, lsn, temporary, stage, result, has_made_room }, ticket)
+        (Self { desk, lsn, temporary, pace, stage, result, has_made_room }, ticket)
     }
 
     /// Returns how the dump has ended; `None` if it was given up.
@@ -201,7 +222,7 @@ impl Saver {
                 Ok(dumping) => self.stage = Stage::Dumping(dumping),
                 Err(why) => self.end(Err(Arc::new(why))),
             },
-            Stage::Dumping(dumping) if !self.desk.has_room() => {
+            Stage::Dumping(dumping) if self.is_to_wait(&dumping) => {
                 self.stage = Stage::Dumping(dumping);
                 return SaverStep::Idle;
             }
@@ -210,6 +231,7 @@ impl Saver {
                 self.has_made_room |= dumping.has_made_room();
                 let figures = self.figures(&dumping);
                 self.desk.tell(&figures);
+                self.pace.note(dumping.device_bytes() + figures.bytes);
                 let is_durable = dumping.is_durable() || self.desk.is_durable();
                 match step {
                     Ok(Step::Worked) => self.stage = Stage::Dumping(dumping),
@@ -230,6 +252,11 @@ impl Saver {
             Stage::Over => return SaverStep::Finished,
         }
         SaverStep::Worked
+    }
+
+    fn is_to_wait(&self, dumping: &Dumping) -> bool {
+        let is_ahead = !dumping.is_waited_for() && self.pace.is_ahead();
+        is_ahead || !self.desk.has_room()
     }
 
     fn begin(&mut self, job: SaveJob) -> Result<Dumping, SaveError> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::saver::{Saver, SaverStep};
 use crate::host::Host;
-use crate::process::in_background;
+use crate::process::unhurried;
 
 /// How long a saver that has nothing to do waits before it looks again.
 const IDLE_WAIT: Duration = Duration::from_millis(5);
@@ -58,7 +58,7 @@ impl SaveRunner for SaveThreads {
             drop(saver);
             host.end_apart();
         };
-        self.threads.push(Builder::new().name("saver".to_owned()).spawn(in_background(step))?);
+        self.threads.push(Builder::new().name("saver".to_owned()).spawn(unhurried(step))?);
         Ok(())
     }
 
