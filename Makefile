@@ -5,13 +5,14 @@ PORT ?= 6379
 DATA ?= ./data
 CARGO ?= cargo
 
-.PHONY: help run release test test-rust test-clients tcl lint doc tcl-cold soak bench-first bench-peers figures-pages figures-snapshot figures-snapshot-server figures-recovery figures-transfer figures-tap loom-snapshot miri-snapshot mutants-snapshot ycsb test-analytics lint-analytics figures-analytics
+.PHONY: help run release test test-rust test-clients test-peers tcl lint doc tcl-cold soak bench-first bench-peers figures-pages figures-snapshot figures-snapshot-server figures-recovery figures-transfer figures-tap loom-snapshot miri-snapshot mutants-snapshot ycsb test-analytics lint-analytics figures-analytics
 
 help:
 	@echo 'make run          build and start the server on port $(PORT) with its data in $(DATA)'
 	@echo 'make release      the program as it is shipped: target/dist/indelible, its debug information next to it'
 	@echo 'make test         every test: Rust, real clients, the Redis Tcl suite'
 	@echo 'make test-analytics  tests of indelible-parquet (analytics/), with DuckDB and pyarrow; not part of make test'
+	@echo 'make test-peers   dumps and AOFs exchanged with Redis 6.2, 7.0 and 8.2, and read by others; part of make test'
 	@echo 'make lint         formatting, clippy, the house rules'
 	@echo 'make lint-analytics  formatting and clippy of analytics/; not part of make lint'
 	@echo 'make doc          the documentation of all crates, without a warning'
@@ -46,9 +47,16 @@ release:
 
 test: test-rust test-clients tcl
 
+# Where the peers must be: a test that lacks one of them fails.
+PEERS = INDELIBLE_PEERS="$(CURDIR)/target/peers"
+
 test-rust:
-	@tests/install-tools build redis disks network mariadb
-	$(CARGO) test --workspace
+	@tests/install-tools build redis redis-peers disks network mariadb
+	$(PEERS) $(CARGO) test --workspace
+
+test-peers:
+	@tests/install-tools build redis redis-peers
+	$(PEERS) $(CARGO) test -p indelible-cli --test it peer_
 
 test-clients:
 	@tests/install-tools build redis python node

@@ -278,6 +278,7 @@ impl<'a> Sorter<'a> {
                 *self.skipped.entry(what).or_default() += 1;
             }
             Event::Key(_)
+            | Event::Empty { .. }
             | Event::Foreign { .. }
             | Event::Sizes { .. }
             | Event::Ignored { .. }

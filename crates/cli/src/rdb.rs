@@ -35,8 +35,8 @@ enum Action {
         /// The dump.
         file: PathBuf,
     },
-    /// Prints the fingerprint of a dump's data: what DEBUG DIGEST says of a server that has loaded it. Streams,
-    /// modules' values and arrays are not in it.
+    /// Prints the fingerprint of a dump's data: what DEBUG DIGEST says of a server that has loaded it; of Redis from
+    /// 7.2 on only where no score of a sorted set is a fraction. Streams, modules' values and arrays are not in it.
     Digest {
         /// The dump.
         file: PathBuf,

@@ -122,7 +122,12 @@ impl Disk for OsDisk {
         let metadata = fs::metadata(path).map_err(|error| about(path, error))?;
         let changed_at_ns =
             i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
-        Ok(FileVersion { number: metadata.ino(), bytes: metadata.len(), changed_at_ns })
+        Ok(FileVersion {
+            number: metadata.ino(),
+            bytes: metadata.len(),
+            changed_at_ns,
+            is_regular: metadata.is_file(),
+        })
     }
 
     fn is_symlink(&self, path: &Path) -> io::Result<bool> {

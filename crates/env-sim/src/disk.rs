@@ -556,7 +556,7 @@ impl Disk for SimDisk {
     fn version(&self, path: &Path) -> io::Result<FileVersion> {
         let bytes = self.open(path, Access::Read)?.len()?;
         let number = self.state().find(path)?;
-        Ok(FileVersion { number, bytes, changed_at_ns: 0 })
+        Ok(FileVersion { number, bytes, changed_at_ns: 0, is_regular: true })
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {

@@ -41,6 +41,8 @@ pub struct FileVersion {
     pub bytes: u64,
     /// When it was changed last, in Unix nanoseconds; 0 where that is not known.
     pub changed_at_ns: i128,
+    /// Whether it is a file with bytes of its own: no directory, device, pipe or socket.
+    pub is_regular: bool,
 }
 
 /// A disk: directories with files in them. Shared between threads as an `Arc<dyn Disk>`.
@@ -98,7 +100,7 @@ pub trait Disk: Send + Sync {
     /// What the file of that name is at the moment.
     fn version(&self, path: &Path) -> io::Result<FileVersion> {
         let bytes = self.open(path, Access::Read)?.len()?;
-        Ok(FileVersion { number: 0, bytes, changed_at_ns: 0 })
+        Ok(FileVersion { number: 0, bytes, changed_at_ns: 0, is_regular: true })
     }
 
     /// Whether the name is that of a symbolic link.

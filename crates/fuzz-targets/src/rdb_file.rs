@@ -78,6 +78,10 @@ fn note(events: &mut Fingerprint, event: &Event<'_>) {
             events.kind(kind);
             events.item(format!("{count:?} {expires_at_ms:?} {idle_s:?} {frequency:?}").as_bytes());
         }
+        Event::Empty { key, kind } => {
+            events.item(key);
+            events.kind(kind);
+        }
         Event::Foreign { key, what } => {
             [key, what.as_bytes()].iter().for_each(|bytes| events.item(bytes))
         }

@@ -6,7 +6,7 @@ use crate::crc64::crc64;
 use crate::event::Kind;
 use crate::form::{self, Numbered};
 use crate::input::Input;
-use crate::value::{Element, ValueReader};
+use crate::value::{Begun, Element, ValueReader};
 use crate::version::Version;
 use crate::{Limits, Value};
 
@@ -30,7 +30,7 @@ pub enum BadPayload {
 /// Decodes the value of a payload, of Redis up to 8.10 or Valkey up to 9.0.
 ///
 /// # Errors
-/// If this version cannot read it: it is damaged, is a stream, a module's value or an array, has
+/// If this version cannot read it: it is damaged, is a collection without elements, a stream, a module's value or an array, has
 /// metadata of a module, or is a hash with fields that expire; or it has a string that is longer than the limit. The
 /// texts are Redis'.
 pub fn decode(payload: &[u8], limits: Limits) -> Result<Value, BadPayload> {
@@ -54,7 +54,9 @@ fn read(body: &[u8], version: Version, limits: Limits) -> Option<Value> {
     let mut input = Input::of_payload(body, limits);
     let Some(Numbered::Value(form)) = form::of(input.byte().ok()?, version) else { return None };
     let mut values = ValueReader::default();
-    values.begin(&mut input, form).ok()?;
+    if values.begin(&mut input, form).ok()? == Begun::Empty {
+        return None;
+    }
     let mut value = match form.kind() {
         Kind::String => Value::String(Vec::new()),
         Kind::List => Value::List(Vec::new()),
@@ -254,6 +256,8 @@ mod tests {
             (15, b"\x20\0\x011"),
             // Empty collections, half a pair, bytes behind the value.
             (10, b"\x01\0"),
+            (10, b"\x12\0"),
+            (10, b"\x12\x01\x02\x07\x07\0\0\0\0\0\xff"),
             (10, b"\x10\x07\x07\0\0\0\0\0\xff"),
             (10, b"\x10\x0a\x0a\0\0\0\x01\0\x81f\x02\xff"),
             (10, b"\0\x01xy"),

@@ -136,7 +136,8 @@ impl DatasetFingerprint {
 ///
 /// It is not the one of a server that loads the dump where that server changes what it loads: keys that
 /// are [`Event::Foreign`] are not in this one, keys that have expired are; and Redis makes a score of -0
-/// a plain zero when it packs a small sorted set.
+/// a plain zero when it packs a small sorted set. Redis from 7.2 on writes scores with the fewest digits that will do,
+/// and has another fingerprint for fractions.
 #[derive(Clone, Debug, Default)]
 pub struct Digest {
     dataset: DatasetFingerprint,

@@ -49,7 +49,7 @@ pub struct Key<'a> {
 
 /// What comes next in a dump; its bytes are good until the next one is asked for.
 ///
-/// A key is followed by its value, [`String`](Event::String) or as many elements as the kind says, and
+/// A key is followed by its value, [`String`](Event::String) or at least one element of its kind, and
 /// [`EndOfKey`](Event::EndOfKey).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event<'a> {
@@ -92,6 +92,14 @@ pub enum Event<'a> {
     },
     /// The value of the key is complete.
     EndOfKey,
+    /// A key with a collection that has no elements, which no server keeps: versions with bugs have written some, and
+    /// Redis since 7.0 leaves them out when it loads a dump. No [`EndOfKey`](Event::EndOfKey) follows.
+    Empty {
+        /// The key's name.
+        key: &'a [u8],
+        /// The type of its value.
+        kind: Kind,
+    },
     /// A key with a value that there is no event for. It was skipped.
     Foreign {
         /// The key's name.

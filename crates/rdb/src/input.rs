@@ -153,14 +153,6 @@ impl<R: Read> Input<R> {
         }
     }
 
-    /// Reads a number of elements, which no collection has zero of.
-    pub(crate) fn count(&mut self) -> Result<u64, Error> {
-        match self.length()? {
-            0 => Err(self.corrupt("a collection is empty")),
-            count => Ok(count),
-        }
-    }
-
     pub(crate) fn string(&mut self) -> Result<Text, Error> {
         let number = match self.byte()? {
             length::INT8 => i8::from_le_bytes(self.array()?).into(),

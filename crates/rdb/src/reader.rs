@@ -17,7 +17,7 @@ use crate::event::{Checksum, Event, Key, Kind};
 use crate::form::{self, Numbered, opcode};
 use crate::input::{Input, Text, clear};
 use crate::skip;
-use crate::value::{Element, ValueReader};
+use crate::value::{Begun, Element, ValueReader};
 use crate::version::Version;
 
 /// Reads a dump from its first byte on.
@@ -77,6 +77,7 @@ enum Found {
         count: Option<u64>,
         coming: Coming,
     },
+    Empty(Kind),
     Foreign(&'static str),
     Ignored(&'static str),
     End(Checksum),
@@ -177,6 +178,7 @@ impl<R: Read> Reader<R> {
             Found::Key { kind, count, coming: Coming { expires_at_ms, idle_s, frequency } } => {
                 Event::Key(Key { key: &self.name, kind, count, expires_at_ms, idle_s, frequency })
             }
+            Found::Empty(kind) => Event::Empty { key: &self.name, kind },
             Found::Foreign(what) => Event::Foreign { key: &self.name, what },
             Found::Ignored(what) => Event::Ignored { what },
             Found::End(checksum) => Event::End { checksum },
@@ -258,9 +260,14 @@ impl<R: Read> Reader<R> {
                 Ok(Found::Foreign(foreign.name()))
             }
             Numbered::Value(form) => {
-                let count = self.values.begin(&mut self.input, form)?;
-                self.phase = Phase::Value;
-                Ok(Found::Key { kind: form.kind(), count, coming })
+                let kind = form.kind();
+                match self.values.begin(&mut self.input, form)? {
+                    Begun::Empty => Ok(Found::Empty(kind)),
+                    Begun::Value { count } => {
+                        self.phase = Phase::Value;
+                        Ok(Found::Key { kind, count, coming })
+                    }
+                }
             }
         }
     }

@@ -49,8 +49,11 @@ impl Template {
 
     /// A count and that many names.
     fn read_plain<R: Read>(input: &mut Input<R>) -> Result<Self, Error> {
-        let mut template = Self::default();
-        for _ in 0..input.count()? {
+        let (mut template, count) = (Self::default(), input.length()?);
+        if count == 0 {
+            return Err(input.corrupt("a template of hashes has no names"));
+        }
+        for _ in 0..count {
             let name = input.string()?;
             template.push(input.bytes(name));
             template.check(input)?;

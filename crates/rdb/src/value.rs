@@ -28,6 +28,24 @@ pub(crate) enum Element {
     Field(Option<i64>),
 }
 
+/// What a value turned out to be at its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begun {
+    /// Its elements are next: so many, if that is known.
+    Value { count: Option<u64> },
+    /// A collection without elements; all of it was read.
+    Empty,
+}
+
+impl Begun {
+    const fn counted(count: u64) -> Self {
+        match count {
+            0 => Self::Empty,
+            count => Self::Value { count: Some(count) },
+        }
+    }
+}
+
 /// What is left of a value.
 #[derive(Debug)]
 enum State {
@@ -50,11 +68,11 @@ enum State {
         blob: Blob,
         shape: Shape,
     },
+    /// The node that was read, and those behind it.
     Nodes {
         left: u64,
         packing: Packing,
-        node: Option<Blob>,
-        is_empty: bool,
+        node: Option<Node>,
     },
     /// The values of a template's fields: as strings, or in a blob.
     Template {
@@ -98,6 +116,41 @@ impl Blob {
 
     fn corrupt(&self, what: &'static str) -> Error {
         Error::Corrupt { offset: self.offset, what }
+    }
+}
+
+/// A node of a list.
+#[derive(Clone, Copy, Debug)]
+enum Node {
+    /// An item by itself.
+    Item(Text),
+    Packed(Blob),
+}
+
+impl Node {
+    /// Reads the next one that has an item: `None` if there is none.
+    fn read<R: Read>(
+        input: &mut Input<R>,
+        packing: Packing,
+        left: &mut u64,
+    ) -> Result<Option<Self>, Error> {
+        const BY_ITSELF: u64 = 1;
+        const PACKED: u64 = 2;
+        while *left > 0 {
+            *left -= 1;
+            match if packing == Packing::Listpack { input.length()? } else { PACKED } {
+                BY_ITSELF => return Ok(Some(Self::Item(input.string()?))),
+                PACKED => {
+                    let blob = Blob::read(input, packing)?;
+                    // A copy: the node is walked from its first item.
+                    if { blob }.next(input)?.is_some() {
+                        return Ok(Some(Self::Packed(blob)));
+                    }
+                }
+                _ => return Err(input.corrupt("a list has a node of a kind that there is not")),
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -145,22 +198,22 @@ impl ValueReader {
         self.templates.read(input)
     }
 
-    /// Begins a value of this form; returns how many elements it has, if that is known.
+    /// Begins a value of this form.
     pub(crate) fn begin<R: Read>(
         &mut self,
         input: &mut Input<R>,
         form: Form,
-    ) -> Result<Option<u64>, Error> {
-        let (state, count) = match form {
-            Form::String => (State::String, None),
+    ) -> Result<Begun, Error> {
+        let (state, begun) = match form {
+            Form::String => (State::String, Begun::Value { count: None }),
             Form::Strings(kind) => {
                 let element = if kind == Kind::List { Element::Item } else { Element::Member };
-                let left = input.count()?;
-                (State::Strings { left, element }, Some(left))
+                let left = input.length()?;
+                (State::Strings { left, element }, Begun::counted(left))
             }
             Form::Scored(score) => {
-                let left = input.count()?;
-                (State::Scored { left, score }, Some(left))
+                let left = input.length()?;
+                (State::Scored { left, score }, Begun::counted(left))
             }
             Form::Fields(times) => {
                 let base_ms = match times {
@@ -169,25 +222,30 @@ impl ValueReader {
                     FieldTimes::Before => 1,
                     FieldTimes::None | FieldTimes::Behind => 0,
                 };
-                let left = input.count()?;
-                (State::Fields { left, times, base_ms }, Some(left))
+                let left = input.length()?;
+                (State::Fields { left, times, base_ms }, Begun::counted(left))
             }
             Form::Packed { packing, shape, behind_time } => {
                 if behind_time {
                     input.skip(8)?;
                 }
                 let blob = Blob::read(input, packing)?;
-                let count = whole(&blob, input, shape)?;
-                (State::Packed { blob, shape }, Some(count))
+                let count = whole(&blob, input, packing, shape)?;
+                (State::Packed { blob, shape }, Begun::counted(count))
             }
             Form::Nodes(packing) => {
-                let left = input.count()?;
-                (State::Nodes { left, packing, node: None, is_empty: true }, None)
+                let mut left = input.length()?;
+                let node = Node::read(input, packing, &mut left)?;
+                let begun = node.map_or(Begun::Empty, |_| Begun::Value { count: None });
+                (State::Nodes { left, packing, node }, begun)
             }
-            Form::Template { names, values } => self.begin_template(input, names, values)?,
+            Form::Template { names, values } => {
+                let (state, count) = self.begin_template(input, names, values)?;
+                (state, Begun::counted(count))
+            }
         };
         self.state = state;
-        Ok(count)
+        Ok(begun)
     }
 
     fn begin_template<R: Read>(
@@ -195,7 +253,7 @@ impl ValueReader {
         input: &mut Input<R>,
         names: Names,
         values: Values,
-    ) -> Result<(State, Option<u64>), Error> {
+    ) -> Result<(State, u64), Error> {
         let inline = match names {
             Names::Inline => Some(Arc::new(Template::read_inline(input)?)),
             Names::Numbered => None,
@@ -224,7 +282,7 @@ impl ValueReader {
             return Err(corrupt("a hash does not have a value for each name of its template"));
         }
         let blob = blob.map(|(blob, _)| blob);
-        Ok((State::Template { template, index: 0, blob }, Some(count)))
+        Ok((State::Template { template, index: 0, blob }, count))
     }
 
     /// The next element; `None` when the value is complete.
@@ -369,33 +427,28 @@ impl ValueReader {
     }
 
     fn item_of_nodes<R: Read>(&mut self, input: &mut Input<R>) -> Result<Option<Element>, Error> {
-        const BY_ITSELF: u64 = 1;
-        const PACKED: u64 = 2;
-        let State::Nodes { left, packing, node, is_empty } = &mut self.state else {
-            return Ok(None);
-        };
+        let State::Nodes { left, packing, node } = &mut self.state else { return Ok(None) };
         loop {
-            if let Some(blob) = node {
-                if let Some(item) = blob.next(input)? {
-                    *is_empty = false;
-                    let text = blob.text;
-                    self.first = self.place(text, 0, item);
+            match node {
+                Some(Node::Item(text)) => {
+                    self.first = Place::Input(*text);
+                    *node = None;
                     return Ok(Some(Element::Item));
                 }
-                *node = None;
-            }
-            if *left == 0 {
-                return if *is_empty { Err(input.corrupt("a list is empty")) } else { Ok(None) };
-            }
-            *left -= 1;
-            match (*packing, if *packing == Packing::Listpack { input.length()? } else { PACKED }) {
-                (_, BY_ITSELF) => {
-                    *is_empty = false;
-                    self.first = Place::Input(input.string()?);
-                    return Ok(Some(Element::Item));
+                Some(Node::Packed(blob)) => {
+                    if let Some(item) = blob.next(input)? {
+                        let text = blob.text;
+                        self.first = self.place(text, 0, item);
+                        return Ok(Some(Element::Item));
+                    }
+                    *node = None;
                 }
-                (packing, PACKED) => *node = Some(Blob::read(input, packing)?),
-                _ => return Err(input.corrupt("a list has a node of a kind that there is not")),
+                None => {
+                    *node = Node::read(input, *packing, left)?;
+                    if node.is_none() {
+                        return Ok(None);
+                    }
+                }
             }
         }
     }
@@ -438,10 +491,18 @@ const NO_SCORE: &str = "a score is no number";
 const NO_TIME: &str = "a field expires at no time that there is";
 
 /// Walks over a blob that is a value; how many elements the value has.
-fn whole<R: Read>(blob: &Blob, input: &Input<R>, shape: Shape) -> Result<u64, Error> {
+fn whole<R: Read>(
+    blob: &Blob,
+    input: &Input<R>,
+    packing: Packing,
+    shape: Shape,
+) -> Result<u64, Error> {
     let count = blob.count(input)?;
+    // Redis takes these two for damaged when they are empty, and not the others.
+    if count == 0 && matches!(packing, Packing::Intset | Packing::Zipmap) {
+        return Err(blob.corrupt("a collection is empty"));
+    }
     match (count / shape.width(), count % shape.width()) {
-        (0, 0) => Err(blob.corrupt("a collection is empty")),
         (elements, 0) => Ok(elements),
         _ => Err(blob.corrupt("a packed value ends in the middle of an element")),
     }

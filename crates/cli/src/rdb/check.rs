@@ -36,7 +36,7 @@ pub(super) fn check(dump: &Dump<'_>) -> anyhow::Result<ExitCode> {
     // All others together are `None`.
     let mut databases: BTreeMap<Option<u32>, Database> = BTreeMap::new();
     let mut ignored: BTreeMap<&'static str, u64> = BTreeMap::new();
-    let (mut index, mut functions) = (Some(0), 0_u64);
+    let (mut index, mut functions, mut empty) = (Some(0), 0_u64, 0_u64);
     let whole = dump.read(|event| match event {
         Event::Aux { name, value } => {
             println!("{}: {}", name.escape_ascii(), value.escape_ascii());
@@ -55,6 +55,7 @@ pub(super) fn check(dump: &Dump<'_>) -> anyhow::Result<ExitCode> {
         Event::Foreign { what, .. } => {
             *databases.entry(index).or_default().foreign.entry(what).or_default() += 1;
         }
+        Event::Empty { .. } => empty += 1,
         Event::Ignored { what } => *ignored.entry(what).or_default() += 1,
         _ => {}
     })?;
@@ -65,6 +66,9 @@ pub(super) fn check(dump: &Dump<'_>) -> anyhow::Result<ExitCode> {
     }
     if functions > 0 {
         println!("libraries of functions: {functions}");
+    }
+    if empty > 0 {
+        println!("keys without elements, which no server keeps: {empty}");
     }
     for (what, count) in &ignored {
         println!("skipped: {what}, {count} times");

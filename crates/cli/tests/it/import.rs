@@ -1,12 +1,13 @@
 //! `indelible import`: what Redis has saved, served with the same fingerprint; and what is refused.
 
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use crate::process::{Program, Server, free_port, wait_for_exit, wait_until};
 use crate::rdb_files::{OPTIONS, digest_of, fill, text};
-use crate::wire::Connection;
+use crate::wire::{Connection, encode};
 
 fn command(arguments: &[&str], paths: &[&Path]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_indelible"));
@@ -14,7 +15,7 @@ fn command(arguments: &[&str], paths: &[&Path]) -> Command {
     command
 }
 
-fn import(arguments: &[&str], paths: &[&Path]) -> Output {
+pub(crate) fn import(arguments: &[&str], paths: &[&Path]) -> Output {
     command(arguments, paths).output().unwrap()
 }
 
@@ -24,13 +25,13 @@ pub(crate) fn good(output: &Output) -> String {
     text(&output.stdout)
 }
 
-fn bad(output: &Output) -> String {
+pub(crate) fn bad(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
     text(&output.stderr)
 }
 
 /// Whether a server on this directory has data with this fingerprint.
-fn assert_serves(directory: &Path, digest: &str) {
+pub(crate) fn assert_serves(directory: &Path, digest: &str) {
     let server = Program::indelible().start_on(directory, &["--enable-debug-command", "yes"]);
     assert_eq!(digest_of(&mut server.connect()), digest);
 }
@@ -90,17 +91,16 @@ fn change(connection: &mut Connection) {
         "SWAPDB 5 6",
         "SELECT 0",
         "GEOADD geo 13.36 38.11 Palermo",
-        "EXPIRETIME m:1",
+        "TTL m:1",
     ] {
         let reply = connection.words(words);
         assert!(!reply.is_error(), "{words}: {reply:?}");
     }
 }
 
-/// A Redis that appends to an AOF, filled, rewritten, and changed since.
-fn appending(options: &[&str]) -> Option<(Server, String)> {
-    let options = [&OPTIONS[..], &["--appendonly", "yes"], options].concat();
-    let mut server = Program::redis()?.start(&options);
+/// A Redis that appended to an AOF: filled, rewritten, changed since, and ended.
+pub(crate) fn appending(redis: &Program, options: &[&str]) -> (Server, String) {
+    let mut server = redis.start(&[&["--appendonly", "yes"], options].concat());
     let mut connection = server.connect();
     fill(&mut connection);
     assert!(!connection.words("BGREWRITEAOF").is_error());
@@ -112,7 +112,7 @@ fn appending(options: &[&str]) -> Option<(Server, String)> {
     let digest = digest_of(&mut connection);
     server.terminate();
     server.wait_for_exit();
-    Some((server, digest))
+    (server, digest)
 }
 
 /// A Redis that was filled, and the dump that it has saved.
@@ -162,7 +162,8 @@ fn what_redis_appends_is_served_with_the_same_fingerprint() {
         &["--aof-use-rdb-preamble", "no"],
         &["--aof-timestamp-enabled", "yes"],
     ] {
-        let Some((server, digest)) = appending(options) else { return };
+        let Some(redis) = Program::redis() else { return };
+        let (server, digest) = appending(&redis, &[&OPTIONS, options].concat());
         let source = server.directory().join("appendonlydir");
         let directory = tempfile::tempdir().unwrap();
         let data = directory.path().join("data");
@@ -226,6 +227,107 @@ fn what_cannot_be_imported_leaves_nothing() {
     assert_eq!(std::fs::read_dir(path("used")).unwrap().count(), 1);
     let error = bad(&import(&["--databases", "15"], &[&file, &path("data")]));
     assert!(error.contains("--databases 16"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_read_twice_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, pipe) = (directory.path().join("data"), directory.path().join("pipe.rdb"));
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let socket = directory.path().join("socket");
+    let _listening = UnixListener::bind(&socket).unwrap();
+    let linked = directory.path().join("linked.aof.manifest");
+    std::os::unix::fs::symlink("/dev/zero", &linked).unwrap();
+    // Nothing writes into the pipe: to open it would wait for ever.
+    for source in [Path::new("/dev/zero"), Path::new("/dev/null"), &pipe, &socket, &linked] {
+        for arguments in [&[][..], &["--check-only"]] {
+            let error = bad(&import(arguments, &[source, &data]));
+            let says = format!("{} is neither a file nor a directory", source.display());
+            assert!(error.starts_with(&says) && error.lines().count() == 1, "{error}");
+            assert!(!data.exists(), "{source:?}");
+        }
+    }
+    let mut child = command(&[], &[Path::new("/dev/stdin"), &data]);
+    child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let error = bad(&child.spawn().unwrap().wait_with_output().unwrap());
+    assert!(error.contains("/dev/stdin is neither a file nor a directory"), "{error}");
+    // Nor by a start, which would be just as long.
+    std::fs::create_dir(&data).unwrap();
+    std::fs::rename(&pipe, data.join("dump.rdb")).unwrap();
+    let said = not_started(&data, &["--save", "3600 1"]);
+    assert!(said.contains("dump.rdb is neither a file nor a directory"), "{said}");
+}
+
+/// A string, and below a name for each empty collections as Redis of before 7.0 may have written them.
+fn dump_with_empty_keys() -> Vec<u8> {
+    let values: [&[u8]; 5] = [
+        b"\x01\x01l\0",
+        b"\x02\x01s\0",
+        b"\x0d\x01h\x0b\x0b\0\0\0\x0a\0\0\0\0\0\xff",
+        b"\x12\x01q\x01\x02\x07\x07\0\0\0\0\0\xff",
+        b"\0\x01a\x01v",
+    ];
+    [b"REDIS0010\xfe\0", &values.concat()[..], b"\xff", &[0; 8]].concat()
+}
+
+#[test]
+fn keys_without_elements_are_left_out_and_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, data) = (directory.path().join("dump.rdb"), directory.path().join("data"));
+    std::fs::write(&file, dump_with_empty_keys()).unwrap();
+    let counted = "keys without elements, left out: 4";
+    let checked = good(&import(&["--check-only"], &[&file]));
+    assert!(checked.contains(counted) && checked.contains("database 0: 1 keys"), "{checked}");
+    let report = good(&import(&[], &[&file, &data]));
+    assert!(report.contains(counted) && report.contains("database 0: 1 keys"), "{report}");
+    let server = start_on(&data, &[]);
+    assert_eq!(server.connect().words("KEYS *").elements().len(), 1);
+    // A start imports it, or loads it into memory, in the same way.
+    for options in [&["--save", "3600 1"][..], &["--appendonly", "no", "--save", ""]] {
+        let data = tempfile::tempdir().unwrap();
+        std::fs::copy(&file, data.path().join("dump.rdb")).unwrap();
+        let server = start_on(data.path(), options);
+        assert_eq!(server.connect().words("DBSIZE").text(), "1");
+        assert!(server.log().contains(counted), "{}", server.log());
+    }
+}
+
+#[test]
+fn fields_that_keep_their_times_are_set() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, data) = (directory.path().join("some.aof"), directory.path().join("data"));
+    let write = |commands: &[&str]| {
+        let encoded = |words: &&str| encode(&words.split(' ').collect::<Vec<_>>());
+        std::fs::write(&file, commands.iter().flat_map(encoded).collect::<Vec<u8>>()).unwrap();
+    };
+    write(&[
+        "HSET h a 1 b 2",
+        "HSETEX h KEEPTTL FIELDS 2 a 1.5 c 3",
+        "hsetex new keepttl fields 1 f v",
+    ]);
+    good(&import(&[], &[&file, &data]));
+    let server = Program::indelible().start_on(&data, &[]);
+    let mut connection = server.connect();
+    for (words, value) in
+        [("HGET h a", "1.5"), ("HGET h c", "3"), ("HLEN h", "3"), ("HGET new f", "v")]
+    {
+        assert_eq!(connection.words(words).text(), value, "{words}");
+    }
+    // What gives them times, or says something else, is refused.
+    for words in [
+        "HSETEX h EX 10 FIELDS 1 a 2",
+        "HSETEX h PXAT 99999999999999 FIELDS 1 a 2",
+        "HSETEX h KEEPTTL FIELDS 2 a 2",
+        "HSETEX h KEEPTTL FIELDS 0",
+        "HSETEX h KEEPTTL FIELDS",
+        "HSETEX h FXX KEEPTTL FIELDS 1 a 2",
+    ] {
+        write(&[words]);
+        let error =
+            bad(&import(&["--import-skip-unknown"], &[&file, &directory.path().join("no")]));
+        assert!(error.contains("the command HSETEX h"), "{error}");
+    }
 }
 
 #[test]
@@ -360,7 +462,8 @@ fn a_start_imports_the_dump_that_it_finds() {
 
 #[test]
 fn a_start_imports_the_aof_that_redis_would_load() {
-    let Some((redis, digest)) = appending(&[]) else { return };
+    let Some(redis) = Program::redis() else { return };
+    let (redis, digest) = appending(&redis, &OPTIONS);
     let directory = redis.directory();
     std::fs::write(directory.join("dump.rdb"), "an old dump that no server loads").unwrap();
     // With appendonly no Redis would load the dump.

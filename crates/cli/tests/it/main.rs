@@ -22,6 +22,9 @@
 //!   rdb_files · dumps · export                    files of Redis read and written; what the server saves, and what
 //!                                                 is saved of one that does not run
 //!   import                                        Redis' files as new data directories
+//!   peer_round_trips ─┬─ peers                    Redis 6.2, 7.0 and 8.2: there and back
+//!   peer_dumps ───────┤                           the dumps of Redis' own tests
+//!   peer_readers ─────┘                           what others read in dumps that are written here
 //!   command_line                                  configuration and data directories that must be refused
 //!   stock_files · fail_closed                     what others' configuration files ask for
 //!   transfer                                      files from process to process, either of which is killed
@@ -83,6 +86,10 @@ mod narrow_start;
 mod network;
 mod object_ids;
 mod overload;
+mod peer_dumps;
+mod peer_readers;
+mod peer_round_trips;
+mod peers;
 mod power_cut;
 mod process;
 mod random_commands;

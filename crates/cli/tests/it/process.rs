@@ -36,6 +36,11 @@ impl Program {
         Program { words: words.split_whitespace().map(str::to_owned).collect() }
     }
 
+    /// The program in this file.
+    pub(crate) fn at(file: &Path) -> Program {
+        Program { words: vec![file.to_str().unwrap().to_owned()] }
+    }
+
     /// Debian's redis-server, the specification; nothing (and a line that says so) if it is not installed.
     pub(crate) fn redis() -> Option<Program> {
         let found = Command::new("redis-server")

@@ -111,6 +111,8 @@ pub(crate) fn fill(connection: &mut Connection) {
             call(&[b"HSET", b"hash:short", &short, &number_text]);
             call(&[b"HSET", b"hash:mixed", text, &short]);
         }
+        call(&[b"SADD", b"set:narrow", b"1", b"-32768", b"32767"]);
+        call(&[b"SADD", b"set:wide", b"1", b"-9223372036854775808", b"9223372036854775807"]);
         call(&[b"ZADD", b"zset:ends", b"inf", b"a", b"-inf", b"b", b"1e300", b"c", b"0.1", b"d"]);
         call(&[b"EXPIRE", b"hash:short", b"100000"]);
         call(&[b"EXPIRE", b"list:mixed", b"100000"]);

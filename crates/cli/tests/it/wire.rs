@@ -32,11 +32,14 @@ impl Reply {
 
     /// The text of a scalar reply, empty for the others.
     pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(self.bytes()).into_owned()
+    }
+
+    /// The bytes of a scalar reply, none for the others.
+    pub(crate) fn bytes(&self) -> &[u8] {
         match self {
-            Reply::Line(_, text) | Reply::Blob(_, text) => {
-                String::from_utf8_lossy(text).into_owned()
-            }
-            Reply::Null(_) | Reply::Many(..) => String::new(),
+            Reply::Line(_, bytes) | Reply::Blob(_, bytes) => bytes,
+            Reply::Null(_) | Reply::Many(..) => &[],
         }
     }
 

@@ -72,6 +72,7 @@ pub(crate) fn line(event: &Event<'_>) -> String {
             expires_at_ms.map_or(line.clone(), |at_ms| format!("{line} until {at_ms}"))
         }
         Event::EndOfKey => ".".to_owned(),
+        Event::Empty { key, kind } => format!("empty {} {}", kind.name(), key.escape_ascii()),
         Event::Foreign { key, what } => format!("{what} {}", key.escape_ascii()),
         Event::Ignored { what } => format!("ignored {what}"),
         Event::End { checksum: Checksum::Right } => "end, right".to_owned(),

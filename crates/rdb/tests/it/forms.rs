@@ -68,9 +68,7 @@ fn plain_collections() {
         assert_eq!(joined("REDIS0008", &value(form, bytes)), events);
     }
     for (form, bytes) in [
-        (1, &b"\0"[..]),
-        (2, b"\0"),
-        (3, b"\x01\x01a\xfd"),
+        (3, &b"\x01\x01a\xfd"[..]),
         (3, b"\x01\x01a\x03nan"),
         (3, b"\x01\x01a\x031.x"),
         (3, b"\x01\x01a\0"),
@@ -99,14 +97,12 @@ fn packed_collections() {
     }
     for (form, bytes) in [
         (9, string(b"\0\xff")),
-        (10, ziplist(&[])),
         (11, string(b"\x02\0\0\0\0\0\0\0")),
         (12, ziplist(&[za])),
         (12, ziplist(&[za, b"\x03nan"])),
         (13, ziplist(&[za, za, za])),
         (16, listpack(&[a])),
         (17, listpack(&[a, a])),
-        (20, listpack(&[])),
     ] {
         let said = joined("REDIS0011", &value(form, &bytes));
         assert!(said.starts_with("is damaged"), "{form}: {said}");
@@ -128,13 +124,40 @@ fn lists_in_nodes() {
     ];
     assert_eq!(joined("REDIS0010", &value(18, &new.concat())), "list k, - a, - 5, - big, - z, .");
     for (form, bytes) in [
-        (14, b"\0".to_vec()),
-        (14, [&b"\x01"[..], &ziplist(&[])].concat()),
-        (18, [&b"\x01\x02"[..], &listpack(&[])].concat()),
+        (14, [&b"\x02"[..], &ziplist(&[]), &string(b"x")].concat()),
         (18, [&b"\x01\x03"[..], &listpack(&[b"\x81a"])].concat()),
     ] {
         let said = joined("REDIS0010", &value(form, &bytes));
         assert!(said.starts_with("is damaged"), "{form}: {said}");
+    }
+}
+
+#[test]
+fn collections_without_elements_are_passed_over() {
+    let base = 1000_u64.to_le_bytes();
+    for (form, bytes, kind) in [
+        (1, b"\0".to_vec(), "list"),
+        (2, b"\0".to_vec(), "set"),
+        (3, b"\0".to_vec(), "zset"),
+        (4, b"\0".to_vec(), "hash"),
+        (5, b"\0".to_vec(), "zset"),
+        (10, ziplist(&[]), "list"),
+        (12, ziplist(&[]), "zset"),
+        (13, ziplist(&[]), "hash"),
+        (14, b"\0".to_vec(), "list"),
+        (14, [&b"\x02"[..], &ziplist(&[]), &ziplist(&[])].concat(), "list"),
+        (16, listpack(&[]), "hash"),
+        (17, listpack(&[]), "zset"),
+        (18, b"\0".to_vec(), "list"),
+        (18, [&b"\x01\x02"[..], &listpack(&[])].concat(), "list"),
+        (20, listpack(&[]), "set"),
+        (24, [&base[..], b"\0"].concat(), "hash"),
+        (25, [&base[..], &listpack(&[])].concat(), "hash"),
+    ] {
+        // It has a time of its own, and the next key has not.
+        let body = [b"\xfc\0\0\0\0\x01\0\0\0", &value(form, &bytes)[..], b"\0\x01s\x01v"].concat();
+        let said = joined("REDIS0012", &body);
+        assert_eq!(said, format!("empty {kind} k, string s, = v, ."), "{form}");
     }
 }
 

@@ -157,6 +157,7 @@ impl Pass {
                 Event::Foreign { what, .. } => {
                     self.contents.note_not_served(&format!("keys of type {what}"));
                 }
+                Event::Empty { .. } => self.contents.empty += 1,
                 Event::Ignored { what } => self.contents.note_left_out(what),
                 Event::Function(_) => self.contents.note_left_out("libraries of functions"),
                 Event::End { checksum } => {

@@ -55,8 +55,6 @@ struct OpenKey {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Filled {
     Whole,
-    /// It had no element.
-    Empty,
     /// It has a field that expires.
     NotServed,
 }
@@ -92,6 +90,10 @@ impl<R: Read> DumpLoad<'_, R> {
                     self.put(db, &mut strings)?;
                     return Ok(self.reader);
                 }
+                Event::Empty { .. } => {
+                    self.contents.empty += 1;
+                    continue;
+                }
                 // What is not served was counted when the files were checked.
                 _ => continue,
             };
@@ -105,7 +107,6 @@ impl<R: Read> DumpLoad<'_, R> {
                         keys.note(type_of(kind));
                         keys.expiring += u64::from(key.expires_at_ms.is_some());
                     }
-                    Filled::Empty => self.contents.empty += 1,
                     Filled::NotServed => self.contents.note_not_served(EXPIRING_FIELDS),
                 }
             }
@@ -171,7 +172,6 @@ impl<R: Read> DumpLoad<'_, R> {
                 key.usage.note(keyspace, db, &key.name);
                 self.target.breathe()?;
             }
-            Filled::Empty => {}
             Filled::NotServed => {
                 self.target.keyspace.delete(db, &key.name);
                 self.pass_over()?;
@@ -215,13 +215,12 @@ impl<R: Read> DumpLoad<'_, R> {
         if self.target.keyspace.exists(db, &key.name, false) {
             return Err(self.duplicate(db, &key.name, "a key that stands twice"));
         }
-        let mut has_elements = false;
         loop {
             let Self { reader, target, .. } = &mut *self;
             let mut end = Ok(None);
             let keyspace: &mut Keyspace = &mut target.keyspace;
             let updated = keyspace.update::<C, _>(db, &key.name, true, |guard| {
-                end = take_elements(reader, &mut has_elements, |event| add(guard, event));
+                end = take_elements(reader, |event| add(guard, event));
             });
             assert!(
                 matches!(updated, Ok(Some(_))),
@@ -229,8 +228,7 @@ impl<R: Read> DumpLoad<'_, R> {
             );
             match end {
                 Ok(None) => self.target.breathe()?,
-                Ok(Some(Stop::End)) if has_elements => return Ok(Filled::Whole),
-                Ok(Some(Stop::End)) => return Ok(Filled::Empty),
+                Ok(Some(Stop::End)) => return Ok(Filled::Whole),
                 Ok(Some(Stop::NotServed)) => return Ok(Filled::NotServed),
                 Ok(Some(Stop::Duplicate)) => {
                     return Err(self.duplicate(
@@ -262,7 +260,6 @@ enum Stop {
 /// Takes about [`PIECE_BYTES`] of elements.
 fn take_elements<R: Read>(
     reader: &mut Reader<R>,
-    has_elements: &mut bool,
     mut add: impl FnMut(&Event<'_>) -> bool,
 ) -> Result<Option<Stop>, rdb::Error> {
     let mut bytes = 0;
@@ -278,7 +275,6 @@ fn take_elements<R: Read>(
             }
             _ => {}
         }
-        *has_elements = true;
         if !add(&event) {
             return Ok(Some(Stop::Duplicate));
         }

@@ -8,6 +8,7 @@ use std::io::Read;
 use base::DbIndex;
 use command::argument;
 use command::context::Context;
+use command::error::CommandError;
 use command::handlers::{self, Handler};
 use command::table::{self, Command};
 use keyspace::Keyspace;
@@ -26,6 +27,8 @@ use super::{ImportError, Target, Teller};
 pub(super) enum Role {
     /// It changes keys.
     Data(Handler),
+    /// It sets fields of a hash and leaves their times alone: HSET's handler does that here, where none has any.
+    Fields(Handler),
     Select,
     Multi,
     Exec,
@@ -79,6 +82,11 @@ fn unknown_role(rules: &Rules, args: &[&[u8]]) -> Result<Role, Unusable> {
             let restore = table::find(b"restore").expect("the table has it");
             Ok(restore_role(rules, restore, args))
         }
+        // Redis from 8.0 on writes HINCRBYFLOAT so.
+        Some("hsetex") if keeps_times(args) => {
+            let hset = table::find(b"hset").and_then(handlers::of).expect("it is served");
+            Ok(Role::Fields(hset))
+        }
         Some(name) if EXPIRING_FIELDS.contains(&name) => Err(Unusable::ExpiringFields),
         Some(name) => Ok(Role::NotServed(format!("commands {name}"))),
         None if rules.skips_unknown => {
@@ -86,6 +94,22 @@ fn unknown_role(rules: &Rules, args: &[&[u8]]) -> Result<Role, Unusable> {
         }
         None => Err(Unusable::Unknown),
     }
+}
+
+/// Words of HSETEX before the first field: its name, the key, KEEPTTL, FIELDS and how many there are.
+const HSETEX_WORDS: usize = 5;
+
+/// Whether this HSETEX does what HSET does to fields without times.
+fn keeps_times(args: &[&[u8]]) -> bool {
+    let Some((&[_, _, keep, fields, count], rest)) = args.split_first_chunk::<HSETEX_WORDS>()
+    else {
+        return false;
+    };
+    let count = keyspace::parse_int(count).and_then(|count| usize::try_from(count).ok());
+    keep.eq_ignore_ascii_case(b"KEEPTTL")
+        && fields.eq_ignore_ascii_case(b"FIELDS")
+        && !rest.is_empty()
+        && count.and_then(|count| count.checked_mul(2)) == Some(rest.len())
 }
 
 /// The role of RESTORE, which can bring values that are not served.
@@ -151,18 +175,10 @@ impl Play<'_> {
         let role = role(self.rules, args)?;
         let keyspace: &mut Keyspace = &mut self.target.keyspace;
         match role {
-            Role::Data(handler) => {
-                let string_bytes_max = usize::try_from(self.rules.string_bytes_max);
-                let mut context = Context {
-                    keyspace,
-                    db: *db,
-                    reply,
-                    string_bytes_max: string_bytes_max.unwrap_or(usize::MAX),
-                    may_block: false,
-                    ready: None,
-                    blocking: None,
-                };
-                handler(&mut context, args)?;
+            Role::Data(handler) => self.call(handler, *db, args, reply)?,
+            Role::Fields(hset) => {
+                let args = [&[&b"HSET"[..], args[1]], &args[HSETEX_WORDS..]].concat();
+                self.call(hset, *db, &args, reply)?;
             }
             Role::Select => *db = argument::database(args[1], keyspace)?,
             Role::FlushDb => _ = keyspace.flush([*db]),
@@ -176,5 +192,25 @@ impl Play<'_> {
             Role::Multi | Role::Exec | Role::Nothing => {}
         }
         Ok(())
+    }
+
+    fn call(
+        &mut self,
+        handler: Handler,
+        db: DbIndex,
+        args: &[&[u8]],
+        reply: &mut Writer,
+    ) -> Result<(), CommandError> {
+        let string_bytes_max = usize::try_from(self.rules.string_bytes_max);
+        let mut context = Context {
+            keyspace: &mut self.target.keyspace,
+            db,
+            reply,
+            string_bytes_max: string_bytes_max.unwrap_or(usize::MAX),
+            may_block: false,
+            ready: None,
+            blocking: None,
+        };
+        handler(&mut context, args)
     }
 }

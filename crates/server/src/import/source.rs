@@ -165,6 +165,15 @@ impl Source {
 fn open_file(disk: &dyn Disk, path: &Path, form: Form) -> Result<SourceFile, ImportError> {
     // Before it is opened: another file that takes its place meanwhile is noticed then.
     let version = disk.version(path).map_err(FileError::io(path, "open"))?;
+    // To open a pipe would wait for what writes into it.
+    if !version.is_regular {
+        return Err(ImportError::NoSource {
+            path: path.to_owned(),
+            what: "is neither a file nor a directory: what is imported is read twice, and must not change in between; \
+                   write it into a file first"
+                .to_owned(),
+        });
+    }
     let file = disk.open(path, Access::Read).map_err(FileError::io(path, "open"))?;
     let bytes = file.len().map_err(FileError::io(path, "read"))?;
     if bytes != version.bytes {
