@@ -21,6 +21,7 @@
 //!   messages                                      what the server says, and where
 //!   rdb_files · dumps · export                    files of Redis read and written; what the server saves, and what
 //!                                                 is saved of one that does not run
+//!   migrate                                       keys on their way to another server
 //!   import                                        Redis' files as new data directories
 //!   command_line                                  configuration and data directories that must be refused
 //!   stock_files · fail_closed                     what others' configuration files ask for
@@ -79,6 +80,7 @@ mod log_switch;
 mod loop_device;
 mod lost_values;
 mod messages;
+mod migrate;
 mod narrow_start;
 mod network;
 mod object_ids;
