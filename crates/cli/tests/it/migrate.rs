@@ -156,7 +156,9 @@ fn a_target_may_want_a_password() {
     let targets = [Some(indelible), Program::redis()];
     for program in targets.into_iter().flatten() {
         let server = program.start(&options);
-        let mut here = source.connect();
+        let (mut here, mut there) = (source.connect(), server.connect());
+        there.words("AUTH secret");
+        wait_until(|| there.words("GET a").kind() == b'$');
         here.words("MSET a 1 b 2");
         let refused = "ERR Target instance replied with error: ";
         let reply = migrate(&mut here, server.port, "a", "");
@@ -168,8 +170,6 @@ fn a_target_may_want_a_password() {
         assert_eq!(here.words("EXISTS a").text(), "1");
         assert_eq!(migrate(&mut here, server.port, "a", "AUTH secret"), "OK");
         assert_eq!(migrate(&mut here, server.port, "b", "AUTH2 default secret COPY"), "OK");
-        let mut there = server.connect();
-        there.words("AUTH secret");
         assert_eq!(there.words("GET a").text() + &there.words("GET b").text(), "12");
     }
 }
@@ -353,6 +353,25 @@ fn the_server_can_end_meanwhile() {
     fake.ends();
     source.restart();
     assert_eq!(source.connect().words("GET a").text(), "1");
+}
+
+#[test]
+fn data_that_is_loaded_again_meanwhile_stays() {
+    let source = Program::indelible().start(&OPTIONS);
+    let (mut here, mut other) = (source.connect(), source.connect());
+    here.words("SET a 1");
+    let fake = Fake::new();
+    here.send(&["MIGRATE", "127.0.0.1", &fake.port.to_string(), "a", "0", "60000"]).unwrap();
+    fake.reads();
+    fake.says("+OK\r\n");
+    fake.reads();
+    assert_eq!(other.words("DEBUG RELOAD").text(), "OK");
+    let reply = here.receive().unwrap().text();
+    assert!(reply.starts_with("IOERR the data is loaded again"), "{reply}");
+    fake.says("+OK\r\n");
+    fake.ends();
+    assert_eq!(other.words("SET b 1").text(), "OK");
+    assert_eq!(other.words("GET a").text(), "1");
 }
 
 #[test]

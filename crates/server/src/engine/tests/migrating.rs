@@ -214,13 +214,8 @@ fn a_copy_stays_and_lives_as_long() {
 fn nothing_changes_a_key_that_is_on_its_way() {
     let mut scene = Scene::new();
     let waiter = scene.server.connect();
-    scene.other("SET a 1 PX 100\r\nRPUSH list x\r\n");
-    scene.server.send(waiter, "BLPOP other list 0\r\n");
-    scene.other("DEL list\r\nCONFIG SET notify-keyspace-events KEA\r\n");
-    assert_eq!(
-        scene.server.send(waiter, "BLMOVE src a LEFT LEFT 0\r\n"),
-        "*2\r\n$4\r\nlist\r\n$1\r\nx\r\n"
-    );
+    scene.other("SET a 1 PX 100\r\n");
+    assert_eq!(scene.server.send(waiter, "BLPOP src 0\r\n"), "");
     scene.ask("MIGRATE host 1 a 0 1000\r\n");
     scene.target.says(&["+OK"]);
     scene.goes_on();
@@ -235,7 +230,7 @@ fn nothing_changes_a_key_that_is_on_its_way() {
     scene.target.says(&["+OK"]);
     assert_eq!(scene.goes_on(), "+OK\r\n");
     assert_eq!(scene.server.read(scene.other), ":1\r\n");
-    assert_eq!(scene.server.read(waiter), "$1\r\ny\r\n");
+    assert_eq!(scene.server.read(waiter), "*2\r\n$3\r\nsrc\r\n$1\r\ny\r\n");
 }
 
 #[test]
@@ -329,6 +324,21 @@ fn what_is_gone_when_the_target_is_ready_is_not_sent() {
     scene.target.says(&["+OK"]);
     assert_eq!(scene.goes_on(), "+NOKEY\r\n");
     assert_eq!(scene.ask("MIGRATE host 1 a 0 100\r\n"), "+NOKEY\r\n");
+}
+
+#[test]
+fn there_is_one_at_a_time_and_each_gets_its_turn() {
+    let mut scene = Scene::new();
+    scene.other("MSET a 1 b 2\r\n");
+    scene.ask("MIGRATE host 1 a 0 100\r\n");
+    assert_eq!(scene.other("MIGRATE host 1 b 0 100\r\n"), "");
+    let mut heard = String::new();
+    for _ in 0..4 {
+        scene.target.says(&["+OK"]);
+        heard += &scene.goes_on();
+    }
+    assert_eq!(heard + &scene.server.read(scene.other), "+OK\r\n+OK\r\n");
+    assert_eq!(scene.server.engine.keyspace().size(base::DbIndex::FIRST).0, 0);
 }
 
 #[test]
