@@ -1,10 +1,11 @@
 //! DUMP and RESTORE: values as payloads that other servers of the same family read.
 
+use base::DbIndex;
 use keyspace::hash::Hash;
 use keyspace::list::{End, List};
 use keyspace::set::Set;
 use keyspace::zset::ZSet;
-use keyspace::{Expiry, Notify, Type, WrongType};
+use keyspace::{Expiry, Keyspace, Notify, Type, WrongType};
 use rdb::{Limits, Value};
 
 use crate::argument::{self, TimeUnit, is};
@@ -18,7 +19,7 @@ pub(crate) fn dump(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         ctx.reply.give_up();
         return Ok(());
     }
-    match read_value(ctx, args[1])? {
+    match value_of(ctx.keyspace, ctx.db, args[1])? {
         Some(value) => ctx.reply.own_bulk(rdb::encode(&value)),
         None => ctx.reply.null(),
     }
@@ -137,10 +138,16 @@ impl Options {
     }
 }
 
-/// The value of a key, copied out; looking at it does not count as use.
-fn read_value(ctx: &mut Context<'_>, key: &[u8]) -> Result<Option<Value>, WrongType> {
-    let Some(value_type) = ctx.keyspace.type_of(ctx.db, key) else { return Ok(None) };
-    let (keyspace, db) = (&mut *ctx.keyspace, ctx.db);
+/// Copies out the value of a key; looking at it does not count as use.
+///
+/// # Errors
+/// None that can happen: it is read as the type that it has.
+pub fn value_of(
+    keyspace: &mut Keyspace,
+    db: DbIndex,
+    key: &[u8],
+) -> Result<Option<Value>, WrongType> {
+    let Some(value_type) = keyspace.type_of(db, key) else { return Ok(None) };
     Ok(match value_type {
         Type::String => keyspace
             .string(db, key)?

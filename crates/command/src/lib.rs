@@ -36,4 +36,5 @@ mod string;
 mod zset;
 
 pub use command_spec::{keys, names, spec, table};
+pub use dump::value_of;
 pub use scan::parse_cursor;

@@ -7,6 +7,7 @@
 //!   owned_log the redo log as its shard owns it                     and the log's threads
 //!   load      recovery into a keyspace; `log_start` chooses how, and starts the log's threads
 //!   save      dumps as RDB, written next to the executor
+//!   migrate   MIGRATE's conversation with the other server, next to the executor
 //!   listen    listening sockets; `network` is what the engine sees of them
 //!   process   directory, pid file, signals, supervisor
 //!   start     recovery, then the event loop                         puts it together
@@ -19,7 +20,7 @@
 //! ```
 //!
 //! The engine and everything below it see the world through `env` and can be driven by a
-//! simulation; only `reactor`, `owned_log`'s threads and `start` touch sockets, threads and signals.
+//! simulation; only `reactor`, the threads of `owned_log` and `migrate`, and `start` touch sockets, threads and signals.
 
 pub mod config;
 mod descriptors;
@@ -34,6 +35,7 @@ pub mod load;
 mod loader;
 mod log_start;
 pub mod logger;
+pub mod migrate;
 pub mod network;
 pub mod owned_log;
 mod process;

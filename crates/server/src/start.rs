@@ -30,6 +30,7 @@ use crate::load::{Shape, log_options};
 use crate::loader::{Loader, Report};
 use crate::log_start::{FETCHERS, Loaded, LogStart, survey_and_start};
 use crate::logger::Logger;
+use crate::migrate::MigrateThreads;
 use crate::owned_log::start_without_index;
 use crate::process::Signals;
 use crate::reactor::{LoopHooks, Reactor};
@@ -159,6 +160,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     engine.set_network(reactor.network());
     let saver_host = engine.another_host();
     engine.save_by(Box::new(SaveThreads::new(saver_host, wake_by(&log_place.waker))));
+    engine.migrate_by(Box::new(MigrateThreads::new(wake_by(&log_place.waker))));
     if let Err(why) = remove_temporaries(&*log_place.disk, &log_place.directory) {
         logger.warning(&format!("What an unfinished dump has left stays: {why}"));
     }

@@ -42,6 +42,7 @@ pub(crate) const NOT_SENT: &[(&str, &str)] = &[
     ("latency|histogram", "times of this run"),
     ("memory|doctor", "prose about this run"),
     ("memory|malloc-stats", "prose about this run"),
+    ("migrate", "sends data to other servers: migrate.rs, conformance/migrate.txt"),
     ("monitor", "a connection that is sent what others do: conformance/server.txt"),
     ("replicaof", "replication is not there yet"),
     ("slaveof", "replication is not there yet"),

@@ -21,6 +21,7 @@
 //!   messages                                      what the server says, and where
 //!   rdb_files · dumps · export                    files of Redis read and written; what the server saves, and what
 //!                                                 is saved of one that does not run
+//!   migrate                                       keys on their way to another server
 //!   import                                        Redis' files as new data directories
 //!   peer_round_trips ─┬─ peers                    Redis 6.2, 7.0 and 8.2: there and back
 //!   peer_dumps ───────┤                           the dumps of Redis' own tests
@@ -82,6 +83,7 @@ mod log_switch;
 mod loop_device;
 mod lost_values;
 mod messages;
+mod migrate;
 mod narrow_start;
 mod network;
 mod object_ids;

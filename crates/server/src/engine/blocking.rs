@@ -51,6 +51,8 @@ pub(crate) enum Wait {
     Shutdown,
     /// That all of a dump was sent to it.
     Dump,
+    /// That its keys are at another server, or cannot be.
+    Migration,
 }
 
 /// A command that waits for keys.
@@ -321,12 +323,18 @@ impl Engine {
     /// refused where these must not write; but what they need besides may come at any time.
     pub(super) fn can_serve(&self) -> bool {
         !self.sessions.ready_keys.is_empty()
-            && !self.in_transaction
+            && !self.migrations.holds_writers()
+            && self.may_write_unasked()
+            && self.shard.write_refusal().is_none()
+    }
+
+    /// Whether what clients have asked for earlier may change keys now: no client has held writers up since.
+    pub(super) fn may_write_unasked(&self) -> bool {
+        !self.in_transaction
             && self.pause.is_none()
             && !self.saves.final_save
             && !self.shard.is_loading()
             && !self.shard.log_state().is_copying()
-            && self.shard.write_refusal().is_none()
     }
 
     /// Executes the commands that have waited for what they need besides.

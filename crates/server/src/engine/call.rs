@@ -139,7 +139,7 @@ impl Engine {
 
     /// How much a command may read itself, which no eviction can make room for while it runs: half of what
     /// memory may hold, less what it holds above that.
-    fn reading_bytes_max(&self) -> u64 {
+    pub(super) fn reading_bytes_max(&self) -> u64 {
         if self.options.room_bytes().is_none() {
             return u64::MAX;
         }
@@ -166,7 +166,7 @@ impl Engine {
     }
 
     /// Makes the reply that begins at `start` wait for a block, if its client's policy is to wait.
-    fn depend(&mut self, key: ClientKey, start: usize, lsn: Lsn, wrote: bool) {
+    pub(super) fn depend(&mut self, key: ClientKey, start: usize, lsn: Lsn, wrote: bool) {
         let client = &mut self.sessions[key];
         if wrote {
             client.session.last_write = lsn;

@@ -12,6 +12,7 @@ use super::batch::{self, Batch, End};
 use super::call::TOO_MUCH;
 use super::client::{Closing, ReplyMode};
 use super::fetches::FetchWait;
+use super::migrations::NO_MIGRATION;
 use super::{ClientKey, Engine, commands};
 use crate::config::ProtectedAction;
 
@@ -240,6 +241,9 @@ impl Engine {
         }
         if in_transaction && flags.has(Flags::NO_MULTI) {
             return Some("ERR Command not allowed inside a transaction".to_owned());
+        }
+        if in_transaction && command.name == "migrate" {
+            return Some(NO_MIGRATION.to_owned());
         }
         let effective = match &client.session.transaction {
             Some(transaction) if command.name == "exec" => flags.with(transaction.flags),

@@ -16,6 +16,7 @@ use super::blocking::Wait;
 use super::shard::{BoxedLog, CloseError, Fetched, Fetching, LogState, Restoration, Wanted};
 use super::{ClientKey, Engine};
 use crate::host::Host;
+use crate::migrate::MigrateError;
 
 /// See the file's top.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,6 +174,7 @@ impl Engine {
     /// # Errors
     /// What the log says when it cannot be closed; what it does not hold is gone then.
     pub fn unload(&mut self) -> Result<Keyspace<LogState>, CloseError> {
+        self.give_up_migration(MigrateError::Reloading);
         let closed = self.close();
         self.forget_blocks(closed.is_ok());
         let full = self.shard.take_data(self.time.unix_s());

@@ -49,7 +49,8 @@ impl Engine {
 
     /// Nothing is deleted unasked while the log takes no writes, or clients that write are paused.
     pub(super) fn update_frozen(&mut self) {
-        self.shard.update_frozen(self.pause.is_some() || self.saves.final_save);
+        let holds_writers = self.saves.final_save || self.migrations.holds_writers();
+        self.shard.update_frozen(self.pause.is_some() || holds_writers);
     }
 
     /// Evicts until the memory is below the limit. `false` when it is above and nothing helps.

@@ -35,6 +35,8 @@ mod latency;
 mod limits;
 mod log_progress;
 mod log_switch;
+mod migrating;
+mod migrations;
 mod observed;
 mod output;
 mod pubsub;
@@ -158,6 +160,7 @@ pub struct Engine {
     shutdown: Option<Shutdown>,
     saves: saves::Saves,
     walking: walking::Walking,
+    migrations: migrations::Migrations,
 
     /// What may wait for a client that has no limit: half of the machine's memory.
     unlimited_output_bytes: usize,
@@ -204,6 +207,7 @@ impl Engine {
             shutdown: None,
             saves,
             walking: walking::Walking::default(),
+            migrations: migrations::Migrations::default(),
             unlimited_output_bytes,
             was_log_good: false,
             batch: Batch::default(),
@@ -320,6 +324,7 @@ impl Engine {
         // Takes note of blocks that are written or durable, and so of devices that are free again.
         self.log_advanced();
         self.follow_saves();
+        self.follow_migration();
         if self.walking.is_on() {
             let (keyspace, clock) = (&mut self.shard.keyspace, self.deps.clock.as_ref());
             self.walking.slice(keyspace, clock, is_idle, self.options.saves.cpu_percent);
@@ -330,6 +335,7 @@ impl Engine {
             self.seal();
             // It may have been written at once.
             self.log_advanced();
+            self.follow_migration();
         }
     }
 

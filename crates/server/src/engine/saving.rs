@@ -14,6 +14,7 @@ use super::commands::REDIS_VERSION;
 use super::saves::{FileSave, NotSaved, Stream};
 use super::{ClientKey, Engine, LogHealth, LogState, Shutdown};
 use crate::config::SnapshotAlgorithm;
+use crate::migrate::MigrateError;
 use crate::save::{
     SaveError, SaveFigures, SaveJob, SaveResult, SaveRunner, SaveSource, SaveTarget, Saver,
     dump_into, temporary_name,
@@ -404,6 +405,7 @@ impl Engine {
             // It is being done.
             return Ok(());
         }
+        self.give_up_migration(MigrateError::ShuttingDown);
         self.shutdown = Some(shutdown);
         if !saves || self.shard.is_loading() {
             return Ok(());

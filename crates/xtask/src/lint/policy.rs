@@ -192,7 +192,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
         layers: &[
             &["config", "descriptors", "host", "logger", "network"],
             &["process"],
-            &["save"],
+            &["migrate", "save"],
             &["engine", "listen"],
             &["index_thread"],
             &["owned_log"],

@@ -45,7 +45,7 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             .optional(),
             Arg::key("keys", 1).token("KEYS").since("3.0.6").optional().multiple(),
         ],
-        served: false,
+        limit: "Not in a transaction: it is refused when it would be queued. Others are served meanwhile; writers wait while values are on their way.",
         ..BASE
     },
     Spec {

@@ -55,13 +55,18 @@ pub(super) fn unpause(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> D
 }
 
 impl Engine {
-    /// Whether a command has to wait for the end of a pause, or until everything is logged.
+    /// Whether a command has to wait for the end of a pause or of a migration, or until everything is
+    /// logged.
     pub(crate) fn is_paused_for(&self, key: ClientKey, command: Command) -> bool {
         if self.waits_for_copying(key, command) {
             return true;
         }
-        let ends = self.saves.final_save;
-        if self.pause.is_none() && !ends {
+        // There is one migration at a time.
+        if self.migrations.is_under_way() && command.name == "migrate" {
+            return true;
+        }
+        let holds_writers = self.saves.final_save || self.migrations.holds_writers();
+        if self.pause.is_none() && !holds_writers {
             return false;
         }
         let Some(flags) = self.sessions[key].session.flags_of_execution(command) else {

@@ -9,8 +9,8 @@ use command::table::{Command, ORDINAL_COUNT, SPECS, by_ordinal};
 use super::super::call::ServerHandler;
 use super::{
     acl, client_pause, clients, cluster, command_itself, config, connection, databases, debug,
-    durability, help, info, latency, memory, modules, monitor, publish, saving, slowlog, state,
-    transactions,
+    durability, help, info, latency, memory, migrate, modules, monitor, publish, saving, slowlog,
+    state, transactions,
 };
 
 /// What executes a command.
@@ -50,6 +50,7 @@ const fn executors() -> [Option<Executor>; ORDINAL_COUNT] {
 }
 
 const LIST: &[(&str, ServerHandler)] = &[
+    ("migrate", migrate::migrate),
     ("wait", durability::wait),
     ("waitaof", durability::waitaof),
     ("psubscribe", publish::psubscribe),

@@ -19,6 +19,7 @@ mod info_redo;
 mod info_saves;
 mod latency;
 mod memory;
+mod migrate;
 mod modules;
 mod monitor;
 mod publish;
@@ -63,6 +64,19 @@ pub(super) fn redacted<'a>(command: Command, args: &[&'a [u8]]) -> Vec<&'a [u8]>
                 if is_auth {
                     shown[at + 1..end].fill(HIDDEN);
                 }
+                at = end;
+            }
+        }
+        "migrate" => {
+            let mut at = 6;
+            while at < args.len() && !argument::is(args[at], "keys") {
+                let hidden = match args[at] {
+                    word if argument::is(word, "auth") => 1,
+                    word if argument::is(word, "auth2") => 2,
+                    _ => 0,
+                };
+                let end = (at + 1 + hidden).min(shown.len());
+                shown[at + 1..end].fill(HIDDEN);
                 at = end;
             }
         }

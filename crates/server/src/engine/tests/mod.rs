@@ -8,6 +8,7 @@ mod loading;
 mod locks;
 mod log_switch;
 mod messages;
+mod migrating;
 mod overload;
 mod protocol;
 mod restoring;
