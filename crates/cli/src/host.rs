@@ -26,12 +26,17 @@ const CLOCK_TICK_S: f64 = 0.01;
 /// The statistics are read again when so much is taken over at once.
 const TAKEN_OVER_BYTES: u64 = 1 << 20;
 
-/// What is allocated and does not count as used, by all threads that [`Host::set_apart`].
+/// What is allocated and does not count as used, by all threads that [`Host::count_apart`].
 static APART_BYTES: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     /// What this thread has added to [`APART_BYTES`].
     static APART: Cell<u64> = const { Cell::new(0) };
+}
+
+fn set_apart(bytes: u64) {
+    let before = APART.replace(bytes);
+    APART_BYTES.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
 }
 
 /// See the file's top.
@@ -101,18 +106,13 @@ impl Host for JemallocHost {
         used
     }
 
-    fn thread_bytes(&self) -> i64 {
-        thread_balance().cast_signed()
+    fn count_apart(&self, given_bytes: u64) {
+        let held = thread_balance().wrapping_sub(given_bytes).cast_signed();
+        set_apart(u64::try_from(held).unwrap_or(0));
     }
 
-    fn set_apart(&self, bytes: u64) {
-        let before = APART.replace(bytes);
-        APART_BYTES.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
-    }
-
-    fn stand_back(&self) {
-        // A kernel that refuses runs it like others in the background.
-        let _refused = env_os::stand_back();
+    fn end_apart(&self) {
+        set_apart(0);
     }
 
     fn note_taken_over(&self, bytes: u64) {

@@ -8,7 +8,6 @@
 //!   OsClock     CLOCK_REALTIME and CLOCK_MONOTONIC
 //!   OsEntropy   getrandom
 //!   Child       fork, a pipe
-//!   stand_back  SCHED_IDLE
 //! ```
 //!
 //! This crate decides nothing, except when to bypass the page cache: each call is one system call,
@@ -22,7 +21,6 @@ mod durable_writer;
 mod entropy;
 mod large_pages;
 mod once_reader;
-mod priority;
 mod residency;
 mod ring;
 
@@ -30,4 +28,3 @@ pub use child::Child;
 pub use clock::OsClock;
 pub use disk::{OsDisk, OsFile};
 pub use entropy::OsEntropy;
-pub use priority::stand_back;

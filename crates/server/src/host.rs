@@ -43,18 +43,12 @@ pub trait Host: Send {
     /// threads may be known late.
     fn note_taken_over(&self, _bytes: u64) {}
 
-    /// What this thread has allocated, without what it has freed, in bytes.
-    fn thread_bytes(&self) -> i64 {
-        0
-    }
+    /// What this thread has allocated and not freed, but for `given_bytes` of it, does not count as used: it is work
+    /// next to the data, bounded by itself. Called again and again.
+    fn count_apart(&self, _given_bytes: u64) {}
 
-    /// So many bytes of this thread's do not count as used: they are of work next to the data, bounded by itself. Called
-    /// again and again, at the end with 0.
-    fn set_apart(&self, _bytes: u64) {}
-
-    /// From now on this thread runs only when no other one wants its processor, and none takes its presence for a
-    /// reason to go elsewhere. There may be no such thing; it cannot be taken back.
-    fn stand_back(&self) {}
+    /// Ends [`Host::count_apart`] for this thread.
+    fn end_apart(&self) {}
 
     /// Begins a process that has all memory as of now, does `run` with a pipe, and ends. Reading gives what it sends,
     /// or `WouldBlock` now and then; dropping it ends the process.
