@@ -168,6 +168,8 @@ impl Engine {
         self.shard.set_fetching(None);
         self.forget_fetches();
         self.shard.keyspace.drop_restorer();
+        // It may wait for a block that never comes.
+        self.give_up_migration(crate::migrate::MigrateError::Closing);
         let closed = self.close();
         let logger = self.deps.logger.clone();
         match &closed {

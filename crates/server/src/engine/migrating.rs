@@ -213,7 +213,9 @@ impl Engine {
 
     /// Ends the migration, if there is one. What the target has acknowledged by now is deleted.
     pub(super) fn give_up_migration(&mut self, why: MigrateError) {
-        self.follow_migration();
+        if self.migrations.is_sent() {
+            self.follow_migration();
+        }
         self.give_up_migration_now(&why);
     }
 

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! From the moment at which values are taken until what the target has is deleted, commands that write wait as with CLIENT
-//! PAUSE WRITE, and nothing is expired or evicted: what is deleted is what was sent. The client that has asked may go
+//! PAUSE WRITE, and nothing is expired or evicted: what is deleted is what was sent. (With COPY nothing is deleted, and nothing waits.) The client that has asked may go
 //! meanwhile; nothing is sent for one that goes before, and what was sent is seen to its end.
 //!
 //! # Invariants
@@ -77,9 +77,17 @@ impl Migrations {
         !matches!(self.stage, Stage::None)
     }
 
-    /// Whether commands that write wait for its end.
+    /// Whether commands that write wait for its end. Of keys that stay here a copy was taken, whatever becomes of them.
     pub(super) const fn holds_writers(&self) -> bool {
-        matches!(self.stage, Stage::Taken(..) | Stage::Sending(..))
+        match &self.stage {
+            Stage::Taken(moving, ..) | Stage::Sending(moving, _) => !moving.copies,
+            Stage::None | Stage::Connecting(..) => false,
+        }
+    }
+
+    /// Whether the target may have some of it.
+    pub(super) const fn is_sent(&self) -> bool {
+        matches!(self.stage, Stage::Sending(..))
     }
 
     /// Begins one.

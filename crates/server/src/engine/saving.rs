@@ -271,8 +271,23 @@ impl Engine {
         let kept_bytes = if is_there { 2 * log.segment_bytes } else { 0 };
         let spill = SpillOptions { disk: Arc::clone(&disk), directory, memory_bytes, kept_bytes };
         let (clock, saves) = (Arc::clone(&self.deps.clock), &self.options.saves);
-        let (options, bytes_per_s) = (saves.rdb, saves.bytes_per_s);
-        SaveJob { disk, source, lsn, sizes, target, options, facts, spill, clock, bytes_per_s }
+        // What the end of the server waits for spares nothing.
+        let is_urgent = self.saves.final_save;
+        let bytes_per_s = if is_urgent { 0 } else { saves.bytes_per_s };
+        let options = saves.rdb;
+        SaveJob {
+            disk,
+            source,
+            lsn,
+            sizes,
+            target,
+            options,
+            facts,
+            spill,
+            clock,
+            bytes_per_s,
+            is_urgent,
+        }
     }
 
     /// Looks after dumps: begins what is wanted, passes streams on, and notes what has ended.
@@ -405,16 +420,14 @@ impl Engine {
             // It is being done.
             return Ok(());
         }
+        let saves = saves && !self.shard.is_loading();
+        let may_save = if saves { self.may_save() } else { Ok(()) };
+        if may_save.is_err() && !shutdown.force {
+            return may_save;
+        }
         self.give_up_migration(MigrateError::ShuttingDown);
         self.shutdown = Some(shutdown);
-        if !saves || self.shard.is_loading() {
-            return Ok(());
-        }
-        if let Err(why) = self.may_save() {
-            if !shutdown.force {
-                self.shutdown = None;
-                return Err(why);
-            }
+        if !saves || may_save.is_err() {
             return Ok(());
         }
         self.saves.final_save = true;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::vec::IntoIter;
 
-use super::desk::{Desk, Outcome, Ticket};
+use super::desk::{Desk, GivenUp, Outcome, Ticket};
 use super::error::MigrateError;
 use super::order::{Order, Parcel};
 use super::wire::{Dialer, Wire};
@@ -74,6 +74,11 @@ impl Courier {
         let desk = Desk::new();
         let ticket = Ticket::new(Arc::clone(&desk));
         (Self { desk, order, stage: Stage::Connecting }, ticket)
+    }
+
+    /// Tells whether the engine wants nothing more.
+    pub(super) fn given_up(&self) -> GivenUp {
+        GivenUp(Arc::clone(&self.desk))
     }
 
     /// Whether the engine has something to do.

@@ -99,6 +99,16 @@ impl Desk {
     }
 }
 
+/// Tells a connection whether it is still wanted.
+pub(super) struct GivenUp(pub(super) Arc<Desk>);
+
+impl GivenUp {
+    /// Whether the engine wants nothing more.
+    pub(super) fn is(&self) -> bool {
+        self.0.is_given_up()
+    }
+}
+
 /// What the engine has of a courier. Dropping it gives the migration up.
 pub struct Ticket(Arc<Desk>);
 

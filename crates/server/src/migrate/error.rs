@@ -33,6 +33,11 @@ pub enum MigrateError {
         "IOERR the server is shutting down: the keys are still here, and the target may have them, too"
     )]
     ShuttingDown,
+    /// The log is turned off.
+    #[error(
+        "IOERR the log is turned off: the keys are still here, and the target may have them, too"
+    )]
+    Closing,
     /// All data is read again.
     #[error(
         "IOERR the data is loaded again: the keys are still here, and the target may have them, too"

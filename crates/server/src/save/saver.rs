@@ -44,6 +44,8 @@ pub(crate) struct SaveJob {
     pub(crate) clock: Arc<dyn Clock>,
     /// How many bytes a second it may read of the log, sort on disk and write; 0 for no bound.
     pub(crate) bytes_per_s: u64,
+    /// The end of the server waits for it.
+    pub(crate) is_urgent: bool,
 }
 
 /// Where a dump comes from.
@@ -89,6 +91,7 @@ pub struct Saver {
     /// What is removed unless the dump is completed.
     temporary: Option<(Arc<dyn Disk>, PathBuf)>,
     pace: Pace,
+    is_urgent: bool,
     stage: Stage,
     result: Option<SaveResult>,
     /// A walk of memory had to wait for it, and may go on.
@@ -181,15 +184,22 @@ impl Saver {
         let lsn = job.lsn;
         let ticket = Ticket::new(Arc::clone(&desk), lsn);
         let pace = Pace::new(Arc::clone(&job.clock), job.bytes_per_s);
+        let is_urgent = job.is_urgent;
         let stage = Stage::Beginning(Box::new(job));
         let (temporary, result, has_made_room) = (None, None, false);
-        (Self { desk, lsn, temporary, pace, stage, result, has_made_room }, ticket)
+        (Self { desk, lsn, temporary, pace, is_urgent, stage, result, has_made_room }, ticket)
     }
 
     /// Returns how the dump has ended; `None` if it was given up.
     #[must_use]
     pub fn result(self) -> Option<SaveResult> {
         self.result
+    }
+
+    /// Whether the end of the server waits for it.
+    #[must_use]
+    pub const fn is_urgent(&self) -> bool {
+        self.is_urgent
     }
 
     /// Waits until there may be something to do, or for `timeout`.

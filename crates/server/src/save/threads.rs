@@ -41,6 +41,7 @@ impl SaveRunner for SaveThreads {
     fn run(&mut self, mut saver: Saver) -> io::Result<()> {
         self.threads.retain(|thread| !thread.is_finished());
         let (host, waker) = (self.host.another(), std::sync::Arc::clone(&self.waker));
+        let is_urgent = saver.is_urgent();
         let step = move || {
             loop {
                 let step = saver.step();
@@ -58,7 +59,9 @@ impl SaveRunner for SaveThreads {
             drop(saver);
             host.end_apart();
         };
-        self.threads.push(Builder::new().name("saver".to_owned()).spawn(unhurried(step))?);
+        let thread = Builder::new().name("saver".to_owned());
+        let begun = if is_urgent { thread.spawn(step) } else { thread.spawn(unhurried(step)) };
+        self.threads.push(begun?);
         Ok(())
     }
 
