@@ -153,6 +153,7 @@ fn rebuild(directory: &Path, devices: &[PathBuf]) -> anyhow::Result<ExitCode> {
     }
     let disk: Arc<dyn Disk> = Arc::new(OsDisk);
     let mut options = redo::Options::new(directory);
+    options.history = redo::HistoryOptions::ALL;
     options.devices = match devices {
         [] => redo::devices_of(&*disk, directory)?,
         given => given.to_vec(),

@@ -170,6 +170,11 @@ impl Disk for OsDisk {
         let stat = retry_on_intr(|| statvfs(dir)).map_err(|error| about(dir, error.into()))?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
+
+    fn capacity_bytes(&self, dir: &Path) -> io::Result<u64> {
+        let stat = retry_on_intr(|| statvfs(dir)).map_err(|error| about(dir, error.into()))?;
+        Ok(stat.f_blocks.saturating_mul(stat.f_frsize))
+    }
 }
 
 /// An open file of the operating system, opened by [`OsDisk`] or elsewhere.

@@ -583,6 +583,12 @@ impl Disk for SimDisk {
         state.check_broken(dir)?;
         Ok(state.room())
     }
+
+    fn capacity_bytes(&self, _dir: &Path) -> io::Result<u64> {
+        let state = self.state();
+        state.alive(state.generation)?;
+        Ok(state.faults.capacity_bytes.unwrap_or(u64::MAX))
+    }
 }
 
 /// A lock on a simulated disk.

@@ -128,6 +128,11 @@ pub trait Disk: Send + Sync {
 
     /// The number of bytes that can still be written to the file system of `dir`.
     fn available_bytes(&self, dir: &Path) -> io::Result<u64>;
+
+    /// The number of bytes that the file system of `dir` has in all; the largest where that is not known.
+    fn capacity_bytes(&self, _dir: &Path) -> io::Result<u64> {
+        Ok(u64::MAX)
+    }
 }
 
 /// An open file. It has no position of its own: every read and write specifies an offset.

@@ -58,6 +58,9 @@ pub(crate) fn disk_of(input: &[u8]) -> Option<Arc<dyn Disk>> {
         listed: Vec::new(),
         history: Vec::new(),
         history_floor: Lsn::ZERO,
+        history_floor_ms: 0,
+        history_points: Vec::new(),
+        parent: None,
     };
     manifest.write(&disk, directory()).expect("a disk without faults");
     let mark = DeviceMark { database: DATABASE, device: DEVICE };

@@ -32,6 +32,9 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         listed: Vec::new(),
         history: Vec::new(),
         history_floor: Lsn::ZERO,
+        history_floor_ms: 0,
+        history_points: Vec::new(),
+        parent: None,
     };
     let empty = manifest.encode();
     for (number, path) in [(7, "redo"), (8, "/somewhere/else")] {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use base::{Lsn, RecordAddr, SegmentId};
 use env::FileError;
 
+use crate::block_time::TimeOfBlock;
 use crate::id::Id;
 
 /// Why a log could not be opened, read or checked.
@@ -111,6 +112,92 @@ pub enum Error {
     NotKept {
         /// The segment.
         segment: SegmentId,
+    },
+
+    /// The log does not tell what it was after a block.
+    #[error("the log does not tell any more what it was after block {lsn}; {nearest}", nearest = nearest(*before, *after))]
+    OutOfReach {
+        /// The block.
+        lsn: Lsn,
+        /// The nearest one before it that can be told.
+        before: Option<Lsn>,
+        /// The nearest one behind it.
+        after: Lsn,
+    },
+
+    /// The log ends before a block.
+    #[error("the log ends with block {last}: there is no block {lsn}")]
+    BehindEnd {
+        /// The block.
+        lsn: Lsn,
+        /// The last one.
+        last: Lsn,
+    },
+
+    /// The log does not tell what it was at a time.
+    #[error(
+        "the log does not tell any more what it was at {time}: the first block that it tells of is {first}, ended at {first_time}"
+    )]
+    BeforeReach {
+        /// The time.
+        time: TimeOfBlock,
+        /// The first block that can be told.
+        first: Lsn,
+        /// When that was ended.
+        first_time: TimeOfBlock,
+    },
+
+    /// A time was there more than once.
+    #[error(
+        "the clock went back: {time} was {count} times, behind block {first} first and behind block {last} last; give the block"
+    )]
+    ClockWentBack {
+        /// The time.
+        time: TimeOfBlock,
+        /// The last block before it was passed for the first time.
+        first: Lsn,
+        /// The last block before it was passed for the last time.
+        last: Lsn,
+        /// How often.
+        count: usize,
+    },
+
+    /// No state before a flush can be told.
+    #[error(
+        "of the times that databases were emptied or exchanged, the log tells of {known}, and number {wanted} is wanted; it tells of all states from block {floor} on"
+    )]
+    NoFlush {
+        /// Which one, counted from the last.
+        wanted: usize,
+        /// How many there are.
+        known: usize,
+        /// The first block from which on all states can be told.
+        floor: Lsn,
+    },
+
+    /// What is to become a data directory has something in it.
+    #[error("{path} is not empty; give an empty directory, or one that does not exist", path = path.display())]
+    NotEmpty {
+        /// The directory.
+        path: PathBuf,
+    },
+
+    /// What was restored is not what was read.
+    #[error(
+        "{path}: {found} records up to block {last} were read back, and {records} up to block {lsn} were written; it is no log yet, try again",
+        path = path.display()
+    )]
+    NotRestored {
+        /// The new data directory.
+        path: PathBuf,
+        /// The last block that was written.
+        lsn: Lsn,
+        /// The last one that was read back.
+        last: Lsn,
+        /// How many records were written.
+        records: u64,
+        /// How many were read back.
+        found: u64,
     },
 
     /// A reader of blocks would miss deletions.
@@ -282,6 +369,14 @@ impl Error {
         let remedy =
             "nothing was changed: restore the file from a backup or from the disk's mirror";
         FileError::Corrupt { path: file.to_owned(), offset, what: what.into(), remedy }.into()
+    }
+}
+
+/// Says which blocks are nearest to one that cannot be told.
+fn nearest(before: Option<Lsn>, after: Lsn) -> String {
+    match before {
+        Some(before) => format!("the nearest are {before} before it and {after} behind it"),
+        None => format!("the nearest is {after}"),
     }
 }
 

@@ -35,6 +35,7 @@
 //! | `inspect` | [`verify()`], [`dump()`] |
 //! | `repair` | damage: scrubbing and healing while the log runs, repair when it cannot start |
 //! | `write` | taking records and writing them: [`Recovery`] makes the executor's [`Log`], devices, flushers |
+//! | `restore` | a new log made of one as it was: [`restore()`] |
 //!
 //! The `mod.rs` of each says what is in which file.
 //!
@@ -80,6 +81,7 @@
 //! # Ok(()) }
 //! ```
 
+mod block_time;
 mod compact;
 mod error;
 mod format;
@@ -90,10 +92,12 @@ mod options;
 mod read;
 mod recover;
 mod repair;
+mod restore;
 mod shared;
 mod write;
 
 pub use base::RecordAddr;
+pub use block_time::TimeOfBlock;
 pub use compact::compactor::Compactor;
 pub use compact::live_records::LiveRecords;
 pub use env::FileError;
@@ -108,7 +112,8 @@ pub use inspect::verify::{Report, devices_of, verify};
 pub use mark::handle::Mark;
 pub use mark::reader::{MarkReader, MarkedBlock};
 pub use mark::validity::SegmentValidity;
-pub use options::{CompactionOptions, Env, Options, SyncPolicy, Waker};
+pub use options::{CompactionOptions, Env, HistoryOptions, Options, SyncPolicy, Waker};
+pub use read::as_of::Reach;
 pub use read::blocks::Blocks;
 pub use read::in_use::{is_in_use, is_there, lock};
 pub use read::places::FoundRecord;
@@ -118,6 +123,8 @@ pub use recover::behind::StartPoint;
 pub use recover::replay::{Progress, Replay};
 pub use repair::offline::{Repair, RepairMode, repair};
 pub use repair::scrubber::Scrubber;
+pub use restore::restoring::{RestoreRequest, Restored, Restoring, database_of, restore};
+pub use restore::timeline::{BlockTime, RestorePoint};
 pub use shared::device::{Bell, DeviceState, DeviceStats};
 pub use shared::index_bound::IndexBound;
 pub use shared::step::Step;
@@ -127,4 +134,4 @@ pub use write::log::Log;
 pub use write::opening::{Opened, Recovery, Summary};
 pub use write::pending_sync::{PendingSync, Turn};
 pub use write::publication::{begin, discard, publish};
-pub use write::stats::{IndexStats, MarkStats, Stats};
+pub use write::stats::{HistoryStats, IndexStats, MarkStats, Stats};

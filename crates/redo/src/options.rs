@@ -66,6 +66,27 @@ impl Default for CompactionOptions {
     }
 }
 
+/// How much is kept of what compactions replace, so that the log can be read as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HistoryOptions {
+    /// What was replaced so many seconds ago is given up, beyond [`Self::bytes_min`]; 0 to keep
+    /// nothing at all.
+    pub seconds: u64,
+    /// So much is kept however old it is.
+    pub bytes_min: u64,
+    /// However young it is, no more than this is kept, in percent of what the log was at most
+    /// meanwhile; or [`Self::bytes_min`], if that is more.
+    pub percentage: u64,
+}
+
+impl HistoryOptions {
+    /// Nothing is kept, but for marks.
+    pub const OFF: Self = Self { seconds: 0, bytes_min: 0, percentage: 0 };
+
+    /// Everything is kept: for a program that opens the log of another for a while.
+    pub const ALL: Self = Self { seconds: u64::MAX, bytes_min: u64::MAX, percentage: 100 };
+}
+
 /// How a log is set up.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -91,6 +112,8 @@ pub struct Options {
     pub reserve_bytes: u64,
     /// When segments are compacted.
     pub compaction: CompactionOptions,
+    /// How much is kept of what compactions replace.
+    pub history: HistoryOptions,
     /// So much of the bitmaps of marks is copied in a [`crate::Log::tick`].
     pub mark_copy_bytes: usize,
     /// Whether recovery reads with several threads, each device on one of its own.
@@ -112,6 +135,7 @@ impl Options {
             index_lag_bytes_max: 1 << 30,
             reserve_bytes: 16 << 20,
             compaction: CompactionOptions::default(),
+            history: HistoryOptions::OFF,
             // Less than half a millisecond.
             mark_copy_bytes: 2 << 20,
             parallel_loaders: true,

@@ -39,6 +39,7 @@ pub fn log_options(options: &Options, directory: PathBuf) -> redo::Options {
         segment_bytes: *segment_bytes,
         in_flight_bytes_max: *in_flight_bytes,
         compaction: owned_log::compaction_options(&options.log),
+        history: owned_log::history_options(&options.log),
         ..redo::Options::new(directory)
     }
 }

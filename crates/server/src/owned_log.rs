@@ -19,8 +19,8 @@ use base::{Lsn, Mutex, Record, RecordAddr, RecordKind, SegmentId};
 use env::Entropy;
 use keyspace::Journal;
 use redo::{
-    CompactionOptions, Compactor, Flusher, Health, Log, Mark, Opened, Scrubber, Step, SyncPolicy,
-    Turn,
+    CompactionOptions, Compactor, Flusher, Health, HistoryOptions, Log, Mark, Opened, Scrubber,
+    Step, SyncPolicy, Turn,
 };
 
 use crate::config::{FsyncPolicy, LogOptions};
@@ -277,6 +277,15 @@ pub(crate) fn compaction_options(options: &LogOptions) -> CompactionOptions {
     }
 }
 
+/// How much is kept of what compactions replace.
+pub(crate) const fn history_options(options: &LogOptions) -> HistoryOptions {
+    HistoryOptions {
+        seconds: options.history_seconds,
+        bytes_min: options.history_bytes,
+        percentage: options.history_percentage,
+    }
+}
+
 impl Journal for OwnedLog {
     fn append(&mut self, record: &Record<'_>) -> Option<RecordAddr> {
         Some(self.log.append(record))
@@ -366,6 +375,10 @@ impl ShardLog for OwnedLog {
         Some(mark)
     }
 
+    fn note_point(&mut self) {
+        self.log.note_point();
+    }
+
     fn set_policy(&mut self, policy: FsyncPolicy) {
         self.log.set_policy(sync_policy(policy));
     }
@@ -379,6 +392,7 @@ impl ShardLog for OwnedLog {
     fn set_compaction(&mut self, options: &LogOptions) {
         self.log.set_compaction_options(compaction_options(options));
         self.log.set_scrub_rate(options.scrub_bytes_per_second);
+        self.log.set_history(history_options(options));
     }
 
     fn note_live(&mut self, live: Arc<redo::LiveRecords>) -> Result<(), redo::Error> {
@@ -449,6 +463,10 @@ impl ShardLog for OwnedLog {
 
     fn stats(&self) -> redo::Stats {
         self.log.stats()
+    }
+
+    fn history(&self) -> redo::HistoryStats {
+        self.log.history()
     }
 
     fn index_figures(&self) -> Option<IndexFigures> {

@@ -61,6 +61,7 @@
 //! | what clients send | `workload`, `client`, [`reply`] |
 //! | the judge | `ledger`, `picture` |
 //! | a backup by hard links | `backup` |
+//! | the log as it was | `past` |
 //! | where what is needed is, and what the index says of it | `addresses`, `index` |
 //! | another recovery of the same disk, as a whole or behind the index | `twin`, `behind` |
 //! | crashes everywhere in short traces | [`script`] |
@@ -79,6 +80,7 @@ mod ledger;
 mod life;
 mod machine;
 mod opening;
+mod past;
 mod picture;
 pub mod reply;
 mod run;

@@ -22,6 +22,7 @@ use crate::ledger::Ledger;
 use crate::life::Life;
 use crate::machine::{LogShape, MEMORY_MAX_BYTES, Machine, boot, data_dir, device_dir};
 use crate::opening::Site;
+use crate::past::{HISTORY_SEEDS, history_of};
 use crate::picture::{Hash, Picture};
 use crate::saves::SAVE_SEEDS;
 use crate::tally::Tally;
@@ -177,8 +178,10 @@ impl Run {
                 ["auto", "piggyback", "cou", "auto"][usize::try_from(seed / 4 % 4).expect("few")]
             }
         };
-        let config =
-            |policy| configuration(policy, compaction, drops_values, hot_seconds, algorithm);
+        let config = |policy| {
+            let history = history_of(plan.seed);
+            configuration(policy, compaction, drops_values, hot_seconds, algorithm, history)
+        };
         let is_large = rng.below(3) == 0;
         let disk = SimDisk::new(rng.next(), Faults::default());
         if plan.is_traced {
@@ -329,6 +332,10 @@ impl Run {
     /// server rightly refuses to start. On the way there may be crashes, EIO and turned bits.
     pub(crate) fn recover(&mut self) -> Result<Option<Machine>, String> {
         self.policy = [0, 0, 0, 1, 2][usize::try_from(self.rng.below(5)).expect("few")];
+        if self.plan.seed >= HISTORY_SEEDS && !self.is_betrayed && !self.has_turned() {
+            let last = self.verify()?;
+            self.go_back(last.unwrap_or_default())?;
+        }
         let mut crashes = if self.rng.below(3) == 0 { 1 + self.rng.below(3) } else { 0 };
         let has_decayed = self.decayed.is_some();
         let mut flipped = self.decayed.take();
@@ -498,6 +505,11 @@ impl Run {
         }
     }
 
+    /// Whether a bit has turned in this run: it may lie in what is kept.
+    const fn has_turned(&self) -> bool {
+        self.tally.bits_flipped + self.tally.decays > 0
+    }
+
     /// What `indelible log verify` says: it must find nothing wrong, and the block that recovery
     /// will come to.
     fn verify(&mut self) -> Result<Option<Lsn>, String> {
@@ -537,6 +549,7 @@ fn configuration(
     drops_values: bool,
     hot_seconds: &str,
     algorithm: &str,
+    history: [&str; 3],
 ) -> Config {
     let cold_keys = if compaction == 0 { "25%" } else { "0" };
     let policy = crate::workload::POLICIES[policy];
@@ -559,6 +572,9 @@ fn configuration(
         ["--cold-keys-maxmemory", cold_keys],
         ["--snapshot-memory", "8192"],
         ["--snapshot-algorithm", algorithm],
+        ["--log-history-seconds", history[0]],
+        ["--log-history-bytes", history[1]],
+        ["--log-history-percentage", history[2]],
     ];
     let words: Vec<String> = words.concat().into_iter().map(str::to_owned).collect();
     let mut config = server::config::load(None, &words).expect("the words are directives");

@@ -147,6 +147,10 @@ tally! {
     spilled_dumps,
     /// Dumps that have failed.
     dumps_failed,
+    /// States of the past that were restored and compared.
+    restored,
+    /// Those below the history floor, before FLUSHALL and its like.
+    restored_points,
     /// Times that the log was turned off and on again.
     log_switches,
     /// Recoveries that were repeated on a copy of the disk and compared.

@@ -312,6 +312,10 @@ impl ShardLog for Wiretap {
         self.log.mark()
     }
 
+    fn note_point(&mut self) {
+        self.log.note_point();
+    }
+
     fn set_policy(&mut self, policy: FsyncPolicy) {
         self.log.set_policy(policy);
     }
@@ -381,6 +385,10 @@ impl ShardLog for Wiretap {
 
     fn stats(&self) -> redo::Stats {
         self.log.stats()
+    }
+
+    fn history(&self) -> redo::HistoryStats {
+        self.log.history()
     }
 
     fn keeps_hot(&self) -> bool {

@@ -130,6 +130,8 @@ fn log_bytes(directory: &Path) -> u64 {
             path.file_name().is_some_and(|name| name != "reserve" && name != "reserve.start")
         })
         .map(|path| match path.metadata() {
+            // What is kept of what was replaced is no part of the log.
+            Ok(metadata) if metadata.is_dir() && path.ends_with("history") => 0,
             Ok(metadata) if metadata.is_dir() => log_bytes(&path),
             Ok(metadata) => metadata.len(),
             // A compacted segment may be replaced while we look.

@@ -99,6 +99,7 @@ mod random_grammar;
 mod rdb_files;
 mod reload;
 mod reply_limits;
+mod restore;
 mod script;
 mod shutdown_ioctl;
 mod stock_files;

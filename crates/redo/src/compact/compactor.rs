@@ -5,7 +5,7 @@
 //!  old files ─────┴─► image_copy, segment by segment ─► 0000000007.tmp ─► sync
 //!                                                             │ wait: durable ≥ the copies' LSN
 //!                                                             ▼
-//!  keep for marks ─► manifest: horizon ─► rename to 0000000007.redo ─► sync directory ─► remove the others
+//!  keep the old ones ─► manifest: horizon ─► rename to 0000000007.redo ─► sync directory ─► remove the others
 //! ```
 //!
 //! A job takes whole files: one segment's as a rule; those of several small ones to gather them in
@@ -37,17 +37,19 @@ use std::time::Duration;
 use base::{Lsn, ObjectId, SegmentId};
 use env::{Access, Complete, Disk, FileError, Renamed};
 
-use crate::compact::history::{self, Nameless, Source};
+use crate::compact::dropper::Dropper;
+use crate::compact::history::{self, Nameless, Source, first_needing};
 use crate::compact::holds::{Holds, MarkId};
 use crate::compact::image_copy::{CHUNK_BYTES, Copied, ImageCopy, Output};
 use crate::compact::job::{Failure, Job, JobQueue, Member, Outcome};
+use crate::compact::window::Moment;
 use crate::error::{Error, IoContext, Result, is_full};
 use crate::format::footer::FooterBuilder;
 use crate::format::kinds::Kinds;
 use crate::format::manifest::KeptFile;
 use crate::format::segment::{self, SEGMENT_VERSION, SegmentHeader};
 use crate::read::scan::SegmentFile;
-use crate::shared::device::{DeviceState, Shared};
+use crate::shared::device::Shared;
 use crate::shared::step::Step;
 
 /// Blocks with more bytes of records than this, or a quarter of a segment, are copied piece by
@@ -62,15 +64,12 @@ pub struct Compactor {
     shared: Arc<Shared>,
     queue: Arc<JobQueue>,
     running: Option<Running>,
-    /// Files that were kept for a mark.
-    nameless: Nameless,
-    /// Letting go of such files has failed: when it is tried again.
-    drop_at_us: u64,
+    dropper: Dropper,
 }
 
 impl Compactor {
     pub(crate) fn new(shared: Arc<Shared>, queue: Arc<JobQueue>) -> Self {
-        Self { shared, queue, running: None, nameless: Nameless::default(), drop_at_us: 0 }
+        Self { shared, queue, running: None, dropper: Dropper::default() }
     }
 
     /// Waits until there is something to do, or for `timeout`. While a compaction waits for its
@@ -87,10 +86,16 @@ impl Compactor {
 
     /// Does some of what there is to do: at most about one chunk is read and written.
     pub fn step(&mut self) -> Step {
+        if self.running.as_ref().is_some_and(|running| running.retry_at_us > 0) {
+            // What it waits for may be the room that kept files take.
+            self.dropper.step(&self.shared, &self.queue.holds);
+        }
         let mut running = match self.running.take() {
             Some(running) => running,
             None => {
-                if self.let_go() {
+                if !self.queue.lock().is_ending
+                    && self.dropper.step(&self.shared, &self.queue.holds)
+                {
                     return Step::Worked;
                 }
                 let mut queue = self.queue.lock();
@@ -129,42 +134,6 @@ impl Compactor {
             }
         }
         Step::Worked
-    }
-
-    /// Lets go of files that no mark needs any more, or some of them; whether there was anything.
-    fn let_go(&mut self) -> bool {
-        let holds = &self.queue.holds;
-        if !self.nameless.is_empty() {
-            self.nameless.shrink();
-            if self.nameless.is_empty() {
-                holds.end_drop();
-            }
-            return true;
-        }
-        if holds.count() == 0 || self.queue.lock().is_ending {
-            return false;
-        }
-        let now_us = self.shared.clock.monotonic_us();
-        if now_us < self.drop_at_us {
-            return false;
-        }
-        for (index, device) in self.shared.devices.iter().enumerate() {
-            if device.state() == DeviceState::Full && holds.has_on(index) {
-                holds.give_up(index);
-            }
-        }
-        let kept = holds.take_superfluous();
-        if kept.is_empty() {
-            return false;
-        }
-        if history::drop_kept(&self.shared, &kept, &mut self.nameless).is_err() {
-            holds.keep(kept);
-            self.drop_at_us = now_us + RETRY_US;
-        }
-        if self.nameless.is_empty() {
-            holds.end_drop();
-        }
-        true
     }
 
     /// What is read again of a damaged file must come from the device.
@@ -323,7 +292,9 @@ impl Running {
                 Some(_) => self.segments.clone(),
                 None => images.iter().map(|image| image.header.segment).collect(),
             };
-            self.sources.push(Source { path, device, name, generation, segments });
+            let (from, bytes) =
+                (first_needing(&images), images.iter().map(|image| image.len).sum());
+            self.sources.push(Source { path, device, name, generation, segments, from, bytes });
             for image in images {
                 self.images.entry(image.header.segment).or_default().push(image);
             }
@@ -428,7 +399,7 @@ impl Running {
         let new_path = leader.map(|leader| self.target_path(shared, leader.segment));
         if self.place == Place::Old {
             let kept = self.keep_sources(shared, holds);
-            self.announce(shared, &kept)?;
+            self.announce(shared, holds, &kept)?;
             self.hold_sources(shared);
             self.replace(shared, new_path.as_deref())?;
         }
@@ -448,12 +419,15 @@ impl Running {
         }
     }
 
-    /// Keeps the old files for the marks that need them, as far as that can be; which are kept.
-    fn keep_sources(&self, shared: &Shared, holds: &Holds) -> Vec<Option<KeptFile>> {
+    /// Keeps the old files for the marks that need them and the window, as far as that can be; which are
+    /// kept.
+    fn keep_sources(&self, shared: &Shared, holds: &Holds) -> Vec<KeptFile> {
         if self.aside.is_some() {
-            // They are damaged: no mark is served by them.
+            // They are damaged: nothing is served by them.
             holds.lose(&holds.holders(&self.marks, &self.segments, None), &self.segments);
-            return vec![None; self.sources.len()];
+            let now = Moment::now(&*shared.clock);
+            holds.lose_from_window(Lsn::ZERO, self.durable_before_rename, now);
+            return Vec::new();
         }
         history::keep(shared, holds, &self.sources, &self.marks, self.durable_before_rename)
     }
@@ -488,7 +462,7 @@ impl Running {
     /// Writes into the manifest what the rename makes true: which segments need not be there any
     /// more, up to where gaps are legitimate, and for that how far open segments go by now; which
     /// objects there were; which old files are kept, and that the others are not.
-    fn announce(&self, shared: &Shared, kept: &[Option<KeptFile>]) -> Result<()> {
+    fn announce(&self, shared: &Shared, holds: &Holds, kept: &[KeptFile]) -> Result<()> {
         let gone = || self.copied.iter().filter(|copied| copied.present_count == 0);
         let horizon = gone().map(|copied| self.horizons[&copied.segment]).max();
         gone().for_each(|copied| shared.manifest.listing().note_gone(copied.segment));
@@ -499,13 +473,12 @@ impl Running {
             manifest.durable_lsn = manifest.durable_lsn.max(durable);
             // What is dropped may be the last that names an object: its number stays taken.
             manifest.object_floor = manifest.object_floor.max(self.object_floor);
-            for file in kept.iter().flatten() {
+            for file in kept {
                 manifest.history.retain(|listed| !history::is_same(listed, file));
                 manifest.history.push(*file);
             }
-            if kept.iter().any(Option::is_none) {
-                manifest.history_floor = manifest.history_floor.max(self.durable_before_rename);
-            }
+            // Before the rename: of a file that is not kept nothing else tells.
+            holds.describe(manifest, durable);
             true
         })
     }

@@ -5,8 +5,9 @@
 //!   drop   manifest without it ─► unlink ─► sync the device's directory ─► give back
 //! ```
 //!
-//! At a start nothing holds anything: what is in `history/` is removed, once the manifest does not
-//! list it and the floor says so.
+//! At a start no mark holds anything. What the manifest does not list is removed from `history/`, and
+//! so is what was linked for a rename that a crash has prevented: it is in place still. What is listed
+//! and missing, or cannot be read, raises the floor, and stops no start: a person may have made room.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -16,9 +17,11 @@ use base::{Lsn, SegmentId};
 use env::{Access, File};
 
 use crate::compact::holds::{Holds, Kept, MarkId};
+use crate::compact::window::Moment;
 use crate::error::{IoContext, Result};
 use crate::format::manifest::KeptFile;
 use crate::format::segment;
+use crate::read::scan::SegmentFile;
 use crate::shared::device::{DeviceState, Shared};
 
 /// Files that nothing needs any more are given back so many bytes at a time: a file system that frees a
@@ -36,22 +39,37 @@ pub(crate) struct Source {
     pub(crate) generation: u32,
     /// The segments that it has images of.
     pub(crate) segments: Vec<SegmentId>,
+    /// The first block that needs it: see [`first_needing`].
+    pub(crate) from: Lsn,
+    pub(crate) bytes: u64,
 }
 
-/// Keeps those of `sources` that `marks` need, as the log was made of them until `until`. Marks
-/// that a file could not be kept for have lost it. What is kept; `None` stands for a file that is
-/// not.
+/// The first block that needs the file with these images: before the compaction that has made it, others
+/// were there; and one that was written as it is has nothing before its first block.
+pub(crate) fn first_needing(images: &[SegmentFile]) -> Lsn {
+    let first = images.iter().map(|image| match &image.footer {
+        _ if image.header.generation > 0 => image.header.durable_lsn,
+        Some(footer) => footer.min_lsn,
+        None => Lsn::ZERO,
+    });
+    first.min().unwrap_or(Lsn::ZERO)
+}
+
+/// Keeps those of `sources` that `marks` or the window need, as the log was made of them until `until`.
+/// Marks that a file could not be kept for have lost it, and so has the window. Returns what is kept.
 pub(crate) fn keep(
     shared: &Shared,
     holds: &Holds,
     sources: &[Source],
     marks: &[MarkId],
     until: Lsn,
-) -> Vec<Option<KeptFile>> {
+) -> Vec<KeptFile> {
+    let now = Moment::now(&*shared.clock);
+    let window_end = if holds.keeps_window() { until } else { Lsn::ZERO };
     let mut links: Vec<Link> =
         sources.iter().map(|source| Link::plan(shared, holds, source, marks)).collect();
     for link in &mut links {
-        link.make(shared);
+        link.make(shared, window_end);
     }
     let is_new = |link: &&Link| link.state == LinkState::New;
     let devices: BTreeSet<usize> =
@@ -73,13 +91,26 @@ pub(crate) fn keep(
             device: shared.devices[source.device].id,
             until,
         };
-        let is_kept = matches!(state, LinkState::Old | LinkState::New);
-        listed.push(is_kept.then_some(file));
-        if is_kept {
-            let (device, segments) = (source.device, source.segments.clone());
-            kept.push(Kept { file, path, device, segments, holders, turn: 0 });
+        if matches!(state, LinkState::Old | LinkState::New) {
+            listed.push(file);
+            let Source { device, from, bytes, ref segments, .. } = *source;
+            let segments = segments.clone();
+            kept.push(Kept {
+                file,
+                path,
+                device,
+                segments,
+                holders,
+                turn: 0,
+                from,
+                bytes,
+                kept_at: now,
+            });
         } else {
             holds.lose(&holders, &source.segments);
+            if source.from < until {
+                holds.lose_from_window(source.from, until, now);
+            }
         }
     }
     holds.keep(kept);
@@ -89,7 +120,7 @@ pub(crate) fn keep(
 /// How far the second name of a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LinkState {
-    /// There is none, and there is to be none unless a mark needs the file.
+    /// There is none, and there is to be none unless a mark or the window needs the file.
     None,
     /// It is there from a compaction that has failed, for marks that have the file still. It is
     /// durable, and stays whatever becomes of this attempt.
@@ -116,10 +147,11 @@ impl<'a> Link<'a> {
         Self { source, path, holders, state }
     }
 
-    /// Makes the name if a mark needs the file, as far as that can be.
-    fn make(&mut self, shared: &Shared) {
-        let is_needed = self.state == LinkState::None && !self.holders.is_empty();
-        if is_needed && self.try_make(shared).is_ok() {
+    /// Makes the name if a mark or the window needs the file, as far as that can be. The window needs what
+    /// any block before `window_end` needs: not what two compactions in a row have made and replaced.
+    fn make(&mut self, shared: &Shared, window_end: Lsn) {
+        let is_needed = self.source.from < window_end || !self.holders.is_empty();
+        if self.state == LinkState::None && is_needed && self.try_make(shared).is_ok() {
             self.state = LinkState::New;
         }
     }
@@ -135,7 +167,7 @@ impl<'a> Link<'a> {
         if !disk.exists(&dir).at(&dir, "look for")? {
             disk.create_dir_all(&dir).at(&dir, "make")?;
         }
-        // No mark has it: it is left from one that has been dropped, or from before the start.
+        // Nothing has it: it is left from a mark that was dropped, or from before the start.
         if disk.exists(path).at(path, "look for")? {
             disk.remove(path).at(path, "remove")?;
         }
@@ -151,12 +183,16 @@ impl<'a> Link<'a> {
 
 /// Takes files off the manifest's list and takes their names away; what is left is to be given
 /// back. An error says that nothing has happened.
-pub(crate) fn drop_kept(shared: &Shared, kept: &[Kept], nameless: &mut Nameless) -> Result<()> {
+pub(crate) fn drop_kept(
+    shared: &Shared,
+    holds: &Holds,
+    kept: &[Kept],
+    nameless: &mut Nameless,
+) -> Result<()> {
+    let durable = shared.durability.durable_lsn();
+    let files: Vec<KeptFile> = kept.iter().map(|kept| kept.file).collect();
     shared.manifest.update(|manifest| {
-        let files: Vec<KeptFile> = kept.iter().map(|kept| kept.file).collect();
-        for file in &files {
-            manifest.history_floor = manifest.history_floor.max(file.until);
-        }
+        holds.describe(manifest, durable);
         manifest.history.retain(|listed| !files.iter().any(|file| is_same(file, listed)));
         true
     })?;

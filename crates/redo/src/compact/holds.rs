@@ -1,4 +1,5 @@
-//! Files that a mark still needs: compaction keeps them under a second name, and never waits.
+//! Files that a mark or the window still needs: compaction keeps them under a second name, and never
+//! waits.
 //!
 //! ```text
 //!   mark at N ──► Holds ◄── ordered after it: a compaction of segment 7
@@ -19,17 +20,22 @@
 //! **An error never fails a compaction.** Where no link can be made, or the device is full and the
 //! old file would keep it so, the mark loses the segment: its reader gets an error.
 //!
+//! The window ([`Window`]) needs what is young; it is told of every file that is replaced and not kept.
+//! A start takes over what was kept for it; for marks nothing is, because none outlives its process.
+//!
 //! A file that nothing needs any more is first taken off the manifest's list, then loses its name,
 //! then gives its bytes back; all by the compactor.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::MutexGuard;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use base::{Mutex, SegmentId};
+use base::{Lsn, Mutex, SegmentId};
 
-use crate::format::manifest::KeptFile;
+use crate::compact::window::{LogSize, Moment, Window};
+use crate::format::manifest::{KeptFile, Manifest};
+use crate::options::HistoryOptions;
 
 /// The number of a mark in the life of a log.
 pub(crate) type MarkId = u64;
@@ -58,6 +64,11 @@ pub(crate) struct Kept {
     pub(crate) holders: BTreeSet<MarkId>,
     /// The compaction that has replaced it: files of one belong together. [`Holds::keep`] says.
     pub(crate) turn: u64,
+    /// The first block that needs it.
+    pub(crate) from: Lsn,
+    pub(crate) bytes: u64,
+    /// When it was replaced; after a start, when that was.
+    pub(crate) kept_at: Moment,
 }
 
 /// What a mark needs.
@@ -83,6 +94,24 @@ struct State {
     kept: Vec<Kept>,
     /// The devices of files that were taken out to be dropped, until they are gone.
     dropping: BTreeSet<usize>,
+    window: Window,
+}
+
+/// What [`Holds::figures`] says.
+pub(crate) struct WindowFigures {
+    /// The log can be read as of every block from here on.
+    pub(crate) floor: Lsn,
+    /// When the log was there, at the latest, in Unix milliseconds.
+    pub(crate) floor_ms: i64,
+    /// How long ago that is.
+    pub(crate) seconds: u64,
+    /// How many files went early.
+    pub(crate) given_up: u64,
+    /// All files that are kept.
+    pub(crate) files: usize,
+    pub(crate) bytes: u64,
+    /// Those that are kept for marks.
+    pub(crate) files_of_marks: usize,
 }
 
 /// See the file's top.
@@ -92,11 +121,28 @@ pub(crate) struct Holds {
     kept_count: AtomicUsize,
     /// Something may be kept that nothing needs.
     has_superfluous: AtomicBool,
+    /// How large the log is, from the executor.
+    log_bytes: AtomicU64,
+    log_files: AtomicUsize,
 }
 
 impl Holds {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
+    }
+
+    /// Takes over, at a start, what is kept as the manifest says.
+    pub(crate) fn begin(
+        &self,
+        options: HistoryOptions,
+        manifest: &Manifest,
+        kept: Vec<Kept>,
+        now: Moment,
+    ) {
+        let mut state = self.lock();
+        state.window.begin(options, manifest, now);
+        state.kept = kept;
+        self.note_count(&state);
     }
 
     /// Holds what is in segments before `segment_end`, until [`Holds::close`].
@@ -156,6 +202,14 @@ impl Holds {
         self.count() > 0 && self.lock().kept.iter().any(|kept| kept.path == path)
     }
 
+    /// Says that files which were taken out to be dropped are kept as before.
+    pub(crate) fn keep_again(&self, kept: Vec<Kept>) {
+        let mut state = self.lock();
+        state.kept.extend(kept);
+        self.note_count(&state);
+        self.has_superfluous.store(true, Ordering::Release);
+    }
+
     /// Says that files are about to be replaced and are kept. One that is kept already, because its
     /// replacement failed before, is kept for more.
     pub(crate) fn keep(&self, kept: Vec<Kept>) {
@@ -167,7 +221,7 @@ impl Holds {
             match state.kept.iter_mut().find(|old| old.path == new.path) {
                 Some(old) => {
                     old.holders.extend(new.holders);
-                    (old.file, old.turn) = (new.file, turn);
+                    (old.file, old.turn, old.kept_at) = (new.file, turn, new.kept_at);
                 }
                 None => state.kept.push(new),
             }
@@ -188,6 +242,67 @@ impl Holds {
         }
     }
 
+    /// Says, before it is replaced, that the window loses a file which blocks from `from` up to before
+    /// `until` need.
+    pub(crate) fn lose_from_window(&self, from: Lsn, until: Lsn, now: Moment) {
+        self.lock().window.lose(from, until, now);
+        self.has_superfluous.store(true, Ordering::Release);
+    }
+
+    /// Whether the window needs every file that is replaced now.
+    pub(crate) fn keeps_window(&self) -> bool {
+        self.lock().window.is_on()
+    }
+
+    /// Changes what the window needs.
+    pub(crate) fn set_window(&self, options: HistoryOptions, now: Moment) {
+        let State { window, kept, .. } = &mut *self.lock();
+        window.set_options(options, kept, now);
+        self.has_superfluous.store(true, Ordering::Release);
+    }
+
+    /// Notes that behind the block `lsn` something is about to be lost.
+    pub(crate) fn note_point(&self, lsn: Lsn, now: Moment) {
+        self.lock().window.note_point(lsn, now);
+    }
+
+    /// Notes how large the log is, without what is kept of it.
+    pub(crate) fn note_log(&self, size: LogSize) {
+        self.log_bytes.store(size.bytes, Ordering::Relaxed);
+        self.log_files.store(size.files, Ordering::Relaxed);
+    }
+
+    /// Lets the window give up what is too old or too much. `short_bytes` says by how much the disk of a
+    /// device is short of room.
+    pub(crate) fn trim_window(&self, now: Moment, short_bytes: BTreeMap<usize, u64>) {
+        let bytes = self.log_bytes.load(Ordering::Relaxed);
+        let files = self.log_files.load(Ordering::Relaxed);
+        let State { window, kept, .. } = &mut *self.lock();
+        window.trim(kept, LogSize { bytes, files }, now, short_bytes);
+        self.has_superfluous.store(true, Ordering::Release);
+    }
+
+    /// Writes into the manifest what the window can still tell.
+    pub(crate) fn describe(&self, manifest: &mut Manifest, durable: Lsn) {
+        self.lock().window.describe(manifest, durable);
+    }
+
+    /// What there is to say of the window and of all that is kept.
+    pub(crate) fn figures(&self, now: Moment) -> WindowFigures {
+        let state = self.lock();
+        let (floor, floor_ms, seconds, given_up) = state.window.figures(now);
+        let of_marks = state.kept.iter().filter(|kept| !kept.holders.is_empty());
+        WindowFigures {
+            floor,
+            floor_ms,
+            seconds,
+            given_up,
+            files: state.kept.len(),
+            bytes: state.kept.iter().map(|kept| kept.bytes).sum(),
+            files_of_marks: of_marks.count(),
+        }
+    }
+
     /// Where the mark finds the segment now.
     pub(crate) fn find(&self, id: MarkId, segment: SegmentId) -> Whereabouts {
         let state = self.lock();
@@ -202,8 +317,20 @@ impl Holds {
         if files.is_empty() { Whereabouts::InPlace } else { Whereabouts::Kept(files) }
     }
 
+    /// Gives up what the window keeps on a device, because that is leaving.
+    pub(crate) fn give_up_window(&self, device: usize, now: Moment) {
+        let State { window, kept, .. } = &mut *self.lock();
+        for kept in kept.iter().filter(|kept| kept.device == device) {
+            if window.needs(kept) {
+                window.lose(kept.from, kept.file.until, now);
+            }
+        }
+        self.has_superfluous.store(true, Ordering::Release);
+    }
+
     /// Gives up what is kept on a device, because it is full.
-    pub(crate) fn give_up(&self, device: usize) {
+    pub(crate) fn give_up(&self, device: usize, now: Moment) {
+        self.give_up_window(device, now);
         let mut state = self.lock();
         let State { held, kept, .. } = &mut *state;
         for kept in kept.iter().filter(|kept| kept.device == device) {
@@ -223,16 +350,17 @@ impl Holds {
         }
         self.has_superfluous.store(false, Ordering::Relaxed);
         let mut state = self.lock();
-        let State { held, kept, dropping, .. } = &mut *state;
+        let State { held, kept, dropping, window, .. } = &mut *state;
         let is_superfluous = |kept: &mut Kept| {
             let mut holders = kept.holders.iter().filter_map(|id| held.get(id));
             let needs = |held: &Held| {
                 let mut segments = kept.segments.iter();
                 segments.any(|segment| held.needs(*segment) && !held.lost.contains(segment))
             };
-            !holders.any(needs)
+            !holders.any(needs) && !window.needs(kept)
         };
         let taken: Vec<Kept> = kept.extract_if(.., is_superfluous).collect();
+        taken.iter().for_each(|kept| window.note_dropped(kept));
         dropping.extend(taken.iter().map(|kept| kept.device));
         self.note_count(&state);
         taken
@@ -252,6 +380,12 @@ impl Holds {
     /// How many files are kept.
     pub(crate) fn count(&self) -> usize {
         self.kept_count.load(Ordering::Acquire)
+    }
+
+    /// Whether there is something on the device that only the window needs, or that is being dropped.
+    pub(crate) fn has_window_on(&self, device: usize) -> bool {
+        let state = self.lock();
+        state.kept.iter().any(|kept| kept.device == device && state.window.needs(kept))
     }
 
     fn note_count(&self, state: &State) {

@@ -63,6 +63,30 @@ pub struct Manifest {
     /// The history floor: of every LSN from here on, all files are there or kept that the log was
     /// made of then.
     pub history_floor: Lsn,
+    /// When the log was last at the floor, at the latest, in Unix milliseconds; 0 if unknown.
+    pub history_floor_ms: i64,
+    /// Blocks below the floor, or not below it yet, of which the same is true. Ascending.
+    pub history_points: Vec<HistoryPoint>,
+    /// The log that this one was restored from.
+    pub parent: Option<Parent>,
+}
+
+/// A block behind which something was about to be lost, as by FLUSHALL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HistoryPoint {
+    /// The block.
+    pub lsn: Lsn,
+    /// When that was, in Unix milliseconds.
+    pub time_ms: i64,
+}
+
+/// The log that another one has branched off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parent {
+    /// Its database.
+    pub database: Id,
+    /// The last block that the two have in common.
+    pub lsn: Lsn,
 }
 
 /// A file that a compaction has replaced, and that is kept in the `history` directory of its device.
@@ -85,10 +109,13 @@ const HEAD_BYTES: usize = 24;
 const FIXED_BYTES: usize = 60;
 const LISTED_BYTES: usize = 16;
 const KEPT_BYTES: usize = 36;
+const POINT_BYTES: usize = 16;
+const PARENT_BYTES: usize = 24;
 
-/// The sections: numbers and ids, devices, images that there must be, object floor; history and its
-/// floor, which are written when they say something.
-const SECTIONS: [Tag; 6] = [*b"BASE", *b"DEVS", *b"IMGS", *b"OBJF", *b"HIST", *b"HFLR"];
+/// The sections: numbers and ids, devices, images that there must be, object floor; history, its
+/// floor, its points and the parent, which are written when they say something.
+const SECTIONS: [Tag; 8] =
+    [*b"BASE", *b"DEVS", *b"IMGS", *b"OBJF", *b"HIST", *b"HFLR", *b"HPTS", *b"BRAN"];
 
 /// The first so many there must be.
 const SECTIONS_REQUIRED: usize = 4;
@@ -133,7 +160,7 @@ impl Manifest {
         for (tag, content) in SECTIONS.into_iter().zip([&base[..], &devices, &images, &objects]) {
             sections::put(&mut body, tag, content);
         }
-        let [.., history_tag, floor_tag] = SECTIONS;
+        let [.., history_tag, floor_tag, points_tag, parent_tag] = SECTIONS;
         if !history.is_empty() {
             sections::put(&mut body, history_tag, &history);
         }
@@ -141,6 +168,18 @@ impl Manifest {
             // A program that leaves it out has compacted nothing beyond the durable LSN that it writes,
             // which stands for the floor then.
             sections::put_skippable(&mut body, floor_tag, &floor);
+        }
+        if self.history_floor_ms != 0 || !self.history_points.is_empty() {
+            let mut points = self.history_floor_ms.to_le_bytes().to_vec();
+            for point in &self.history_points {
+                points.extend_from_slice(&point.lsn.0.to_le_bytes());
+                points.extend_from_slice(&point.time_ms.to_le_bytes());
+            }
+            sections::put_skippable(&mut body, points_tag, &points);
+        }
+        if let Some(Parent { database, lsn }) = self.parent {
+            let parent = [&database.0[..], &lsn.0.to_le_bytes()].concat();
+            sections::put_skippable(&mut body, parent_tag, &parent);
         }
         framed(MAGIC, MANIFEST_VERSION, &body)
     }
@@ -170,10 +209,11 @@ impl Manifest {
             && self.object_floor < ObjectId::MAX
             && self.history_floor <= Lsn::MAX
             && self.history.iter().all(|kept| kept.until <= Lsn::MAX)
+            && self.history_points.iter().all(|point| point.lsn <= Lsn::MAX)
     }
 
-    fn decode_sections(sections: [&[u8]; 6]) -> Option<Self> {
-        let [base, devices, images, objects, history, floor] = sections;
+    fn decode_sections(sections: [&[u8]; 8]) -> Option<Self> {
+        let [base, devices, images, objects, history, floor, points, parent] = sections;
         if base.len() != FIXED_BYTES {
             return None;
         }
@@ -200,7 +240,31 @@ impl Manifest {
             [] => manifest.durable_lsn,
             floor => Lsn(u64::from_le_bytes(floor.try_into().ok()?)),
         };
+        (manifest.history_floor_ms, manifest.history_points) = Self::decode_points(points)?;
+        manifest.parent = match parent {
+            [] => None,
+            parent if parent.len() == PARENT_BYTES => {
+                Some(Parent { database: id_at(parent, 0), lsn: Lsn(u64_at(parent, 16)) })
+            }
+            _ => return None,
+        };
         Some(manifest)
+    }
+
+    /// The time of the floor, and the points.
+    fn decode_points(bytes: &[u8]) -> Option<(i64, Vec<HistoryPoint>)> {
+        if bytes.is_empty() {
+            return Some((0, Vec::new()));
+        }
+        let (floor_ms, points) = bytes.split_first_chunk()?;
+        if !points.len().is_multiple_of(POINT_BYTES) {
+            return None;
+        }
+        let points = points.chunks_exact(POINT_BYTES).map(|entry| HistoryPoint {
+            lsn: Lsn(u64_at(entry, 0)),
+            time_ms: i64::from_le_bytes(array_at(entry, 8)),
+        });
+        Some((i64::from_le_bytes(*floor_ms), points.collect()))
     }
 
     /// The body without sections: what version 2 has in three of them, with numbers between them
@@ -246,6 +310,9 @@ impl Manifest {
             listed: listed.collect(),
             history: Vec::new(),
             history_floor: durable_lsn,
+            history_floor_ms: 0,
+            history_points: Vec::new(),
+            parent: None,
         })
     }
 
@@ -485,6 +552,9 @@ mod tests {
                 until: Lsn(4),
             }],
             history_floor: Lsn(3),
+            history_floor_ms: -5,
+            history_points: vec![HistoryPoint { lsn: Lsn(2), time_ms: 1_700_000_000_123 }],
+            parent: Some(Parent { database: Id([9; 16]), lsn: Lsn(1) }),
         }
     }
 
@@ -520,6 +590,10 @@ mod tests {
             Manifest { next_segment: SegmentId(u32::MAX), ..manifest() },
             Manifest { object_floor: ObjectId(u64::MAX), ..manifest() },
             Manifest { history_floor: Lsn::MAX.next(), ..manifest() },
+            Manifest {
+                history_points: vec![HistoryPoint { lsn: Lsn::MAX.next(), time_ms: 0 }],
+                ..manifest()
+            },
         ] {
             assert!(Manifest::decode(&bad.encode(), Path::new("m")).is_err(), "{bad:?}");
         }

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use base::{Lsn, ObjectId, SegmentId};
 use env::{Disk, Lock};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::groups::GROUP_BYTES;
 use crate::format::manifest::Manifest;
 use crate::id::Id;
 use crate::inspect::verify::read_catalog;
+use crate::read::as_of::Reach;
 use crate::read::catalog::Catalog;
 use crate::read::in_use::lock_if_there;
 use crate::read::parts::Parts;
@@ -50,6 +51,21 @@ impl StoredLog {
         let catalog = read_catalog(&*disk, dir, devices)?;
         let Some(manifest) = catalog.manifest.clone() else { return Ok(None) };
         Ok(Some(Self { disk, dir: dir.to_owned(), catalog, manifest, _lock: lock }))
+    }
+
+    /// Makes it be the log as it was when `lsn` was its last block.
+    ///
+    /// # Errors
+    /// When that cannot be told any more.
+    pub fn into_as_of(self, lsn: Lsn) -> Result<Self> {
+        let catalog = self.catalog.as_of(&self.catalog.kept(&*self.disk, 1), lsn)?;
+        Ok(Self { catalog, ..self })
+    }
+
+    /// Returns which of its past the log can tell.
+    #[must_use]
+    pub fn reach(&self) -> Reach {
+        self.catalog.reach(&self.catalog.kept(&*self.disk, 1))
     }
 
     /// The database.
@@ -97,6 +113,9 @@ impl StoredLog {
             before: KnownBefore { durable, point },
         };
         let state = reading.run(replay, progress)?;
+        if let Some(lsn) = self.catalog.limit.filter(|limit| *limit > state.last_lsn) {
+            return Err(Error::BehindEnd { lsn, last: state.last_lsn });
+        }
         let files = state.files.iter().zip(&self.catalog.files);
         let cut_bytes = files.map(|(file, source)| file.cut_bytes(source)).sum();
         Ok(StoredEnd { last_lsn: state.last_lsn, cut_bytes })

@@ -5,6 +5,7 @@
 //! against what they would say if they were written now, and the whole log in order, as recovery
 //! would read it. A log that was not closed is not damaged: its torn end is a note.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::format::groups::GROUP_BYTES;
 use crate::format::manifest::Manifest;
 use crate::format::record;
 use crate::format::segment::Footer;
-use crate::read::catalog::Catalog;
+use crate::read::catalog::{Catalog, KeptState};
 use crate::read::in_use::{is_in_use, lock_path};
 use crate::read::scan::{BlockCursor, Next, SegmentFile};
 use crate::recover::behind::KnownBefore;
@@ -129,14 +130,7 @@ pub(crate) fn verify_unlocked(disk: &Arc<dyn Disk>, dir: &Path, devices: &[PathB
         let path = path.display();
         report.notes.push(format!("{path} was begun and never used; the next start removes it"));
     }
-    for path in &catalog.history {
-        let path = path.display();
-        report.notes.push(format!("{path} was kept for a mark; the next start removes it"));
-    }
-    for path in catalog.missing_history() {
-        let path = path.display();
-        report.notes.push(format!("{path} was kept for a mark and is missing; nothing needs it"));
-    }
+    note_history(&**disk, &catalog, &mut report);
     for file in &catalog.files {
         report.files += 1;
         report.bytes += file.len;
@@ -171,6 +165,27 @@ pub(crate) fn verify_unlocked(disk: &Arc<dyn Disk>, dir: &Path, devices: &[PathB
         }
     }
     report
+}
+
+/// Says what is wrong with what is kept of the log as it was.
+fn note_history(disk: &dyn Disk, catalog: &Catalog, report: &mut Report) {
+    let mut listed = BTreeSet::new();
+    for kept in catalog.kept(disk, 1) {
+        let what = match kept.state {
+            KeptState::There(_) => None,
+            KeptState::InPlace => Some("was kept, and is in its place still"),
+            KeptState::Missing => Some("is listed as kept, and is missing"),
+            KeptState::Damaged => Some("is listed as kept, and is damaged"),
+        };
+        if let Some(what) = what {
+            report.notes.push(format!("{} {what}", kept.path.display()));
+        }
+        listed.insert(kept.path);
+    }
+    for path in catalog.history.iter().filter(|path| !listed.contains(*path)) {
+        let path = path.display();
+        report.notes.push(format!("{path} is not listed as kept; the next start removes it"));
+    }
 }
 
 /// What there is in `dir`, unless it is in use. The devices default to those of the manifest.

@@ -8,7 +8,7 @@ use base::{Lsn, SegmentId};
 use env::{Access, Disk};
 
 use crate::error::{Error, IoContext, Result};
-use crate::format::manifest::{self, DeviceMark, Manifest};
+use crate::format::manifest::{self, DeviceMark, KeptFile, Manifest};
 use crate::format::segment;
 use crate::id::Id;
 use crate::read::scan::SegmentFile;
@@ -27,6 +27,26 @@ pub(crate) struct FoundDevice {
     pub(crate) is_leaving: bool,
 }
 
+/// A file that the manifest lists as kept.
+pub(crate) struct KeptImages {
+    pub(crate) file: KeptFile,
+    pub(crate) path: PathBuf,
+    /// The index of its device.
+    pub(crate) device: usize,
+    pub(crate) state: KeptState,
+}
+
+/// What has become of it.
+pub(crate) enum KeptState {
+    /// It is there, with these images.
+    There(Vec<SegmentFile>),
+    /// What should have replaced it is not there: it is in its place still, and stands for itself.
+    InPlace,
+    Missing,
+    /// Something else is there.
+    Damaged,
+}
+
 /// Everything that belongs to the log in a directory.
 pub(crate) struct Catalog {
     pub(crate) manifest: Option<Manifest>,
@@ -37,9 +57,10 @@ pub(crate) struct Catalog {
     pub(crate) unborn: Vec<PathBuf>,
     /// Leftovers: temporary files, and parts that a compaction has made superfluous.
     pub(crate) leftovers: Vec<PathBuf>,
-    /// Files that compactions have replaced and that were kept for marks: they are of no use to
-    /// anything that begins after.
+    /// Files that are named like those that compactions have replaced and that were kept.
     pub(crate) history: Vec<PathBuf>,
+    /// The last block, when it is the log as it was then: see `as_of`.
+    pub(crate) limit: Option<Lsn>,
 }
 
 impl Catalog {
@@ -51,13 +72,26 @@ impl Catalog {
         lookers: usize,
     ) -> Result<Self> {
         let manifest = Manifest::read(disk, dir)?;
+        let devices = find_devices(disk, dir, manifest.as_ref(), device_dirs)?;
+        Self::of_devices(disk, dir, manifest, devices, lookers)
+    }
+
+    /// The same for devices that were found.
+    pub(crate) fn of_devices(
+        disk: &dyn Disk,
+        dir: &Path,
+        manifest: Option<Manifest>,
+        devices: Vec<FoundDevice>,
+        lookers: usize,
+    ) -> Result<Self> {
         let mut catalog = Self {
-            devices: find_devices(disk, dir, manifest.as_ref(), device_dirs)?,
+            devices,
             manifest,
             files: Vec::new(),
             unborn: Vec::new(),
             leftovers: Vec::new(),
             history: Vec::new(),
+            limit: None,
         };
         for index in 0..catalog.devices.len() {
             catalog.read_device(disk, dir, index, lookers)?;
@@ -73,7 +107,8 @@ impl Catalog {
     /// The horizon: no compaction ever removed anything of a block above it.
     pub(crate) fn horizon(&self) -> Lsn {
         let claimed = self.manifest.as_ref().map_or(Lsn::ZERO, |manifest| manifest.horizon);
-        self.files.iter().map(|file| file.header.horizon).fold(claimed, Lsn::max)
+        let horizon = self.files.iter().map(|file| file.header.horizon).fold(claimed, Lsn::max);
+        horizon.min(self.limit.unwrap_or(horizon))
     }
 
     /// The oldest state that the files in place tell completely: that after each block from this one
@@ -90,15 +125,53 @@ impl Catalog {
         kept.chain(compacted).fold(manifest.history_floor, Lsn::max)
     }
 
-    /// The files that the manifest lists as kept, and that are not there.
-    pub(crate) fn missing_history(&self) -> Vec<PathBuf> {
-        let listed = self.manifest.iter().flat_map(|manifest| &manifest.history);
-        let paths = listed.filter_map(|kept| {
-            let device = self.devices.iter().find(|device| device.id == Some(kept.device))?;
-            let name = segment::history_name(kept.segment, kept.part, kept.generation);
-            Some(segment::history_dir(&device.path).join(name))
-        });
-        paths.filter(|path| !self.history.contains(path)).collect()
+    /// What has become of the files that the manifest lists as kept.
+    pub(crate) fn kept(&self, disk: &dyn Disk, lookers: usize) -> Vec<KeptImages> {
+        let listed: Vec<&KeptFile> =
+            self.manifest.iter().flat_map(|manifest| &manifest.history).collect();
+        let there: BTreeSet<&PathBuf> = self.history.iter().collect();
+        side_by_side(&listed, lookers, |file| self.look_at_kept(disk, file, &there))
+    }
+
+    fn look_at_kept(
+        &self,
+        disk: &dyn Disk,
+        file: &KeptFile,
+        there: &BTreeSet<&PathBuf>,
+    ) -> KeptImages {
+        let name = segment::history_name(file.segment, file.part, file.generation);
+        let found = |path, device, state| KeptImages { file: *file, path, device, state };
+        let index = self.devices.iter().position(|device| device.id == Some(file.device));
+        let Some(index) = index else {
+            // Its device has left.
+            return found(PathBuf::from(name), 0, KeptState::Missing);
+        };
+        let device = &self.devices[index];
+        let path = segment::history_dir(&device.path).join(name);
+        let is_same = |image: &SegmentFile| {
+            let header = &image.header;
+            (header.segment, header.part, header.generation)
+                == (file.segment, file.part, file.generation)
+        };
+        if self.files.iter().any(is_same) {
+            return found(path, index, KeptState::InPlace);
+        }
+        if !there.contains(&path) {
+            return found(path, index, KeptState::Missing);
+        }
+        let is_ours = |images: &Vec<SegmentFile>| {
+            let manifest = self.manifest.as_ref();
+            let mut owned = images.iter().filter(|image| {
+                manifest.is_some_and(|manifest| check_owner(image, manifest, device).is_ok())
+                    && image.footer.is_some()
+            });
+            images.first().is_some_and(is_same) && owned.by_ref().count() == images.len()
+        };
+        let state = match SegmentFile::read(disk, &path, index) {
+            Ok(images) if is_ours(&images) => KeptState::There(images),
+            _ => KeptState::Damaged,
+        };
+        found(path, index, state)
     }
 
     fn read_device(
@@ -109,7 +182,7 @@ impl Catalog {
         lookers: usize,
     ) -> Result<()> {
         let device = self.devices[index].clone();
-        self.history.extend(history_files(disk, &device.path)?);
+        self.history.extend(history_files(disk, &device.path));
         let names = match disk.list(&device.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             names => names.at(&device.path, "list")?,
@@ -176,7 +249,7 @@ impl Catalog {
         self.leftovers.extend(old);
     }
 
-    fn check_parts(&self) -> Result<()> {
+    pub(crate) fn check_parts(&self) -> Result<()> {
         for pair in self.files.windows(2) {
             let (a, b) = (&pair[0].header, &pair[1].header);
             if (a.segment, a.part) == (b.segment, b.part) {
@@ -248,18 +321,13 @@ impl Catalog {
     }
 }
 
-/// The files that are kept on a device.
-pub(crate) fn history_files(disk: &dyn Disk, device: &Path) -> Result<Vec<PathBuf>> {
+/// The files that are kept on a device. A directory that is not there, is another one's or cannot be read has none: what
+/// is kept must not stop a start, and what of it is missing is met where it is looked for.
+pub(crate) fn history_files(disk: &dyn Disk, device: &Path) -> Vec<PathBuf> {
     let dir = segment::history_dir(device);
-    let names = match disk.list(&dir) {
-        // A file that is called so is none of ours.
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Ok(Vec::new());
-        }
-        names => names.at(&dir, "list")?,
-    };
+    let names = disk.list(&dir).unwrap_or_default();
     let ours = names.iter().filter(|name| name.to_str().is_some_and(segment::is_history_name));
-    Ok(ours.map(|name| dir.join(name)).collect())
+    ours.map(|name| dir.join(name)).collect()
 }
 
 /// Whether the image belongs to this database and lies on the device that it was written to.
@@ -276,7 +344,7 @@ fn check_owner(image: &SegmentFile, manifest: &Manifest, device: &FoundDevice) -
 }
 
 /// Matches the directories that were given with those that the manifest knows.
-fn find_devices(
+pub(crate) fn find_devices(
     disk: &dyn Disk,
     dir: &Path,
     manifest: Option<&Manifest>,

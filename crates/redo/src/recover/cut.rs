@@ -6,9 +6,10 @@
 //! removed. The newest segments are done first: should this be interrupted, no older segment is
 //! without a footer while a newer one is there that is still to go.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use env::{Access, Disk, File, Unpublished};
 
@@ -29,13 +30,18 @@ pub(crate) struct Tidied {
     pub(crate) stuck: Vec<Error>,
 }
 
-/// Cuts, seals and removes, durably.
-pub(crate) fn tidy(disk: &dyn Disk, catalog: &Catalog, state: &LogState) -> Result<Tidied> {
-    // What was kept goes first: it may be another name of a file that is changed here. Nothing needs
-    // that it is gone: a file with another name is changed by a copy, and what is there under a name
+/// Cuts, seals and removes, durably. Of what is named like history only `kept` stays.
+pub(crate) fn tidy(
+    disk: &dyn Disk,
+    catalog: &Catalog,
+    state: &LogState,
+    kept: &BTreeSet<PathBuf>,
+) -> Result<Tidied> {
+    // What is not kept any more goes first: it may be another name of a file that is changed here. Nothing
+    // needs that it is gone: a file with another name is changed by a copy, and what is there under a name
     // of ours may be a directory that was put there.
     let mut stuck = Vec::new();
-    for path in &catalog.history {
+    for path in catalog.history.iter().filter(|path| !kept.contains(*path)) {
         match disk.remove(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             removed => stuck.extend(removed.at(path, "remove").err()),

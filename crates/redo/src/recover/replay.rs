@@ -114,6 +114,8 @@ pub(crate) struct FileState {
     pub(crate) end: u64,
     /// The last block that stays.
     pub(crate) last_lsn: Lsn,
+    /// The last block that is behind the end of the log as it was then.
+    pub(crate) beyond_lsn: Lsn,
     /// How many blocks stay.
     pub(crate) block_count: u64,
     /// Blocks behind `end` that are whole and still go.
@@ -132,6 +134,7 @@ impl FileState {
         Self {
             end: crate::format::segment::HEADER_BYTES as u64,
             last_lsn: Lsn::ZERO,
+            beyond_lsn: Lsn::ZERO,
             block_count: 0,
             cut_block_count: 0,
             undurable: VecDeque::new(),
@@ -362,6 +365,12 @@ impl<'a> Reader<'a> {
             let lsn = block.header.lsn;
             self.bytes_done += block.header.block_bytes();
             self.state.durable = self.state.durable.max(block.header.durable_lsn);
+            if self.catalog.limit.is_some_and(|limit| lsn > limit) {
+                let file = &mut self.state.files[index];
+                file.cut_block_count += 1;
+                file.beyond_lsn = lsn;
+                continue;
+            }
             let expected = self.state.last_lsn.max(self.behind.floor()).next();
             if self.missing.is_none() && lsn > expected {
                 self.missing = Some(Missing { lsn: expected, next: lsn, next_file: index });
@@ -476,6 +485,9 @@ impl<'a> Reader<'a> {
         replay: &mut dyn Replay,
     ) -> Result<LogState> {
         self.collect_durable_evidence(&**disk)?;
+        if let Some(limit) = self.catalog.limit {
+            self.state.durable = self.state.durable.min(limit);
+        }
         let end = self.state.last_lsn.max(self.behind.floor());
         self.check_tails(&**disk, end)?;
         if self.state.durable > end {
@@ -502,7 +514,7 @@ impl<'a> Reader<'a> {
         for entry in self.catalog.manifest.iter().flat_map(|manifest| &manifest.listed) {
             let images = self.catalog.files.iter().zip(&self.state.files);
             for (image, file) in images.filter(|(image, _)| entry.is_met_by(&image.header)) {
-                image.check_listed(entry, file.last_lsn)?;
+                image.check_listed(entry, file.last_lsn.max(file.beyond_lsn))?;
             }
         }
         Ok(())
@@ -553,7 +565,8 @@ impl<'a> Reader<'a> {
             }
             let is_evidence = |header: &crate::format::block::BlockHeader| {
                 let is_durable = header.lsn <= durable && header.lsn > Lsn::ZERO;
-                is_durable || header.durable_lsn > end
+                // Behind the end of the log as it was then there were others.
+                is_durable || (header.durable_lsn > end && self.catalog.limit.is_none())
             };
             if let Some((at, header)) = find_block_after(disk, source, tail.offset, is_evidence)? {
                 let lsn = header.lsn;

@@ -184,6 +184,9 @@ impl Places {
                 listed: Vec::new(),
                 history: Vec::new(),
                 history_floor: Lsn::ZERO,
+                history_floor_ms: 0,
+                history_points: Vec::new(),
+                parent: None,
             }
         });
         manifest.durable_lsn = durable;
@@ -191,6 +194,8 @@ impl Places {
         // Records get new ordinals: what was kept is of another log.
         manifest.history.clear();
         manifest.history_floor = durable;
+        manifest.history_floor_ms = 0;
+        manifest.history_points.clear();
         manifest.next_segment = manifest.next_segment.max(SegmentId(next_segment));
         manifest
     }

@@ -1,16 +1,20 @@
-//! What is asked of the log's bitmaps: whether they can be believed, and marks; and of its index.
+//! What is asked of the log's bitmaps: whether they can be believed, and marks; of its history, and of its
+//! index.
 
 use std::sync::Arc;
 
 use base::{Lsn, RecordAddr};
 
+use crate::compact::holds::WindowFigures;
 use crate::compact::live_records::LiveRecords;
 use crate::compact::mark_slot::Slot;
 use crate::compact::marks::Growing;
+use crate::compact::window::Moment;
 use crate::error::Result;
 use crate::mark::handle::Mark;
+use crate::options::HistoryOptions;
 use crate::write::log::Log;
-use crate::write::stats::IndexStats;
+use crate::write::stats::{HistoryStats, IndexStats};
 
 impl Log {
     /// Returns whether the record is known to be garbage, or its segment is gone.
@@ -102,9 +106,49 @@ impl Log {
         self.marks.begin(slot, lsn, &self.segments, self.next_segment, growing);
     }
 
-    /// Whether files on the device are kept for marks.
-    pub(crate) fn has_kept_on(&self, device: usize) -> bool {
-        self.marks.holds().has_on(device)
+    /// Changes how much is kept of what compactions replace.
+    pub fn set_history(&mut self, options: HistoryOptions) {
+        self.marks.holds().set_window(options, Moment::now(&*self.shared.clock));
+    }
+
+    /// How far back the log can be read as it was, and what that takes.
+    #[must_use]
+    pub fn history(&self) -> HistoryStats {
+        let figures = self.history_figures();
+        HistoryStats {
+            from_lsn: figures.floor,
+            from_time_ms: figures.floor_ms,
+            seconds: figures.seconds,
+            bytes: figures.bytes,
+            files: figures.files,
+            given_up: figures.given_up,
+        }
+    }
+
+    pub(crate) fn history_figures(&self) -> WindowFigures {
+        self.marks.holds().figures(Moment::now(&*self.shared.clock))
+    }
+
+    /// Keeps, as long as history is kept and longer than the rest of it, what is needed to read the log as it
+    /// was before the open block: what that block says is about to lose data that may be wanted again.
+    ///
+    /// Call it after [`Log::seal`]; with records in the open block it does nothing, because the state between
+    /// two of them is none.
+    pub fn note_point(&mut self) {
+        if !self.has_open_records() {
+            let last = Lsn(self.open_lsn.0 - 1);
+            self.marks.holds().note_point(last, Moment::now(&*self.shared.clock));
+        }
+    }
+
+    /// Whether a file on the device is kept, or being let go of. What only history needs is given up, because
+    /// the device leaves.
+    pub(crate) fn keeps_leaving(&self, device: usize) -> bool {
+        let holds = self.marks.holds();
+        if holds.has_window_on(device) {
+            holds.give_up_window(device, Moment::now(&*self.shared.clock));
+        }
+        holds.has_on(device)
     }
 
     /// Copies bitmaps of marks, about `budget_bytes` of them: [`Log::tick`] does too.

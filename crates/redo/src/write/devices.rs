@@ -146,7 +146,7 @@ impl Log {
         }
         check_empty(disk, path)?;
         // Of another time here: the names are given again.
-        for kept in history_files(disk, path)? {
+        for kept in history_files(disk, path) {
             disk.remove(&kept).at(&kept, "remove")?;
         }
         DeviceMark { database, device: id }.write(disk, path)?;
@@ -194,11 +194,11 @@ impl Log {
             let is_used = self.schedule.compacting_device() == Some(index)
                 || self.lanes[index].active.is_some()
                 || !self.lanes[index].pending.is_empty()
-                || self.has_kept_on(index)
                 || self.segments.iter().any(|segment| {
                     segment.device == index || segment.parts.iter().any(|part| part.device == index)
                 });
-            if !is_used {
+            // Of the log as it was: not before nothing else is there.
+            if !is_used && !self.keeps_leaving(index) {
                 device.end_drained();
             }
         }

@@ -21,6 +21,7 @@ use crate::compact::marks::Marks;
 use crate::compact::schedule::{Scene, Schedule, adapt_roll_bytes};
 use crate::compact::segments::{Segment, Segments};
 use crate::compact::validity::Validity;
+use crate::compact::window::LogSize;
 use crate::options::{CompactionOptions, Options, SyncPolicy};
 use crate::read::reader::Reader;
 use crate::repair::healing::{Healing, SegmentToEnd, scrub_targets};
@@ -500,6 +501,9 @@ impl Log {
     fn update_debt(&mut self) {
         let bytes = self.segments.iter().map(|segment| segment.bytes).sum();
         self.shared.index_bound.note_log_bytes(bytes);
+        let leaders = self.segments.iter().filter(|segment| segment.leader == segment.id);
+        let files = leaders.map(|leader| 1 + leader.parts.len()).sum();
+        self.marks.holds().note_log(LogSize { bytes, files });
         self.schedule.update_debt(&self.segments, &self.shared);
     }
 
@@ -546,7 +550,7 @@ impl Log {
         stats.add_compactions(&self.schedule);
         stats.add_repairs(&self.scrub, &self.healing);
         stats.marks.count = self.marks.open_count();
-        stats.marks.kept_files = self.marks.holds().count();
+        stats.marks.kept_files = self.history_figures().files_of_marks;
         stats.add_devices(&self.shared, &self.segments);
         stats
     }

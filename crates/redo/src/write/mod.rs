@@ -5,7 +5,7 @@
 //! come and go; each keeps room for when its disk is full (`reserve`). The blocks' memory is used
 //! again (`buffers`; until then it is `in_flight`) after they are durable (`unsynced`, `pending_sync`); blocks that take too long
 //! make writers wait (`lateness`), and so does an index that does not keep up (`index_lag`). `bitmaps` is what the log is asked of them, `damage` what it is told of its files; `stats` are the figures of
-//! all that. `publication` is of a log that is built before it counts.
+//! all that. `past` is what a start makes of the history that it finds. `publication` is of a log that is built before it counts.
 
 pub(crate) mod bitmaps;
 pub(crate) mod buffers;
@@ -19,6 +19,7 @@ pub(crate) mod lateness;
 pub(crate) mod log;
 pub(crate) mod open_block;
 pub(crate) mod opening;
+pub(crate) mod past;
 pub(crate) mod pending_sync;
 pub(crate) mod publication;
 pub(crate) mod reserve;

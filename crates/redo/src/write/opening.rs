@@ -22,6 +22,7 @@ use crate::compact::compactor::Compactor;
 use crate::compact::job::JobQueue;
 use crate::compact::segments::Segments;
 use crate::compact::validity::Validity;
+use crate::compact::window::Moment;
 use crate::error::{Error, IoContext, Result};
 use crate::format::kinds::Kinds;
 use crate::format::listing::Listed;
@@ -37,6 +38,7 @@ use crate::shared::device::{Device, DeviceState, Service, Shared};
 use crate::shared::durability::Durability;
 use crate::write::flusher::Flusher;
 use crate::write::log::{Begin, Log};
+use crate::write::past::Past;
 use crate::write::reserve;
 
 /// What recovery has found.
@@ -112,6 +114,9 @@ impl Recovery {
                     listed: Vec::new(),
                     history: Vec::new(),
                     history_floor: Lsn::ZERO,
+                    history_floor_ms: 0,
+                    history_points: Vec::new(),
+                    parent: None,
                 };
                 env.entropy.fill(&mut manifest.database.0);
                 env.entropy.fill(&mut manifest.hash_seed);
@@ -213,9 +218,9 @@ impl Recovery {
         let mut state = reading.run(replay, progress)?;
         self.make_room(&state);
         self.settle_devices()?;
-        self.sync_observed_names(&state)?;
+        let past = self.sync_observed_names(&state)?;
         let disk = self.env.disk.clone();
-        let cut = cut::tidy(&*disk, &self.catalog, &state)?;
+        let cut = cut::tidy(&*disk, &self.catalog, &state, &past.names)?;
         self.settle_manifest(&state)?;
         for (source, bytes) in self.catalog.files.iter().zip(&cut.file_bytes) {
             if let Some(segment) = state.segments.get_mut(source.header.segment) {
@@ -226,7 +231,7 @@ impl Recovery {
             }
         }
         let validity = validity(&state.segments, self.manifest.next_segment);
-        self.start(state, validity, &cut)
+        self.start(state, validity, &cut, past)
     }
 
     /// Gives up what was kept for this start where the disk is full.
@@ -299,19 +304,25 @@ impl Recovery {
     /// Before anything is removed because of what was seen: that is made durable. A rename may have
     /// been seen that the process before this one did not live to sync, or could not; if it were lost
     /// now and the removal were not, a file would be missing. Images without a block are about to be
-    /// removed too: a start after a crash must not miss them. Files that were kept for marks are not
-    /// needed any more.
-    fn sync_observed_names(&mut self, state: &LogState) -> Result<()> {
+    /// removed too: a start after a crash must not miss them. The same goes for history that is kept no
+    /// more.
+    fn sync_observed_names(&mut self, state: &LogState) -> Result<Past> {
         let disk = &*self.env.disk;
         for device in &self.catalog.devices {
             disk.sync_dir(&device.path).at(&device.path, "sync")?;
         }
         let left: BTreeSet<_> = self.left(state).map(|left| (left.segment, left.part)).collect();
         self.manifest.listed.retain(|listed| left.contains(&(listed.segment, listed.part)));
-        for kept in std::mem::take(&mut self.manifest.history) {
-            self.manifest.history_floor = self.manifest.history_floor.max(kept.until);
-        }
-        self.manifest.write(disk, &self.options.dir)
+        let past = Past::take(
+            disk,
+            &self.catalog,
+            &self.options,
+            if self.options.parallel_loaders { LOOKERS } else { 1 },
+            (&mut self.manifest, state.last_lsn),
+            Moment::now(&*self.env.clock),
+        );
+        self.manifest.write(disk, &self.options.dir)?;
+        Ok(past)
     }
 
     fn settle_manifest(&mut self, state: &LogState) -> Result<()> {
@@ -324,7 +335,13 @@ impl Recovery {
         self.manifest.write(&*self.env.disk, &self.options.dir)
     }
 
-    fn start(self, state: LogState, validity: Validity, cut: &cut::Tidied) -> Result<Opened> {
+    fn start(
+        self,
+        state: LogState,
+        validity: Validity,
+        cut: &cut::Tidied,
+        past: Past,
+    ) -> Result<Opened> {
         if self.keeps_room_for_manifest() {
             let reserve_bytes = self.options.reserve_bytes;
             reserve::make_for_start(&*self.env.disk, &self.options.dir, reserve_bytes);
@@ -353,6 +370,8 @@ impl Recovery {
             cut_bytes: cut.cut_bytes,
             cut_blocks: state.files.iter().map(|file| file.cut_block_count).sum(),
         };
+        let jobs = Arc::new(JobQueue::default());
+        jobs.holds.begin(options.history, &manifest, past.kept, Moment::now(&*env.clock));
         let home = options.home().to_owned();
         let store = ManifestStore::new(env.disk.clone(), options.dir.clone(), home, manifest);
         let is_always = options.policy == SyncPolicy::Always;
@@ -379,9 +398,7 @@ impl Recovery {
             }
             flushers.push(Flusher::new(shared.clone(), index, reserve.is_ok()));
         }
-        let jobs = Arc::new(JobQueue::default());
         let compactor = Compactor::new(shared.clone(), jobs.clone());
-        let missing = catalog.missing_history();
         let begin = Begin {
             segments,
             validity,
@@ -390,12 +407,13 @@ impl Recovery {
             object_end: state.object_end,
         };
         let mut log = Log::new(shared, jobs, begin, &options);
-        if let Some(path) = missing.first() {
+        if let Some(path) = past.missing.first() {
             log.tell(format!(
-                "{} files that were kept for a mark are missing, {} the first of them: nothing needs \
-                 them any more",
-                missing.len(),
-                path.display()
+                "{} files of the log as it was are missing or damaged, {} the first of them: it cannot be \
+                 read any more as it was before block {}",
+                past.missing.len(),
+                path.display(),
+                log.history().from_lsn
             ));
         }
         for error in &cut.stuck {

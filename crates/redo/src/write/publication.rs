@@ -120,7 +120,7 @@ pub fn discard(disk: &dyn Disk, build: &Path, dir: &Path) -> Result<()> {
 /// Removes the files of a device, and its mark after them.
 fn empty_device(disk: &dyn Disk, device: &Path) -> Result<()> {
     let history = segment::history_dir(device);
-    for path in history_files(disk, device)? {
+    for path in history_files(disk, device) {
         disk.remove(&path).at(&path, "remove")?;
     }
     if disk.exists(&history).at(&history, "look for")? {

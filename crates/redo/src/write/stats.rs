@@ -74,6 +74,23 @@ pub struct MarkStats {
     pub kept_files: usize,
 }
 
+/// What [`crate::Log::history`] says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HistoryStats {
+    /// The log can be read as of every block from this one on.
+    pub from_lsn: Lsn,
+    /// When that was the last block, at the latest, in Unix milliseconds.
+    pub from_time_ms: i64,
+    /// How long ago that is; 0 if nothing is kept but for marks.
+    pub seconds: u64,
+    /// How long the kept files are, those of marks included.
+    pub bytes: u64,
+    /// How many there are.
+    pub files: usize,
+    /// How many were given up before they were old, or could not be kept.
+    pub given_up: u64,
+}
+
 /// What [`crate::Log::index_stats`] says.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IndexStats {

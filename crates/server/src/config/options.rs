@@ -109,6 +109,12 @@ pub struct LogOptions {
     pub compaction_bytes_per_second: u64,
     /// How fast sealed segments are read again to find damage; 0 for not at all.
     pub scrub_bytes_per_second: u64,
+    /// How long what compactions replace is kept, in seconds; 0 to keep nothing.
+    pub history_seconds: u64,
+    /// How much of it is kept however old it is.
+    pub history_bytes: u64,
+    /// How much of it is kept at most, in percent of the log.
+    pub history_percentage: u64,
 }
 
 /// How a dump comes to be of one moment: `snapshot-algorithm`.
@@ -245,6 +251,9 @@ impl Config {
                 compaction_enabled: self.is_yes("log-compaction"),
                 compaction_bytes_per_second: self.number("log-compaction-bytes-per-second"),
                 scrub_bytes_per_second: self.number("log-scrub-bytes-per-second"),
+                history_seconds: self.number("log-history-seconds"),
+                history_bytes: self.number("log-history-bytes"),
+                history_percentage: self.number("log-history-percentage"),
             },
         }
     }

@@ -111,6 +111,8 @@ fn make(
     let options = config.options();
     let mut log_options = log_options(&options, place.directory.clone());
     log_options.devices = log_options.device_dirs();
+    // What it was while it was built is of no use.
+    log_options.history = redo::HistoryOptions::OFF;
     log_options.destination = Some(place.directory.clone());
     log_options.dir = build.to_owned();
     let bell = Bell::new();

@@ -26,6 +26,9 @@ const TOGETHER_SEEDS: u64 = 6_000_000_000;
 /// From here on dumps are written.
 const SAVE_SEEDS: u64 = 7_000_000_000;
 
+/// From here on history is kept, and what was is restored.
+const HISTORY_SEEDS: u64 = 8_000_000_000;
+
 fn plan(seed: u64) -> Plan {
     Plan { seed, lives: 8, is_traced: false }
 }
@@ -35,7 +38,13 @@ fn what_survives_is_a_prefix_with_everything_that_was_promised() {
     let mut tally = Tally::default();
     let seeds = seeds(400);
     let is_whole = seeds.end - seeds.start >= 400;
-    let later = [(COLD_SEEDS, 112), (HOT_SEEDS, 64), (TOGETHER_SEEDS, 64), (SAVE_SEEDS, 64)];
+    let later = [
+        (COLD_SEEDS, 112),
+        (HOT_SEEDS, 64),
+        (TOGETHER_SEEDS, 64),
+        (SAVE_SEEDS, 64),
+        (HISTORY_SEEDS, 96),
+    ];
     let later = later.into_iter().filter(|_| is_whole);
     let later = later.flat_map(|(first, count)| first..first + count);
     for seed in seeds.chain(later) {
@@ -65,6 +74,7 @@ fn the_same_seed_is_the_same_run_byte_for_byte() {
             HOT_SEEDS + 46,
             TOGETHER_SEEDS + 14,
             SAVE_SEEDS + 3,
+            HISTORY_SEEDS + 4,
         ])
     };
     let first: Vec<u64> = seeds().map(fingerprint).collect();

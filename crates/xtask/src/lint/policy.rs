@@ -219,7 +219,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
     FolderOrder {
         krate: "redo",
         layers: &[
-            &["id", "options"],
+            &["block_time", "id", "options"],
             &["error"],
             &["format"],
             &["shared"],
@@ -229,6 +229,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
             &["inspect"],
             &["repair"],
             &["write"],
+            &["restore"],
         ],
     },
 ];

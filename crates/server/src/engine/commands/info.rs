@@ -24,6 +24,7 @@ const SECTIONS: &[Section] = &[
     ("memory", true, sections::memory),
     ("persistence", true, sections::persistence),
     ("redo", true, super::info_redo::section),
+    ("backup", true, super::info_backup::section),
     ("stats", true, sections::stats),
     ("replication", true, sections::replication),
     ("cpu", true, sections::cpu),

@@ -15,6 +15,7 @@ mod durability;
 mod handlers;
 mod help;
 mod info;
+mod info_backup;
 mod info_redo;
 mod info_saves;
 mod latency;

@@ -9,6 +9,7 @@ use super::super::call::{Attempt, restore_error};
 use super::super::client::Closing;
 use super::super::transaction::{Queued, Transaction};
 use super::super::{ClientKey, Engine};
+use super::databases::loses_databases;
 
 /// MULTI.
 pub(super) fn multi(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
@@ -57,6 +58,9 @@ pub(super) fn exec(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
         // All of them are executed, or none is.
         let names = engine.queued_keys(engine.sessions[key].session.db, &transaction);
         engine.restore_named(&names)?;
+    }
+    if transaction.queue.iter().any(|queued| loses_databases(queued.command)) {
+        engine.shard.begin_losing();
     }
     engine.reply(key).array(transaction.queue.len());
     engine.in_transaction = true;

@@ -126,13 +126,18 @@ pub trait ShardLog: Journal {
         None
     }
 
+    /// Keeps what is needed to read the log as it is now, without its open block, longer than other history.
+    /// Does nothing while that has records.
+    fn note_point(&mut self) {}
+
     /// Changes when the log is synced.
     fn set_policy(&mut self, policy: FsyncPolicy);
 
     /// Learns what the server may use of memory in all; `None` for any amount.
     fn set_memory(&mut self, _bytes: Option<u64>) {}
 
-    /// Changes when segments are compacted, and how fast they are scrubbed.
+    /// Changes when segments are compacted, how fast they are scrubbed, and how much is kept of what was
+    /// replaced.
     fn set_compaction(&mut self, options: &LogOptions);
 
     /// Lets the log be compacted: it has the whole keyspace, and what is garbage in it is known.
@@ -192,6 +197,11 @@ pub trait ShardLog: Journal {
 
     /// The figures of the log.
     fn stats(&self) -> redo::Stats;
+
+    /// How far back the log can be read as it was.
+    fn history(&self) -> redo::HistoryStats {
+        redo::HistoryStats::default()
+    }
 
     /// How far the index of the log is; `None` if none is kept.
     fn index_figures(&self) -> Option<IndexFigures> {

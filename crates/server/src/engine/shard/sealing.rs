@@ -50,6 +50,15 @@ impl Shard {
         }
     }
 
+    /// What comes next may lose much of the data: it begins a block of its own, and what was there before is
+    /// kept longer than other history. Between commands only; inside of EXEC, EXEC has done it.
+    pub(in crate::engine) fn begin_losing(&mut self) {
+        self.seal();
+        if let Some(log) = self.log_mut() {
+            log.note_point();
+        }
+    }
+
     /// Ends the open block if it has become larger than `bytes_max`; returns whether it had. Only
     /// between commands: a command's records lie in one block.
     pub(in crate::engine) fn seal_if_large(&mut self, bytes_max: u64) -> bool {

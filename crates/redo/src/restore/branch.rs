@@ -1,0 +1,155 @@
+//! An image of a log, as it was when a block was the last, written for another database.
+//!
+//! Blocks and records stay as they are, with their numbers, times and ordinals; headers, tags and
+//! footers name the new database. Every image gets a file of its own, and is sealed.
+
+use std::path::Path;
+
+use base::Lsn;
+use env::{Disk, Unpublished};
+
+use crate::error::{IoContext, Result};
+use crate::format::block::{self, BlockHeader};
+use crate::format::footer::{FooterBuilder, Ordinals, WrittenBlock};
+use crate::format::groups::GROUP_BYTES;
+use crate::format::record;
+use crate::format::segment::{self, SegmentHeader};
+use crate::id::Id;
+use crate::read::catalog::Catalog;
+use crate::read::scan::{Block, SegmentFile};
+use crate::restore::source::ImageBlocks;
+
+/// How much is gathered for a write.
+const WRITE_BYTES: usize = 1 << 20;
+
+/// What was copied.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct CopyCount {
+    pub(crate) bytes: u64,
+    pub(crate) blocks: u64,
+    pub(crate) records: u64,
+}
+
+/// The log that is written.
+pub(crate) struct Branch<'a> {
+    pub(crate) disk: &'a dyn Disk,
+    pub(crate) database: Id,
+    pub(crate) device: Id,
+    /// The directory of the device.
+    pub(crate) path: &'a Path,
+    /// The last block.
+    pub(crate) last: Lsn,
+}
+
+impl Branch<'_> {
+    /// Copies the image, as far as it goes; nothing is made of one without a block.
+    pub(crate) fn copy(&self, catalog: &Catalog, image: &SegmentFile) -> Result<CopyCount> {
+        let header = &image.header;
+        let name = segment::file_name(header.segment, header.part);
+        let path = self.path.join(&name);
+        let output = Unpublished::create(self.disk, &segment::temp_path(&path))?;
+        let mut writer = Writer { output: &output, buffer: Vec::new(), at: 0 };
+        let own = SegmentHeader {
+            database: self.database,
+            device: self.device,
+            durable_lsn: header.durable_lsn.min(self.last),
+            ..*header
+        };
+        writer.put(&own.encode())?;
+        let mut footer = match &image.footer {
+            Some(footer) => FooterBuilder::like(footer),
+            None => FooterBuilder::of_version(header.version, GROUP_BYTES),
+        };
+        let mut count = CopyCount::default();
+        let mut blocks = ImageBlocks::open(self.disk, image)?;
+        let mut last_read = Lsn::ZERO;
+        while let Some(block) = blocks.next()? {
+            last_read = block.header.lsn;
+            if last_read > self.last {
+                break;
+            }
+            self.copy_block(image, &block, &mut footer, &mut writer, &mut count)?;
+        }
+        check_whole(catalog, image, last_read, self.last)?;
+        if count.blocks == 0 {
+            self.disk.remove(output.temporary()).at(output.temporary(), "remove")?;
+            return Ok(count);
+        }
+        let footer = match &image.footer {
+            Some(old) if header.generation > 0 => footer.finish_with(old.survivors.len()),
+            _ => footer.finish(),
+        };
+        writer.put(&footer.encode(self.database))?;
+        writer.flush()?;
+        count.bytes = writer.at;
+        output.publish(self.disk, &path)?;
+        Ok(count)
+    }
+
+    fn copy_block(
+        &self,
+        image: &SegmentFile,
+        block: &Block,
+        footer: &mut FooterBuilder,
+        writer: &mut Writer<'_>,
+        count: &mut CopyCount,
+    ) -> Result<()> {
+        let (mut offsets, mut delete_count) = (Vec::new(), 0);
+        for body in block.bodies() {
+            let (ordinal, at, body) = body.map_err(|what| image.corrupt(block.offset, what))?;
+            offsets.push((ordinal, (block::HEADER_BYTES + at) as u64));
+            delete_count += u32::from(record::is_delete(body));
+        }
+        let header = BlockHeader {
+            database_tag: self.database.tag(),
+            durable_lsn: block.header.durable_lsn.min(self.last),
+            ..block.header
+        };
+        let encoded = header.encode();
+        footer.add(&WrittenBlock {
+            lsn: header.lsn,
+            header: &encoded,
+            records: block.payload(),
+            ordinals: Ordinals::Each(&offsets),
+            record_count: header.record_count,
+            delete_count,
+        });
+        writer.put(&encoded)?;
+        writer.put(block.payload())?;
+        count.blocks += 1;
+        count.records += offsets.len() as u64;
+        Ok(())
+    }
+}
+
+/// Whether an image that is written yet has what the manifest knows to have been durable in it.
+fn check_whole(catalog: &Catalog, image: &SegmentFile, last_read: Lsn, end: Lsn) -> Result<()> {
+    let listed = catalog.manifest.iter().flat_map(|manifest| &manifest.listed);
+    let mut listed = listed.filter(|entry| entry.is_met_by(&image.header) && !entry.is_sealed());
+    // It is sealed by now perhaps, and read behind the end is nothing.
+    listed.try_for_each(|entry| {
+        image.check_listed(entry, if last_read > end { Lsn::MAX } else { last_read })
+    })
+}
+
+/// Gathers writes to a file.
+struct Writer<'a> {
+    output: &'a Unpublished,
+    buffer: Vec<u8>,
+    at: u64,
+}
+
+impl Writer<'_> {
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let path = self.output.temporary();
+        self.output.file().write_all_at(&self.buffer, self.at).at(path, "write")?;
+        self.at += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,16 @@
+//! A new log made of one as it was: `indelible restore`.
+//!
+//! ```text
+//!   source ── files in place and kept, locked or linked ──► timeline: which block is meant
+//!                                                              │ as of it
+//!   branch ◄── image by image, with the new database's headers ┘
+//!     └─► verified ─► published: the manifest comes last
+//! ```
+//!
+//! `source` is a data directory that is read, also one of a process that goes on writing; `timeline`
+//! the blocks that can be told, with their times; `branch` copies an image; `restoring` is all of it.
+
+pub(crate) mod branch;
+pub(crate) mod restoring;
+pub(crate) mod source;
+pub(crate) mod timeline;

@@ -1,0 +1,233 @@
+//! A data directory that is read: of a log that is closed, or of one that a process has open.
+//!
+//! A closed one is locked. Of an open one every file is linked into `history/reader.PID/` of its
+//! device, which a lock keeps: what has a name is neither changed nor cut, so the reader may take as
+//! long as it likes. The files need never have been there together; so
+//!
+//! ```text
+//!   manifest ─► links of what is in place, and of what is kept ─► manifest again: the same history?
+//!      ▲                                                                │ no, or a listed file is missing
+//!      └────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Each compaction lists what it replaces before it renames, so the same history says that none has begun
+//! to replace meanwhile. One that had begun before is no matter: its old files are listed as kept, and
+//! are in place or not; if they were missed and are needed, a listed image is missing.
+//!
+//! What a reader that has died leaves is removed by the next start (`read::reader_links`).
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use base::Lsn;
+use env::{Disk, FileError, Lock};
+
+use crate::error::{Error, IoContext, Result};
+use crate::format::manifest::{self, Manifest};
+use crate::format::segment;
+use crate::read::catalog::{Catalog, FoundDevice, KeptImages, find_devices, history_files};
+use crate::read::images::ATTEMPTS_MAX;
+use crate::read::in_use::lock_if_there;
+use crate::read::reader_links::{empty, lock_of, reader_name, remove_reader};
+use crate::read::scan::{Block, BlockCursor, Next, SegmentFile};
+
+/// How much of a file is read at a time.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// See the file's top.
+pub(crate) struct Source {
+    pub(crate) catalog: Catalog,
+    pub(crate) kept: Vec<KeptImages>,
+    hold: Hold,
+}
+
+/// What keeps the files as they are.
+enum Hold {
+    /// No process writes.
+    Locked { _lock: Option<Box<dyn Lock>> },
+    /// Links.
+    Linked(Links),
+}
+
+impl Source {
+    /// Opens the log in `dir`; `None` if there is none. `number` tells this reader from others.
+    pub(crate) fn open(
+        disk: &dyn Disk,
+        dir: &Path,
+        devices: &[PathBuf],
+        number: u32,
+    ) -> Result<Option<Self>> {
+        if Manifest::read(disk, dir)?.is_none() {
+            return Ok(None);
+        }
+        match lock_if_there(disk, dir) {
+            Err(Error::File(FileError::InUse { .. })) => {
+                Self::open_running(disk, dir, devices, number).map(Some)
+            }
+            lock => {
+                let hold = Hold::Locked { _lock: lock? };
+                let Some(manifest) = Manifest::read(disk, dir)? else { return Ok(None) };
+                let found = found_devices(disk, dir, &manifest, devices)?;
+                let catalog = Catalog::of_devices(disk, dir, Some(manifest), found, 1)?;
+                let kept = catalog.kept(disk, 1);
+                Ok(Some(Self { catalog, kept, hold }))
+            }
+        }
+    }
+
+    fn open_running(disk: &dyn Disk, dir: &Path, devices: &[PathBuf], number: u32) -> Result<Self> {
+        let mut links = Links { dirs: Vec::new() };
+        let mut error = Error::Changing { path: manifest::path_in(dir) };
+        for _ in 0..ATTEMPTS_MAX {
+            match links.take(disk, dir, devices, number) {
+                Ok(Some((catalog, kept))) => {
+                    return Ok(Self { catalog, kept, hold: Hold::Linked(links) });
+                }
+                Ok(None) => {}
+                Err(met) => error = met,
+            }
+        }
+        links.release(disk);
+        Err(error)
+    }
+
+    /// Whether a process has the log open.
+    pub(crate) const fn is_running(&self) -> bool {
+        matches!(self.hold, Hold::Linked(_))
+    }
+
+    /// Lets go of the files. A process that dies before leaves that to the next start.
+    pub(crate) fn release(self, disk: &dyn Disk) {
+        if let Hold::Linked(links) = self.hold {
+            links.release(disk);
+        }
+    }
+}
+
+fn found_devices(
+    disk: &dyn Disk,
+    dir: &Path,
+    manifest: &Manifest,
+    devices: &[PathBuf],
+) -> Result<Vec<FoundDevice>> {
+    let mut dirs = devices.to_vec();
+    if dirs.is_empty() {
+        dirs.extend(manifest.devices.iter().map(|device| dir.join(&device.path)));
+    }
+    find_devices(disk, dir, Some(manifest), &dirs)
+}
+
+/// Directories with links, each with its lock.
+struct Links {
+    dirs: Vec<(PathBuf, Box<dyn Lock>)>,
+}
+
+impl Links {
+    /// Links everything; `None` if it has changed meanwhile.
+    fn take(
+        &mut self,
+        disk: &dyn Disk,
+        dir: &Path,
+        devices: &[PathBuf],
+        number: u32,
+    ) -> Result<Option<(Catalog, Vec<KeptImages>)>> {
+        let no_log = || Error::Changing { path: manifest::path_in(dir) };
+        let before = Manifest::read(disk, dir)?.ok_or_else(no_log)?;
+        let mut found = found_devices(disk, dir, &before, devices)?;
+        for device in &mut found {
+            let reader = segment::history_dir(&device.path).join(reader_name(number));
+            self.make(disk, &reader)?;
+            link_all(disk, &device.path, &reader)?;
+            device.path = reader;
+        }
+        let after = Manifest::read(disk, dir)?.ok_or_else(no_log)?;
+        let is_same = before.history == after.history
+            && before.history_floor == after.history_floor
+            && before.history_points == after.history_points
+            && before.horizon == after.horizon
+            && before.devices == after.devices;
+        if !is_same {
+            return Ok(None);
+        }
+        let catalog = Catalog::of_devices(disk, dir, Some(before), found, 1)?;
+        let kept = catalog.kept(disk, 1);
+        Ok(Some((catalog, kept)))
+    }
+
+    /// Makes the directory, empty, with its lock.
+    fn make(&mut self, disk: &dyn Disk, reader: &Path) -> Result<()> {
+        if self.dirs.iter().any(|(dir, _)| dir == reader) {
+            return empty(disk, reader);
+        }
+        disk.create_dir_all(&segment::history_dir(reader)).at(reader, "make")?;
+        let lock = disk.lock(&lock_of(reader)).at(reader, "lock")?;
+        self.dirs.push((reader.to_owned(), lock));
+        // A process that had the same number may have left something.
+        empty(disk, reader)
+    }
+
+    fn release(self, disk: &dyn Disk) {
+        for (dir, lock) in self.dirs {
+            remove_reader(disk, &dir, lock);
+        }
+    }
+}
+
+/// Gives a second name to every segment's file of the device and to all that is kept there. One that is
+/// gone meanwhile is missed later, if it is needed.
+fn link_all(disk: &dyn Disk, device: &Path, reader: &Path) -> Result<()> {
+    let names = disk.list(device).at(device, "list")?;
+    let names = names
+        .iter()
+        .filter(|name| name.to_str().is_some_and(|name| segment::parse_file_name(name).is_some()));
+    let in_place = names.map(|name| (device.join(name), reader.join(name)));
+    let kept = history_files(disk, device).into_iter().map(|path| {
+        let name = path.file_name().map(PathBuf::from).unwrap_or_default();
+        (path, segment::history_dir(reader).join(name))
+    });
+    for (from, to) in in_place.chain(kept) {
+        match disk.link(&from, &to) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            linked => linked.at(&from, "link")?,
+        }
+    }
+    Ok(())
+}
+
+/// The blocks of an image in the order of their numbers. The file may be one that is written meanwhile.
+pub(crate) struct ImageBlocks<'a> {
+    disk: &'a dyn Disk,
+    image: SegmentFile,
+    cursor: BlockCursor,
+    last: Lsn,
+    failures: usize,
+}
+
+impl<'a> ImageBlocks<'a> {
+    pub(crate) fn open(disk: &'a dyn Disk, image: &SegmentFile) -> Result<Self> {
+        let cursor = BlockCursor::open(disk, image.clone(), CHUNK_BYTES)?;
+        Ok(Self { disk, image: image.clone(), cursor, last: Lsn::ZERO, failures: 0 })
+    }
+
+    /// The next block; `None` where the good ones end.
+    pub(crate) fn next(&mut self) -> Result<Option<Block>> {
+        loop {
+            match self.cursor.next() {
+                Ok(Next::Block(block)) if block.header.lsn <= self.last => {}
+                Ok(Next::Block(block)) => {
+                    self.last = block.header.lsn;
+                    return Ok(Some(block));
+                }
+                Ok(Next::End | Next::Tail(_)) => return Ok(None),
+                // It had no footer when it was looked at, and gets one: then it is shorter.
+                Err(_) if self.image.footer.is_none() && self.failures < ATTEMPTS_MAX => {
+                    self.failures += 1;
+                    let images = SegmentFile::read(self.disk, &self.image.path, self.image.device)?;
+                    let image = images.into_iter().next().unwrap_or_else(|| self.image.clone());
+                    self.cursor = BlockCursor::open(self.disk, image, CHUNK_BYTES)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

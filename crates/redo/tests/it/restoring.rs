@@ -1,0 +1,240 @@
+//! A new log made of one as it was.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use env::Disk;
+use env_sim::SimDisk;
+use redo::{Error, Options, RestorePoint, RestoreRequest, Restored};
+
+use crate::harness::{Counter, Database, key, options};
+use crate::history::{ALL, Contents, World, copy, world_options};
+
+const INTO: &str = "/new";
+
+pub(crate) fn request(point: RestorePoint) -> RestoreRequest<'static> {
+    RestoreRequest {
+        source: Path::new("/data"),
+        devices: &[],
+        into: Some(Path::new(INTO)),
+        point,
+        durable: base::Lsn::ZERO,
+        reader: 1,
+    }
+}
+
+fn restore(disk: &SimDisk, request: &RestoreRequest<'_>) -> redo::Result<Restored> {
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    Ok(redo::restore(&shared, request, &mut Counter(7), &mut |_| {})?.expect("there is a log"))
+}
+
+/// Opens what was restored, and lets it go on for a while.
+fn contents(disk: &SimDisk, lsn: u64) -> Contents {
+    contents_in(disk, Path::new(INTO), lsn)
+}
+
+fn contents_in(disk: &SimDisk, into: &Path, lsn: u64) -> Contents {
+    let mut database = Database::open_on(Arc::new(disk.clone()), options(into)).unwrap();
+    assert_eq!(database.log.open_lsn().0, lsn + 1, "it goes on behind the block");
+    let contents = database.keyspace.contents();
+    for number in 0..20 {
+        database.set(&key(number), b"of the new life");
+        database.flush();
+    }
+    database.log.compact_all();
+    database.settle();
+    let after = database.close().contents();
+    let database = Database::open_on(Arc::new(disk.clone()), options(into)).unwrap();
+    assert_eq!(database.keyspace.contents(), after);
+    contents
+}
+
+/// A log on some devices, with history.
+fn busy(seed: u64) -> World {
+    let mut world = World::new(seed, world_options(seed));
+    for _ in 0..900 {
+        world.step();
+    }
+    world.database.settle();
+    world
+}
+
+#[test]
+fn what_is_restored_is_what_was_and_goes_on_by_itself() {
+    for seed in 0..9 {
+        let world = busy(seed);
+        let last = world.database.log.durable_lsn().0;
+        let disk = copy(&world.disk);
+        for lsn in (0..=last).step_by(usize::try_from(last / 9).unwrap()).chain([last]) {
+            let disk = copy(&disk);
+            let restored = restore(&disk, &request(RestorePoint::Lsn(lsn))).unwrap();
+            assert_eq!(restored.parent.lsn.0, lsn);
+            let manifest = redo::manifest::Manifest::read(&disk, Path::new(INTO)).unwrap().unwrap();
+            assert_eq!(manifest.parent, Some(restored.parent));
+            assert!(manifest.database != restored.parent.database && !restored.is_running);
+            assert_eq!(&contents(&disk, lsn), world.ledger.at(lsn), "seed {seed}, {lsn}");
+            let error = restore(&disk, &request(RestorePoint::Latest)).unwrap_err();
+            assert!(matches!(error, Error::NotEmpty { .. }), "{error}");
+        }
+        let newest = restore(&disk, &request(RestorePoint::Latest)).unwrap();
+        assert_eq!(newest.parent.lsn.0, last);
+        let error = restore(&copy(&world.disk), &request(RestorePoint::Lsn(last + 1)));
+        assert!(matches!(error, Err(Error::BehindEnd { .. })), "{error:?}");
+    }
+}
+
+/// Of a log that is open, while it is written and compacted between the steps of reading.
+#[test]
+fn a_log_that_is_open_is_restored_without_holding_it_up() {
+    for seed in 0..9 {
+        let mut world = busy(seed);
+        let last = world.database.log.durable_lsn().0;
+        for lsn in [last / 3, last / 2, last] {
+            let into = PathBuf::from(format!("/new-{lsn}"));
+            let request = RestoreRequest { into: Some(&into), ..request(RestorePoint::Lsn(lsn)) };
+            let restored = restore(&world.disk, &request).unwrap();
+            assert!(restored.is_running);
+            let found = contents_in(&world.disk, &into, lsn);
+            assert_eq!(&found, world.ledger.at(lsn), "seed {seed}, {lsn}");
+            (0..100).for_each(|_| world.step());
+        }
+        for device in world_options(seed).devices {
+            let history = world.disk.list(&device.join("history")).unwrap_or_default();
+            assert!(history.iter().all(|name| !name.to_string_lossy().starts_with("reader")));
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_died_leaves_nothing_behind_the_next_start() {
+    let world = busy(4);
+    let crash_at = 30;
+    let disk = copy(&world.disk);
+    let database = Database::open_on(Arc::new(disk.clone()), world_options(4)).unwrap();
+    // The reader is another process: its disk dies, and with it this one's, which does not matter.
+    disk.crash_after(crash_at);
+    restore(&disk, &request(RestorePoint::Latest)).unwrap_err();
+    drop(database);
+    disk.restart();
+    let names = |disk: &SimDisk| -> Vec<PathBuf> {
+        let devices = world_options(4).devices.into_iter();
+        let names = devices.flat_map(|device| {
+            let history = device.join("history");
+            let names = disk.list(&history).unwrap_or_default();
+            names.into_iter().map(move |name| history.join(name))
+        });
+        names.filter(|path| path.to_string_lossy().contains("reader")).collect()
+    };
+    assert!(!names(&disk).is_empty(), "choose another I/O");
+    let mut database = Database::open_on(Arc::new(disk.clone()), world_options(4)).unwrap();
+    let left = names(&disk);
+    let files = left.iter().flat_map(|path| disk.list(path).unwrap_or_default());
+    let files: Vec<_> = files.collect();
+    assert!(files.is_empty(), "{left:?} {files:?}");
+    database.settle();
+}
+
+/// However a restore ends, the directory has no log or all of it; and the next one succeeds.
+#[test]
+fn a_restore_may_be_cut_off_at_every_single_io() {
+    let small: Options = {
+        let mut options = options(Path::new("/data"));
+        options.devices = vec![PathBuf::from("/disk0")];
+        options.history = ALL;
+        options.segment_bytes = 3000;
+        options
+    };
+    let mut world = World::new(3, small);
+    for _ in 0..120 {
+        world.step();
+    }
+    world.database.settle();
+    let last = world.database.log.durable_lsn().0;
+    let lsn = last - 3;
+    let mut cut_off = 0;
+    for crash_at in 1.. {
+        let disk = copy(&world.disk);
+        disk.crash_after(crash_at);
+        let result = restore(&disk, &request(RestorePoint::Lsn(lsn)));
+        let is_over = !disk.is_crashed();
+        disk.restart();
+        let is_log = redo::is_there(&disk, Path::new(INTO));
+        if is_over {
+            result.unwrap();
+            break;
+        }
+        cut_off += 1;
+        if is_log {
+            let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+            let report = redo::verify(&shared, Path::new(INTO), &[]).unwrap();
+            assert!(report.is_good(), "{crash_at}: {report}");
+        } else {
+            let error = Database::open_on(Arc::new(disk.fork()), options(Path::new(INTO))).err();
+            let is_begun = disk.exists(&Path::new(INTO).join("redo/device")).unwrap();
+            assert!(error.is_some() || !is_begun, "{crash_at}: an unfinished one starts");
+            restore(&disk, &request(RestorePoint::Lsn(lsn))).unwrap();
+        }
+        assert_eq!(&contents(&disk, lsn), world.ledger.at(lsn), "{crash_at}");
+    }
+    assert!(cut_off > 30, "{cut_off}");
+}
+
+#[test]
+fn nothing_is_restored_into_a_directory_with_anything_in_it() {
+    let world = busy(0);
+    let disk = copy(&world.disk);
+    disk.create_dir_all(Path::new(INTO)).unwrap();
+    drop(disk.create(&Path::new(INTO).join("redis.conf")).unwrap());
+    let error = restore(&disk, &request(RestorePoint::Latest)).unwrap_err();
+    assert!(matches!(error, Error::NotEmpty { .. }), "{error}");
+    let dry = RestoreRequest { into: None, ..request(RestorePoint::Latest) };
+    let found = restore(&disk, &dry).unwrap();
+    assert!(found.database.is_none() && found.bytes > 0);
+}
+
+#[test]
+fn a_point_is_found_before_each_flush() {
+    let mut world = World::new(6, Options { history: ALL, ..world_options(6) });
+    for _ in 0..4 {
+        (0..60).for_each(|_| world.step());
+        world.clear();
+        world.database.settle();
+    }
+    (0..60).for_each(|_| world.step());
+    world.database.settle();
+    world.database.log.compact_all();
+    world.database.settle();
+    for (count, lsn) in world.points.iter().rev().enumerate() {
+        let disk = copy(&world.disk);
+        let restored = restore(&disk, &request(RestorePoint::BeforeFlush(count + 1))).unwrap();
+        assert_eq!(restored.parent.lsn.0, *lsn);
+        assert_eq!(&contents(&disk, *lsn), world.ledger.at(*lsn));
+    }
+    let disk = copy(&world.disk);
+    let error = restore(&disk, &request(RestorePoint::BeforeFlush(99))).unwrap_err();
+    assert!(matches!(error, Error::NoFlush { .. }), "{error}");
+}
+
+#[test]
+fn a_damaged_source_is_refused_and_nothing_is_made() {
+    let world = busy(1);
+    let last = world.database.log.durable_lsn().0;
+    let mut refused = 0;
+    for n in 0..40 {
+        let disk = copy(&world.disk);
+        let dir = Path::new("/disk0");
+        let mut names = disk.list(dir).unwrap();
+        names.retain(|name| name.to_str().and_then(redo::segment::parse_file_name).is_some());
+        let path = dir.join(&names[n % names.len()]);
+        disk.flip_bit(&path, 140 + 37 * n as u64, 5);
+        if let Ok(restored) = restore(&disk, &request(RestorePoint::Lsn(last))) {
+            // What is damaged is behind the end, or no file of it.
+            assert!(restored.records > 0);
+            assert_eq!(&contents(&disk, last), world.ledger.at(last), "{n}");
+        } else {
+            refused += 1;
+            assert!(!redo::is_there(&disk, Path::new(INTO)));
+        }
+    }
+    assert!(refused > 20, "{refused}");
+}
