@@ -7,6 +7,7 @@
 //!   owned_log the redo log as its shard owns it                     and the log's threads
 //!   load      recovery into a keyspace; `log_start` chooses how, and starts the log's threads
 //!   save      dumps as RDB, written next to the executor
+//!   tail      the change stream: blocks of the log as lines, for clients that ask
 //!   listen    listening sockets; `network` is what the engine sees of them
 //!   process   directory, pid file, signals, supervisor
 //!   start     recovery, then the event loop                         puts it together
@@ -42,6 +43,7 @@ mod rebuild;
 pub mod restore;
 pub mod save;
 mod start;
+pub mod tail;
 mod to_import;
 
 pub use error::ServeError;

@@ -19,8 +19,8 @@ use base::{Lsn, Mutex, Record, RecordAddr, RecordKind, SegmentId};
 use env::Entropy;
 use keyspace::Journal;
 use redo::{
-    CompactionOptions, Compactor, Flusher, Health, Log, Mark, Opened, Scrubber, Step, SyncPolicy,
-    Turn,
+    CompactionOptions, Compactor, Flusher, Health, Log, Mark, Opened, Reader, Scrubber, Step,
+    SyncPolicy, Turn,
 };
 
 use crate::config::{FsyncPolicy, LogOptions};
@@ -364,6 +364,10 @@ impl ShardLog for OwnedLog {
         let mark = self.log.mark()?;
         self.request_sync();
         Some(mark)
+    }
+
+    fn reader(&self) -> Option<Reader> {
+        Some(self.log.reader())
     }
 
     fn set_policy(&mut self, policy: FsyncPolicy) {

@@ -34,6 +34,7 @@ use crate::owned_log::start_without_index;
 use crate::process::Signals;
 use crate::reactor::{LoopHooks, Reactor};
 use crate::save::{SaveThreads, remove_temporaries};
+use crate::tail::TailThread;
 use crate::to_import::ToImport;
 use crate::{listen, process};
 
@@ -159,6 +160,8 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     engine.set_network(reactor.network());
     let saver_host = engine.another_host();
     engine.save_by(Box::new(SaveThreads::new(saver_host, wake_by(&log_place.waker))));
+    let tail_host = engine.another_host();
+    engine.tail_by(Box::new(TailThread::new(tail_host, wake_by(&log_place.waker))));
     if let Err(why) = remove_temporaries(&*log_place.disk, &log_place.directory) {
         logger.warning(&format!("What an unfinished dump has left stays: {why}"));
     }

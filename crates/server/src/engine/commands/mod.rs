@@ -18,6 +18,7 @@ mod info;
 mod info_redo;
 mod info_saves;
 mod latency;
+mod logtail;
 mod memory;
 mod modules;
 mod monitor;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base::{Lsn, RecordAddr, SegmentId};
 use env::Entropy;
 use keyspace::Journal;
-use redo::{LiveRecords, Mark};
+use redo::{LiveRecords, Mark, Reader};
 use thiserror::Error;
 
 use super::reach::Reach;
@@ -123,6 +123,11 @@ pub trait ShardLog: Journal {
     /// Makes a mark of all that is in the log, whose open block is empty, and asks for it to become durable soon.
     /// `None` while it is not known what of it is garbage.
     fn mark(&mut self) -> Option<Mark> {
+        None
+    }
+
+    /// What reads what is durable of the log, on another thread; `None` of a log that is not on a disk.
+    fn reader(&self) -> Option<Reader> {
         None
     }
 

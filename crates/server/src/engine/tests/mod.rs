@@ -14,6 +14,7 @@ mod restoring;
 mod server;
 mod serving;
 mod sweeping;
+mod tailing;
 mod threads;
 mod transactions;
 mod waiting;
