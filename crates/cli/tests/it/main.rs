@@ -22,6 +22,7 @@
 //!   rdb_files · dumps · export                    files of Redis read and written; what the server saves, and what
 //!                                                 is saved of one that does not run
 //!   import                                        Redis' files as new data directories
+//!   change_stream ── change_consumer              what a consumer makes of the changes of a server, both of which die
 //!   command_line                                  configuration and data directories that must be refused
 //!   stock_files · fail_closed                     what others' configuration files ask for
 //!   transfer                                      files from process to process, either of which is killed
@@ -39,6 +40,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../../../changes/tests/it/consumer.rs"]
+mod change_consumer;
+mod change_stream;
 mod cold_expiry;
 mod command_line;
 mod compaction;
