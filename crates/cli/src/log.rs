@@ -10,6 +10,8 @@ use env::{Clock as _, Disk};
 use env_os::{OsClock, OsDisk, OsEntropy};
 use redo::{DumpFormat, RecordAddr, RepairMode};
 
+use crate::tail::{Start, Tail};
+
 /// Looks at a redo log that no server is using; nothing is changed but by `repair --yes`.
 #[derive(Parser)]
 #[command(name = "indelible log", version)]
@@ -53,6 +55,27 @@ enum Action {
         #[arg(long = "device", value_name = "DIRECTORY")]
         devices: Vec<PathBuf>,
     },
+    /// Gives out what has changed, a JSON line a block (docs/change-stream.md): from the data directory of a server
+    /// that is not running, or from a running one. Exits with 3 if the first block is gone.
+    Tail {
+        /// The data directory, or HOST:PORT.
+        source: String,
+        /// The first block; now for those that come from here on.
+        #[arg(long, value_name = "LSN|now", default_value = "1")]
+        from: Start,
+        /// Goes on with what changes later; of a running server only.
+        #[arg(long)]
+        follow: bool,
+        /// One JSON object a line, which is the only format.
+        #[arg(long)]
+        json: bool,
+        /// Logs in as this user; the password is in the environment's REDISCLI_AUTH.
+        #[arg(long)]
+        user: Option<String>,
+        /// The directories of log-devices; without them, those that the log itself names.
+        #[arg(long = "device", value_name = "DIRECTORY")]
+        devices: Vec<PathBuf>,
+    },
     /// Says what of a damaged log is good and what is lost; with --yes makes it start again.
     Repair {
         /// The data directory of the server.
@@ -88,6 +111,15 @@ const fn format(json: bool) -> DumpFormat {
     if json { DumpFormat::Json } else { DumpFormat::Text }
 }
 
+/// Says that there is no log in a directory.
+pub(crate) fn say_no_log(directory: &Path) {
+    eprintln!(
+        "there is no redo log in {}: give the data directory of the server (dir in its \
+         configuration), and --device for each of its log-devices",
+        directory.display()
+    );
+}
+
 /// Whether there are files of a log in a directory.
 fn has_segments(device: &Path) -> bool {
     let entries = device.read_dir().into_iter().flatten().flatten();
@@ -97,24 +129,27 @@ fn has_segments(device: &Path) -> bool {
 impl Action {
     fn run(mut self) -> anyhow::Result<ExitCode> {
         let disk: Arc<dyn Disk> = Arc::new(OsDisk);
+        if let Self::Tail { source, from, follow, json: _, user, devices } = self {
+            return Tail { source, from, follows: follow, user, devices }.run(disk);
+        }
         let (Self::Verify { directory, devices }
         | Self::Dump { directory, devices, .. }
         | Self::Get { directory, devices, .. }
-        | Self::Repair { directory, devices, .. }) = &mut self;
+        | Self::Repair { directory, devices, .. }) = &mut self
+        else {
+            unreachable!("it has returned above");
+        };
         let has_manifest = redo::is_there(&*disk, directory);
         if !has_manifest && devices.is_empty() {
             // Nothing says where the log is: then it is where a server without log-devices has it.
             devices.push(directory.join("redo"));
         }
         if !has_manifest && !devices.iter().any(|device| has_segments(device)) {
-            eprintln!(
-                "there is no redo log in {}: give the data directory of the server (dir in its \
-                 configuration), and --device for each of its log-devices",
-                directory.display()
-            );
+            say_no_log(directory);
             return Ok(ExitCode::from(2));
         }
         match self {
+            Self::Tail { .. } => unreachable!("it has returned above"),
             Self::Verify { directory, devices } => {
                 let report = redo::verify(&disk, &directory, &devices)?;
                 print!("{report}");

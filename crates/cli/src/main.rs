@@ -3,6 +3,7 @@
 //! ```text
 //!   indelible server [redis.conf | -] [--name value ...]     runs the server
 //!   indelible log verify|dump|repair DIR                     looks at a redo log, or repairs it
+//!   indelible log tail DIR|HOST:PORT                         gives out what has changed, block by block
 //!   indelible index verify|stats|rebuild DIR                 looks at the index of a redo log
 //!   indelible export DIR FILE                                writes the data of a redo log as a dump
 //!   indelible restore SOURCE --into DIR ...                  makes a data directory of a log as it was
@@ -29,6 +30,7 @@ mod rdb;
 mod restore;
 mod run;
 mod size;
+mod tail;
 mod tap;
 mod transfer;
 
@@ -51,6 +53,9 @@ Usage:
       Shows what is in it.
   indelible log get DIR SEGMENT:ORDINAL [--json] [--device DIR ...]
       Shows one record of it, by the address that dump shows.
+  indelible log tail DIR|HOST:PORT [--from LSN|now] [--follow]
+      Gives out what has changed, one JSON line a block: from the log of a server that is not
+      running, or from a running server, also what changes later.
   indelible log repair DIR [--dry-run | --yes] [--device DIR ...]
       Says what of a damaged log is good and what is lost; with --yes makes it start again
       with what is good. The old files are kept.

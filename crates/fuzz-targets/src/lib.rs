@@ -20,6 +20,7 @@
 
 mod aof_directory;
 mod block;
+mod changes;
 mod checksums;
 mod commands;
 mod compaction;
@@ -118,6 +119,14 @@ pub const TARGETS: &[Target] = &[
         // As of commands; two passes, each with a buffer for each of a few files.
         fixed_bytes: 256 << 20,
         bytes_per_byte: 128 << 10,
+    },
+    Target {
+        name: "changes",
+        run: changes::run,
+        seeds: changes::seeds,
+        fixed_bytes: 1 << 20,
+        // An empty element of two bytes as a value of a JSON tree, next to its text.
+        bytes_per_byte: 1 << 10,
     },
     Target {
         name: "config",

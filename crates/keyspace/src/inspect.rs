@@ -1,6 +1,6 @@
 //! What OBJECT, MEMORY and DEBUG tell of a key, and what lies there, for comparing keyspaces.
 
-use base::{DbId, DbIndex, ObjectId};
+use base::{DbId, DbIndex, ObjectId, RecordAddr};
 
 use crate::access;
 use crate::collection::{Collection, ValueRef};
@@ -69,6 +69,12 @@ impl Keyspace {
     #[must_use]
     pub fn database_id(&self, db: DbIndex) -> DbId {
         self.dbs[db].id
+    }
+
+    /// Where the newest record is that says which ids the databases have; `None` if there never was one.
+    #[must_use]
+    pub const fn databases_record(&self) -> Option<RecordAddr> {
+        self.databases_addr
     }
 
     /// The encoding that Redis would name.

@@ -211,6 +211,17 @@ pub enum Error {
         last: Lsn,
     },
 
+    /// A reader that wants every record asks for a block that has lost some.
+    #[error(
+        "compactions have dropped records of blocks from {from} on; the blocks from {whole_from} on are whole"
+    )]
+    BlocksGone {
+        /// The next block of the reader.
+        from: Lsn,
+        /// The first block that has every record, and so have all behind it.
+        whole_from: Lsn,
+    },
+
     /// A segment has other records than it must have had at a mark.
     #[error(
         "segment {segment} has {found} records that were valid at the mark, and there were {expected}; nothing read from this mark is complete"

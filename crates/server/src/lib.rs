@@ -8,6 +8,7 @@
 //!   load      recovery into a keyspace; `log_start` chooses how, and starts the log's threads
 //!   save      dumps as RDB, written next to the executor
 //!   migrate   MIGRATE's conversation with the other server, next to the executor
+//!   tail      the change stream: blocks of the log as lines, for clients that ask
 //!   listen    listening sockets; `network` is what the engine sees of them
 //!   process   directory, pid file, signals, supervisor
 //!   start     recovery, then the event loop                         puts it together
@@ -44,6 +45,7 @@ mod rebuild;
 pub mod restore;
 pub mod save;
 mod start;
+pub mod tail;
 mod to_import;
 
 pub use error::ServeError;

@@ -19,8 +19,8 @@ use base::{Lsn, Mutex, Record, RecordAddr, RecordKind, SegmentId};
 use env::Entropy;
 use keyspace::Journal;
 use redo::{
-    CompactionOptions, Compactor, Flusher, Health, HistoryOptions, Log, Mark, Opened, Scrubber,
-    Step, SyncPolicy, Turn,
+    CompactionOptions, Compactor, Flusher, Health, HistoryOptions, Log, Mark, Opened, Reader,
+    Scrubber, Step, SyncPolicy, Turn,
 };
 
 use crate::config::{FsyncPolicy, LogOptions};
@@ -377,6 +377,10 @@ impl ShardLog for OwnedLog {
 
     fn note_point(&mut self) {
         self.log.note_point();
+    }
+
+    fn reader(&self) -> Option<Reader> {
+        Some(self.log.reader())
     }
 
     fn set_policy(&mut self, policy: FsyncPolicy) {

@@ -35,6 +35,7 @@ use crate::owned_log::start_without_index;
 use crate::process::Signals;
 use crate::reactor::{LoopHooks, Reactor};
 use crate::save::{SaveThreads, remove_temporaries};
+use crate::tail::TailThread;
 use crate::to_import::ToImport;
 use crate::{listen, process};
 
@@ -161,6 +162,8 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     let saver_host = engine.another_host();
     engine.save_by(Box::new(SaveThreads::new(saver_host, wake_by(&log_place.waker))));
     engine.migrate_by(Box::new(MigrateThreads::new(wake_by(&log_place.waker))));
+    let tail_host = engine.another_host();
+    engine.tail_by(Box::new(TailThread::new(tail_host, wake_by(&log_place.waker))));
     if let Err(why) = remove_temporaries(&*log_place.disk, &log_place.directory) {
         logger.warning(&format!("What an unfinished dump has left stays: {why}"));
     }

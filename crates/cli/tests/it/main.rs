@@ -26,6 +26,7 @@
 //!   peer_round_trips ─┬─ peers                    Redis 6.2, 7.0 and 8.2: there and back
 //!   peer_dumps ───────┤                           the dumps of Redis' own tests
 //!   peer_readers ─────┘                           what others read in dumps that are written here
+//!   change_stream ── change_consumer              what a consumer makes of the changes of a server, both of which die
 //!   command_line                                  configuration and data directories that must be refused
 //!   stock_files · fail_closed                     what others' configuration files ask for
 //!   transfer                                      files from process to process, either of which is killed
@@ -43,6 +44,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../../../changes/tests/it/consumer.rs"]
+mod change_consumer;
+mod change_stream;
 mod cold_expiry;
 mod command_line;
 mod compaction;

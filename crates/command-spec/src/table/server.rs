@@ -161,6 +161,21 @@ pub(super) static COMMANDS: &[Spec] = &[
         ..BASE
     },
     Spec {
+        name: "logtail",
+        arity: -2,
+        flags: flags![ADMIN NOSCRIPT BLOCKING NO_MULTI],
+        since: "0.1.0",
+        origin: Origin::Indelible,
+        summary: "Returns what has changed behind a block of the log, waiting for it if wanted.",
+        complexity: "O(1); a thread next to the executor reads O(N), N what is returned, and once all of the log before it.",
+        arguments: &[
+            Arg::one_of("position", &[Arg::integer("lsn"), Arg::word("now", "NOW")]),
+            Arg::integer("count").token("COUNT").optional(),
+            Arg::integer("milliseconds").token("BLOCK").optional(),
+        ],
+        ..BASE
+    },
+    Spec {
         name: "lolwut",
         arity: -1,
         flags: flags![READONLY FAST],

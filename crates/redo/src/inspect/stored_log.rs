@@ -16,9 +16,12 @@ use crate::id::Id;
 use crate::inspect::verify::read_catalog;
 use crate::read::as_of::Reach;
 use crate::read::catalog::Catalog;
+use crate::read::extent::Extent;
 use crate::read::in_use::lock_if_there;
+use crate::read::merge::{DeviceStream, Merge};
 use crate::read::parts::Parts;
 use crate::read::reader::LogBlock;
+use crate::read::scan::SegmentFile;
 use crate::recover::behind::{KnownBefore, StartPoint};
 use crate::recover::replay::{Progress, Reading, Replay};
 
@@ -36,6 +39,9 @@ pub struct StoredLog {
 pub struct StoredEnd {
     /// The last block that a start would keep.
     pub last_lsn: Lsn,
+    /// The last block of which the log knows that it was durable. What a start keeps behind that may be gone
+    /// after a loss of power.
+    pub durable_lsn: Lsn,
     /// How many bytes a start would cut off behind it: a torn block, or blocks behind a gap.
     pub cut_bytes: u64,
 }
@@ -118,7 +124,30 @@ impl StoredLog {
         }
         let files = state.files.iter().zip(&self.catalog.files);
         let cut_bytes = files.map(|(file, source)| file.cut_bytes(source)).sum();
-        Ok(StoredEnd { last_lsn: state.last_lsn, cut_bytes })
+        Ok(StoredEnd { last_lsn: state.last_lsn, durable_lsn: state.durable, cut_bytes })
+    }
+
+    /// Returns the extent of the log, of which [`StoredLog::read`] has found this end.
+    #[must_use]
+    pub fn extent(&self, end: StoredEnd) -> Extent {
+        let durable = end.durable_lsn.min(end.last_lsn);
+        Extent { horizon: self.horizon(), told_from: self.oldest_lsn(), durable }
+    }
+
+    /// Reads the blocks up to `last` in order, each as a whole. That they are those of a good log is for
+    /// [`StoredLog::read`] to find out before.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or has changed since the log was opened.
+    pub fn blocks(&self, last: Lsn) -> Result<StoredBlocks> {
+        let sources: Vec<_> = self.catalog.files.iter().cloned().map(Arc::new).collect();
+        let mut by_device = vec![Vec::new(); self.catalog.devices.len()];
+        for (index, file) in self.catalog.files.iter().enumerate() {
+            by_device[file.device].push((index, file.clone()));
+        }
+        let streams = by_device.into_iter().map(|it| DeviceStream::new(Arc::clone(&self.disk), it));
+        let merge = Merge::sequential(streams.collect::<Result<_>>()?)?;
+        Ok(StoredBlocks { sources, merge, next: Lsn(1), last })
     }
 
     /// Begins to read a segment. Without files it has no blocks.
@@ -132,6 +161,37 @@ impl StoredLog {
         // Where a file without a footer ends, all of its blocks have come.
         let parts = Parts::open(&*self.disk, files[from..to].to_vec(), |_| Lsn::ZERO)?;
         Ok(StoredSegment { parts, last: Lsn::ZERO })
+    }
+}
+
+/// The blocks of a log, each once, by their LSNs. Made by [`StoredLog::blocks`].
+pub struct StoredBlocks {
+    sources: Vec<Arc<SegmentFile>>,
+    merge: Merge,
+    /// The first block that was not given out.
+    next: Lsn,
+    last: Lsn,
+}
+
+impl StoredBlocks {
+    /// Returns the next block; `None` behind the last one.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or is damaged.
+    #[expect(clippy::should_implement_trait, reason = "as Blocks")]
+    pub fn next(&mut self) -> Result<Option<LogBlock>> {
+        while let Some((file, block)) = self.merge.next()? {
+            let lsn = block.header.lsn;
+            if lsn > self.last {
+                break;
+            }
+            // One that was written to two devices comes twice.
+            if lsn >= self.next {
+                self.next = lsn.next();
+                return Ok(Some(LogBlock { block, source: Arc::clone(&self.sources[file]) }));
+            }
+        }
+        Ok(None)
     }
 }
 

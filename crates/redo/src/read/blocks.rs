@@ -8,12 +8,16 @@
 //! **No deletion is missed.** A compaction drops a delete record when no older file has what it
 //! deletes; but the caller may have read that, from here or from a mark. Where a delete record from the
 //! next block on was dropped since the caller's state was there, the blocks are refused.
+//!
+//! **Every record**, also what is garbage by now, is in the blocks above the horizon only. To a caller that wants
+//! every one, blocks up to it are refused, whenever the files are looked up.
 
 use std::sync::Arc;
 
 use base::Lsn;
 
 use crate::error::{Error, Result};
+use crate::read::extent;
 use crate::read::images::{self, ATTEMPTS_MAX};
 use crate::read::merge::{DeviceStream, Merge};
 use crate::read::reader::LogBlock;
@@ -31,10 +35,19 @@ pub struct Blocks {
     pass: Option<Pass>,
     /// How often in a row something was replaced before anything was read.
     failures: usize,
+    wanted: Wanted,
+}
+
+/// What the blocks must have.
+enum Wanted {
+    /// What has changed since the caller's state.
+    ///
     /// Delete records that were dropped by the first so many drops are not missed: when the files were
     /// looked up first those had ended, and no file had an older record of theirs any more. `None`: the caller has what
     /// comes before `next` from elsewhere, from before all drops perhaps.
-    drops_seen: Option<DropCount>,
+    Changes(Option<DropCount>),
+    /// Every record that they ever had.
+    EveryRecord,
 }
 
 /// A merge of the images that there were at one time.
@@ -48,12 +61,25 @@ struct Pass {
 impl Blocks {
     pub(crate) fn new(shared: Arc<Shared>, from: Lsn) -> Self {
         let end = shared.durability.durable_lsn();
-        Self { shared, next: from.max(Lsn(1)), end, pass: None, failures: 0, drops_seen: None }
+        let wanted = Wanted::Changes(None);
+        Self { shared, next: from.max(Lsn(1)), end, pass: None, failures: 0, wanted }
     }
 
     /// See [`crate::Reader::blocks_of_index`].
     pub(crate) fn of_index(shared: Arc<Shared>, from: Lsn) -> Self {
-        Self { drops_seen: Some(DropCount::default()), ..Self::new(shared, from) }
+        Self { wanted: Wanted::Changes(Some(DropCount::default())), ..Self::new(shared, from) }
+    }
+
+    /// See [`crate::Reader::whole_blocks`].
+    pub(crate) fn whole(shared: Arc<Shared>, from: Lsn) -> Self {
+        Self { wanted: Wanted::EveryRecord, ..Self::new(shared, from) }
+    }
+
+    /// Gives out no block behind this one.
+    #[must_use]
+    pub fn up_to(mut self, last: Lsn) -> Self {
+        self.end = self.end.min(last);
+        self
     }
 
     /// Returns the last block that will be given out: what was durable when the reading began.
@@ -82,7 +108,8 @@ impl Blocks {
                 Err(error) => {
                     self.pass = None;
                     self.failures += 1;
-                    let is_final = matches!(error, Error::DeletesDropped { .. });
+                    let is_final =
+                        matches!(error, Error::DeletesDropped { .. } | Error::BlocksGone { .. });
                     if is_final || self.failures >= ATTEMPTS_MAX {
                         self.failures = 0;
                         return Err(error);
@@ -94,17 +121,7 @@ impl Blocks {
 
     fn step(&mut self) -> Result<Option<LogBlock>> {
         if self.pass.is_none() {
-            let is_first = self.next == Lsn(1);
-            if is_first {
-                self.drops_seen = Some(self.shared.dropped_deletes.count());
-            }
-            let pass = Pass::begin(&self.shared, self.next)?;
-            // After the images: before a file goes away, what is dropped from it is noted.
-            let last = self.shared.dropped_deletes.newest(self.drops_seen);
-            if !is_first && last >= self.next {
-                return Err(Error::DeletesDropped { from: self.next, last });
-            }
-            self.pass = Some(pass);
+            self.pass = Some(self.begin_pass()?);
         }
         let pass = self.pass.as_mut().expect("begun above");
         loop {
@@ -127,12 +144,38 @@ impl Blocks {
     }
 }
 
+impl Blocks {
+    /// Looks the files up, and whether they have what is wanted.
+    fn begin_pass(&mut self) -> Result<Pass> {
+        let is_first = self.next == Lsn(1);
+        if is_first && let Wanted::Changes(drops_seen) = &mut self.wanted {
+            *drops_seen = Some(self.shared.dropped_deletes.count());
+        }
+        let pass = Pass::begin(&self.shared, self.next)?;
+        match self.wanted {
+            Wanted::Changes(drops_seen) => {
+                // After the images: before a file goes away, what is dropped from it is noted.
+                let last = self.shared.dropped_deletes.newest(drops_seen);
+                if !is_first && last >= self.next {
+                    return Err(Error::DeletesDropped { from: self.next, last });
+                }
+            }
+            // What is read later is of these files, or they are looked up again.
+            Wanted::EveryRecord if self.next <= pass.horizon => {
+                let (from, whole_from) = (self.next, pass.horizon.next());
+                return Err(Error::BlocksGone { from, whole_from });
+            }
+            Wanted::EveryRecord => {}
+        }
+        Ok(pass)
+    }
+}
+
 impl Pass {
     fn begin(shared: &Shared, from: Lsn) -> Result<Self> {
         let images = images::find_all(shared)?;
         // After the images: before a file goes away the horizon covers what was in it.
-        let horizon = shared.manifest.get().horizon;
-        let horizon = images.iter().map(|image| image.header.horizon).fold(horizon, Lsn::max);
+        let horizon = extent::horizon(&shared.manifest.get(), &images);
         let ends_before =
             |image: &SegmentFile| image.footer.as_ref().is_some_and(|f| f.max_lsn < from);
         let mut by_device = vec![Vec::new(); shared.devices.len()];

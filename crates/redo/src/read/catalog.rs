@@ -11,6 +11,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::format::manifest::{self, DeviceMark, KeptFile, Manifest};
 use crate::format::segment;
 use crate::id::Id;
+use crate::read::extent;
 use crate::read::scan::SegmentFile;
 use crate::read::side_by_side::side_by_side;
 
@@ -115,14 +116,7 @@ impl Catalog {
     /// on. A compaction drops what was not needed when its bitmaps were copied, and the block that was
     /// open then is the floor: in its file, and in the manifest, also of files that are gone.
     pub(crate) fn complete_from(&self) -> Lsn {
-        let Some(manifest) = self.manifest.as_ref().filter(|_| self.horizon() > Lsn::ZERO) else {
-            // Nothing was ever compacted: a manifest without a floor stands for the last block.
-            return Lsn::ZERO;
-        };
-        let kept = manifest.history.iter().map(|kept| kept.until);
-        let compacted = self.files.iter().filter(|file| file.header.generation > 0);
-        let compacted = compacted.map(|file| file.header.durable_lsn);
-        kept.chain(compacted).fold(manifest.history_floor, Lsn::max)
+        self.manifest.as_ref().map_or(Lsn::ZERO, |it| extent::told_from(it, &self.files))
     }
 
     /// What has become of the files that the manifest lists as kept.

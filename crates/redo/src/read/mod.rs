@@ -5,12 +5,13 @@
 //! their LSNs. Of a log that goes on, `images` says what there is at a moment; `reader` reads single
 //! records (`places` knows where: in a group, by `group_read`, or in a block, by
 //! `block_index`; `handles` keeps files open; `together` reads several groups at a time), `segment_scan` all of a segment (from its `parts`), and
-//! `blocks` all of the log in order.
+//! `blocks` all of the log in order; `extent` says how much of the past there is.
 
 pub(crate) mod as_of;
 pub(crate) mod block_index;
 pub(crate) mod blocks;
 pub(crate) mod catalog;
+pub(crate) mod extent;
 pub(crate) mod group_read;
 pub(crate) mod handles;
 pub(crate) mod images;

@@ -30,6 +30,7 @@ use env::{FileError, ReadTogether};
 use crate::error::{Error, Result};
 use crate::format::record;
 use crate::read::blocks::Blocks;
+use crate::read::extent::{self, Extent};
 use crate::read::group_read::{GroupPlace, GroupRead};
 use crate::read::handles::Handles;
 use crate::read::images::{self, ATTEMPTS_MAX};
@@ -165,6 +166,25 @@ impl Reader {
     #[must_use]
     pub fn blocks_of_index(&self, from: Lsn) -> Blocks {
         Blocks::of_index(Arc::clone(&self.shared), from)
+    }
+
+    /// As [`Reader::blocks`], with every record that the blocks ever had: also what is garbage by now. Of blocks
+    /// that a compaction has dropped something of, [`Blocks::next`] says that they are gone.
+    #[must_use]
+    pub fn whole_blocks(&self, from: Lsn) -> Blocks {
+        Blocks::whole(Arc::clone(&self.shared), from)
+    }
+
+    /// Returns how much of the past the log tells now. A compaction makes it less.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or is damaged.
+    pub fn extent(&self) -> Result<Extent> {
+        let images = images::find_all(&self.shared)?;
+        let manifest = self.shared.manifest.get();
+        let (horizon, told_from) =
+            (extent::horizon(&manifest, &images), extent::told_from(&manifest, &images));
+        Ok(Extent { horizon, told_from, durable: self.shared.durability.durable_lsn() })
     }
 
     /// Returns how many times the log was opened, this time included.

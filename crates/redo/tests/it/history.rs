@@ -519,7 +519,7 @@ fn a_block_that_is_missing_above_the_horizon_is_an_error() {
     options.compaction.enabled = false;
     let mut world = World::new(1, options);
     for number in 0..12 {
-        world.database.set(&key(number), &[(number % 251) as u8; 40]);
+        world.database.set(&key(number), &[u8::try_from(number % 251).unwrap(); 40]);
         world.database.flush();
         world.ledger.note(&world.database);
     }

@@ -190,6 +190,58 @@ fn what_is_read_meanwhile_is_what_was_written() {
     assert!(refused < 200, "{refused} of 240 are refused");
 }
 
+#[test]
+fn whole_blocks_have_every_record_that_was_written_or_are_gone() {
+    let (mut whole, mut gone, mut gone_midway) = (0, 0, 0);
+    for seed in 0..60 {
+        let mut world = World::new(seed, 1 + index(seed % 3));
+        let reader = world.database.log.reader();
+        for _ in 0..6 {
+            (0..60).for_each(|_| world.step());
+            // Near the end, where there are such blocks.
+            let durable = world.database.log.durable_lsn().0;
+            let from = Lsn(1 + durable.saturating_sub(world.rng.below(40)));
+            let mut blocks = reader.whole_blocks(from);
+            let mut next = from;
+            loop {
+                let block = match blocks.next() {
+                    Err(Error::BlocksGone { from, whole_from }) => {
+                        assert!(from == next && whole_from > next, "{from} {whole_from} {next}");
+                        let extent = reader.extent().unwrap();
+                        assert!(
+                            extent.horizon.next() >= whole_from
+                                && extent.told_from >= extent.horizon
+                        );
+                        gone += 1;
+                        gone_midway += usize::from(next > blocks.end().min(Lsn(durable)));
+                        break;
+                    }
+                    block => block.unwrap(),
+                };
+                let Some(block) = block else {
+                    assert_eq!(next, blocks.end().next().max(from), "seed {seed}");
+                    break;
+                };
+                assert_eq!(block.lsn(), next, "seed {seed}: each one comes");
+                assert!(next <= world.database.log.durable_lsn());
+                let found: BTreeSet<RecordAddr> = block
+                    .records()
+                    .map(Result::unwrap)
+                    .filter(|(_, record)| !record.kind.is_delete())
+                    .map(|(addr, _)| addr)
+                    .collect();
+                let written = world.written.iter().filter(|(_, (lsn, ..))| *lsn == next);
+                assert_eq!(found, written.map(|(addr, _)| *addr).collect(), "seed {seed}: {next}");
+                next = next.next();
+                whole += 1;
+                (0..world.rng.below(8)).for_each(|_| world.step());
+            }
+        }
+    }
+    let counts = (whole, gone, gone_midway);
+    assert!(whole > 300 && gone > 20, "{counts:?}");
+}
+
 /// Goes on from `state`, which is what there was before `from`, while the log goes on, and then to its
 /// end. What there is then; `None` when deletions were compacted away.
 fn follow(world: &mut World, mut state: Entries, from: Lsn) -> Option<Entries> {

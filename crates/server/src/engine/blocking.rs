@@ -1,5 +1,5 @@
-//! Clients that wait: for a key (BLPOP and its like), for the log (WAITAOF), for replicas (WAIT),
-//! for the end of a pause, for the log to keep up.
+//! Clients that wait: for a key (BLPOP and its like), for the log (WAITAOF), for blocks of it (LOGTAIL), for
+//! replicas (WAIT), for the end of a pause, for the log to keep up.
 //!
 //! ```text
 //!   key ──► client, client, client      in the order in which they came
@@ -53,6 +53,8 @@ pub(crate) enum Wait {
     Dump,
     /// That its keys are at another server, or cannot be.
     Migration,
+    /// That there are blocks of the log for it, or that they were read.
+    Tail(TailWait),
 }
 
 /// A command that waits for keys.
@@ -88,10 +90,21 @@ pub(crate) struct DurableWait {
     pub(crate) wants_replicas: bool,
 }
 
+/// A LOGTAIL.
+#[derive(Debug)]
+pub(crate) struct TailWait {
+    /// Which of all there were.
+    pub(crate) number: u64,
+    /// The last block that its client knows.
+    pub(crate) after: Lsn,
+    /// Until when it waits for blocks; `None` also while they are read.
+    pub(crate) deadline_ms: Option<i64>,
+}
+
 impl Wait {
     /// Whether CLIENT LIST shows it, and CLIENT UNBLOCK can end it.
     pub(crate) fn is_blocking(&self) -> bool {
-        matches!(self, Self::Keys(_) | Self::Durable(_) | Self::Replicas { .. })
+        matches!(self, Self::Keys(_) | Self::Durable(_) | Self::Replicas { .. } | Self::Tail(_))
     }
 
     /// The memory that it points to, in bytes.
@@ -104,6 +117,7 @@ impl Wait {
             Self::Keys(wait) => wait.deadline_ms,
             Self::Durable(wait) => wait.deadline_ms,
             Self::Replicas { deadline_ms } => *deadline_ms,
+            Self::Tail(wait) => wait.deadline_ms,
             _ => None,
         }
     }
@@ -240,6 +254,11 @@ impl Sessions {
                 reply.int(0);
             }
             Wait::Replicas { .. } => reply.int(0),
+            Wait::Tail(wait) => {
+                reply.array(2);
+                reply.int(wait.after.0.cast_signed());
+                reply.array(0);
+            }
             _ => {}
         }
         self.resume(key, before);

@@ -111,6 +111,8 @@ pub(crate) struct Session {
     pub(crate) durability: Option<FsyncPolicy>,
     /// It wants a dump and no more: REPLCONF rdb-only.
     pub(crate) wants_dump_only: bool,
+    /// The last block that it knows by LOGTAIL, if it has ever asked.
+    pub(crate) tailed: Option<Lsn>,
     /// The block of its latest write, for WAITAOF.
     pub(crate) last_write: Lsn,
     pub(crate) last_command: Option<Command>,

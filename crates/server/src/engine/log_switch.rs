@@ -187,6 +187,7 @@ impl Engine {
     /// What the log says when it cannot.
     pub fn close(&mut self) -> Result<(), CloseError> {
         self.give_up_saves();
+        self.give_up_tails();
         let clock = std::sync::Arc::clone(&self.deps.clock);
         let plan = self.hot_plan();
         self.shard.save_hot_at_end(clock.as_ref(), plan);

@@ -49,6 +49,8 @@ mod slab;
 mod sleep;
 mod slowlog;
 mod stats;
+mod tailing;
+mod tails;
 mod time;
 mod transaction;
 mod walking;
@@ -159,6 +161,7 @@ pub struct Engine {
     next_tick_us: u64,
     shutdown: Option<Shutdown>,
     saves: saves::Saves,
+    tails: tails::Tails,
     walking: walking::Walking,
     migrations: migrations::Migrations,
 
@@ -206,6 +209,7 @@ impl Engine {
             checkpoint_after_exec: false,
             shutdown: None,
             saves,
+            tails: tails::Tails::default(),
             walking: walking::Walking::default(),
             migrations: migrations::Migrations::default(),
             unlimited_output_bytes,
@@ -325,6 +329,7 @@ impl Engine {
         self.log_advanced();
         self.follow_saves();
         self.follow_migration();
+        self.follow_tails();
         if self.walking.is_on() {
             let (keyspace, clock) = (&mut self.shard.keyspace, self.deps.clock.as_ref());
             self.walking.slice(keyspace, clock, is_idle, self.options.saves.cpu_percent);
@@ -410,6 +415,7 @@ impl Engine {
         }
         let has_more = !self.sessions.resumed.is_empty() || !self.sessions.noted.is_empty();
         let has_more = has_more || self.shard.has_comeback() || self.can_serve() || self.can_feed();
+        let has_more = has_more || self.tails.has_news();
         if has_more || self.shard.keyspace.freeing() > 0 || self.shard.can_copy() {
             return 0;
         }

@@ -32,6 +32,7 @@ pub(super) const ORDER: &[Place] = &[
         may_use: &["base", "env", "rdb", "keyspace", "redo"],
         tests_may_use: &["env-sim"],
     },
+    Place { name: "changes", may_use: &["base", "keyspace"], tests_may_use: &[] },
     Place { name: "pages", may_use: &["base", "env", "env-os"], tests_may_use: &["env-sim"] },
     Place { name: "snapshot", may_use: &["base", "env"], tests_may_use: &["env-os", "env-sim"] },
     Place { name: "transfer", may_use: &["base", "env", "env-os"], tests_may_use: &["env-sim"] },
@@ -50,7 +51,7 @@ pub(super) const ORDER: &[Place] = &[
         name: "server",
         may_use: &[
             "base", "env", "resp", "rdb", "keyspace", "redo", "logindex", "indexing", "dump",
-            "command",
+            "changes", "command",
         ],
         tests_may_use: &["env-os", "env-sim"],
     },
@@ -78,8 +79,8 @@ pub(super) const ORDER: &[Place] = &[
     Place {
         name: "fuzz-targets",
         may_use: &[
-            "base", "env", "env-sim", "resp", "rdb", "keyspace", "redo", "logindex", "pages",
-            "transfer", "command", "tap", "server",
+            "base", "env", "env-sim", "resp", "rdb", "keyspace", "redo", "logindex", "changes",
+            "pages", "transfer", "command", "tap", "server",
         ],
         tests_may_use: &[],
     },
@@ -192,7 +193,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
         layers: &[
             &["config", "descriptors", "host", "logger", "network"],
             &["process"],
-            &["migrate", "save"],
+            &["migrate", "save", "tail"],
             &["engine", "listen"],
             &["index_thread"],
             &["owned_log"],

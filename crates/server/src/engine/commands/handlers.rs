@@ -9,8 +9,8 @@ use command::table::{Command, ORDINAL_COUNT, SPECS, by_ordinal};
 use super::super::call::ServerHandler;
 use super::{
     acl, client_pause, clients, cluster, command_itself, config, connection, databases, debug,
-    durability, help, info, latency, memory, migrate, modules, monitor, publish, saving, slowlog,
-    state, transactions,
+    durability, help, info, latency, logtail, memory, migrate, modules, monitor, publish, saving,
+    slowlog, state, transactions,
 };
 
 /// What executes a command.
@@ -138,6 +138,7 @@ const LIST: &[(&str, ServerHandler)] = &[
     ("info", info::info),
     ("lastsave", saving::lastsave),
     ("lolwut", state::lolwut),
+    ("logtail", logtail::logtail),
     ("monitor", monitor::monitor),
     ("replicaof", state::replicaof),
     ("role", state::role),

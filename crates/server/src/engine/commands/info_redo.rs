@@ -27,6 +27,27 @@ pub(super) fn section(engine: &Engine, out: &mut String) {
         line(out, "redo_index", u8::from(index.is_some()));
         index.iter().for_each(|index| figures_of_index(index, out));
     }
+    figures_of_tails(engine, out);
+}
+
+fn figures_of_tails(engine: &Engine, out: &mut String) {
+    let figures = engine.tails.figures();
+    let durable = engine.shard.reach.durable;
+    let clients = || engine.sessions.clients.iter().filter_map(|(_, client)| client.session.tailed);
+    let lag = clients().min().map_or(0, |last| durable.0.saturating_sub(last.0));
+    line(out, "logtail_clients", clients().count());
+    line(out, "logtail_waiting", engine.tails.waiting_count());
+    line(out, "logtail_lag_blocks", lag);
+    line(out, "logtail_requests", figures.requests);
+    line(out, "logtail_errors", figures.errors);
+    line(out, "logtail_blocks", figures.blocks);
+    line(out, "logtail_changes", figures.changes);
+    line(out, "logtail_bytes", figures.bytes);
+    line(out, "logtail_usec", figures.spent_us);
+    line(out, "logtail_learnings", figures.learnings);
+    line(out, "logtail_learned_blocks", figures.learned_blocks);
+    line(out, "logtail_roots_bytes", figures.roots_bytes);
+    line(out, "logtail_roots_forgotten", figures.roots_forgotten);
 }
 
 fn figures(stats: &Stats, out: &mut String) {

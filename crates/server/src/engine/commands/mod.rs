@@ -19,6 +19,7 @@ mod info_backup;
 mod info_redo;
 mod info_saves;
 mod latency;
+mod logtail;
 mod memory;
 mod migrate;
 mod modules;

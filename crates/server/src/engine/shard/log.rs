@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base::{Lsn, RecordAddr, SegmentId};
 use env::Entropy;
 use keyspace::Journal;
-use redo::{LiveRecords, Mark};
+use redo::{LiveRecords, Mark, Reader};
 use thiserror::Error;
 
 use super::reach::Reach;
@@ -129,6 +129,11 @@ pub trait ShardLog: Journal {
     /// Keeps what is needed to read the log as it is now, without its open block, longer than other history.
     /// Does nothing while that has records.
     fn note_point(&mut self) {}
+
+    /// What reads what is durable of the log, on another thread; `None` of a log that is not on a disk.
+    fn reader(&self) -> Option<Reader> {
+        None
+    }
 
     /// Changes when the log is synced.
     fn set_policy(&mut self, policy: FsyncPolicy);

@@ -15,6 +15,7 @@ mod restoring;
 mod server;
 mod serving;
 mod sweeping;
+mod tailing;
 mod threads;
 mod transactions;
 mod waiting;

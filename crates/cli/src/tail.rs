@@ -1,0 +1,239 @@
+//! `indelible log tail`: what has changed, a JSON line a block, from a directory or from a running server.
+
+use std::io::{self, BufRead as _, BufReader, BufWriter, ErrorKind, Read as _, Write as _, stdout};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use env::Disk;
+use server::tail::{TailError, read_stored};
+
+/// The exit code that says that the first block is gone.
+const GONE: u8 = 3;
+
+/// How many blocks are asked for at a time; the server bounds the bytes.
+const BLOCKS_MAX: &str = "1000";
+
+/// How long the server lets a request wait for blocks.
+const BLOCK_MS: &str = "5000";
+
+/// A line longer than this is none of a server's.
+const LINE_BYTES_MAX: u64 = 1 << 32;
+
+/// Where the password is.
+const PASSWORD_VARIABLE: &str = "REDISCLI_AUTH";
+
+/// The first block that is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// This one.
+    At(u64),
+    /// The first that comes from here on.
+    Now,
+}
+
+impl FromStr for Start {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.parse() {
+            Ok(lsn @ 1..) => Ok(Self::At(lsn)),
+            Err(_) if text.eq_ignore_ascii_case("now") => Ok(Self::Now),
+            _ => Err("give the number of a block, from 1, or now"),
+        }
+    }
+}
+
+/// The arguments.
+pub(crate) struct Tail {
+    pub(crate) source: String,
+    pub(crate) from: Start,
+    pub(crate) follows: bool,
+    pub(crate) user: Option<String>,
+    pub(crate) devices: Vec<PathBuf>,
+}
+
+impl Tail {
+    /// Gives the blocks to the standard output.
+    pub(crate) fn run(self, disk: Arc<dyn Disk>) -> anyhow::Result<ExitCode> {
+        let directory = Path::new(&self.source);
+        let ended = match directory.is_dir() {
+            true => self.read_directory(directory, disk),
+            false if self.source.contains(':') => self.read_server(),
+            false => bail!("{} is no directory, and not HOST:PORT", self.source),
+        };
+        match ended {
+            // What reads the lines has had enough.
+            Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
+            ended => ended,
+        }
+    }
+
+    fn read_directory(&self, directory: &Path, disk: Arc<dyn Disk>) -> anyhow::Result<ExitCode> {
+        if self.follows {
+            bail!("nothing changes in a log that no server has open: --follow is for HOST:PORT");
+        }
+        if !redo::is_there(&*disk, directory) {
+            crate::log::say_no_log(directory);
+            return Ok(ExitCode::from(2));
+        }
+        if redo::is_in_use(&*disk, directory)? {
+            bail!(
+                "{} is in use by a server, which alone knows what is durable: give its HOST:PORT",
+                directory.display()
+            );
+        }
+        let mut out = BufWriter::new(stdout().lock());
+        let from = match self.from {
+            Start::At(lsn) => Some(lsn),
+            Start::Now => None,
+        };
+        let read = read_stored(disk, directory, &self.devices, from, &mut |line| {
+            out.write_all(line)?;
+            out.write_all(b"\n")
+        });
+        out.flush()?;
+        match read {
+            Err(why @ TailError::Gone { .. }) => {
+                eprintln!("{why}");
+                Ok(ExitCode::from(GONE))
+            }
+            Err(why) => Err(why.into()),
+            Ok(None) => {
+                crate::log::say_no_log(directory);
+                Ok(ExitCode::from(2))
+            }
+            Ok(Some(tail)) => {
+                if tail.undurable > 0 {
+                    eprintln!(
+                        "{} blocks behind block {} are not given out: the server did not live to learn that \
+                         they are durable; its next start settles that",
+                        tail.undurable, tail.last
+                    );
+                }
+                Ok(ExitCode::SUCCESS)
+            }
+        }
+    }
+
+    fn read_server(&self) -> anyhow::Result<ExitCode> {
+        let mut client = Client::connect(&self.source)?;
+        if let Ok(password) = std::env::var(PASSWORD_VARIABLE) {
+            let user = self.user.as_deref().unwrap_or("default");
+            client.send(&["AUTH", user, &password])?;
+            client.status()?;
+        }
+        let mut out = BufWriter::new(stdout().lock());
+        // Without --follow the end is where the log ends now.
+        client.send(&["LOGTAIL", "now"])?;
+        let Some((end, _)) = client.blocks(&mut out)? else { return Ok(ExitCode::from(GONE)) };
+        let mut after = match self.from {
+            Start::At(lsn) => lsn - 1,
+            Start::Now => end,
+        };
+        while self.follows || after < end {
+            let position = after.to_string();
+            let options = ["COUNT", BLOCKS_MAX, "BLOCK", BLOCK_MS];
+            let words = ["LOGTAIL", &position].into_iter();
+            let words = words.chain(options.into_iter().take(if self.follows { 4 } else { 2 }));
+            client.send(&words.collect::<Vec<_>>())?;
+            let Some((last, count)) = client.blocks(&mut out)? else {
+                return Ok(ExitCode::from(GONE));
+            };
+            out.flush()?;
+            if count == 0 && !self.follows {
+                break;
+            }
+            after = last;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let io = cause.downcast_ref::<io::Error>();
+        io.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+    })
+}
+
+/// A connection to a server, as far as this needs one.
+struct Client {
+    stream: BufReader<TcpStream>,
+}
+
+impl Client {
+    fn connect(address: &str) -> anyhow::Result<Self> {
+        let stream =
+            TcpStream::connect(address).with_context(|| format!("cannot connect to {address}"))?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream: BufReader::new(stream) })
+    }
+
+    fn send(&mut self, words: &[&str]) -> io::Result<()> {
+        let mut request = format!("*{}\r\n", words.len());
+        words.iter().for_each(|word| request += &format!("${}\r\n{word}\r\n", word.len()));
+        self.stream.get_mut().write_all(request.as_bytes())
+    }
+
+    /// Reads a line: what kind of reply it begins, and what follows.
+    fn line(&mut self) -> anyhow::Result<(u8, String)> {
+        let mut line = Vec::new();
+        self.stream.read_until(b'\n', &mut line)?;
+        let Some((kind, text)) = line.strip_suffix(b"\r\n").and_then(<[u8]>::split_first) else {
+            bail!("the server has closed the connection");
+        };
+        Ok((*kind, String::from_utf8_lossy(text).into_owned()))
+    }
+
+    /// Reads a line that begins with this kind and has a number.
+    fn number(&mut self, expected: u8) -> anyhow::Result<u64> {
+        let (kind, text) = self.line()?;
+        match text.parse() {
+            Ok(number) if kind == expected => Ok(number),
+            _ => {
+                bail!("the server answers {}{text}, which is no reply to LOGTAIL", char::from(kind))
+            }
+        }
+    }
+
+    /// Reads the reply of a command that has nothing to say.
+    fn status(&mut self) -> anyhow::Result<()> {
+        match self.line()? {
+            (b'+', _) => Ok(()),
+            (_, text) => bail!("{text}"),
+        }
+    }
+
+    /// Reads the reply of LOGTAIL and writes its lines to `out`. Returns the last block that is known then, and how
+    /// many lines there were; `None` if the block is gone, which is told.
+    fn blocks(&mut self, out: &mut impl io::Write) -> anyhow::Result<Option<(u64, u64)>> {
+        match self.line()? {
+            (b'*', count) if count == "2" => {}
+            (b'-', why) if why.starts_with("LOGGONE") => {
+                eprintln!("{why}");
+                return Ok(None);
+            }
+            (_, why) => bail!("{why}"),
+        }
+        let last = self.number(b':')?;
+        let count = self.number(b'*')?;
+        for _ in 0..count {
+            let len = self.number(b'$')?;
+            if len > LINE_BYTES_MAX {
+                bail!("the server announces a line of {len} bytes");
+            }
+            let copied = io::copy(&mut (&mut self.stream).take(len), out)?;
+            let (mut end, is_whole) = ([0; 2], copied == len);
+            self.stream.read_exact(&mut end)?;
+            if !is_whole || end != *b"\r\n" {
+                bail!("the server ends a line too early");
+            }
+            out.write_all(b"\n")?;
+        }
+        Ok(Some((last, count)))
+    }
+}

@@ -1,0 +1,64 @@
+//! LOGTAIL: what has changed behind a block of the log.
+
+use base::Lsn;
+use command::argument;
+use command::error::{CommandError, Done};
+
+use super::super::shard::LogState;
+use super::super::tailing::NO_LOG;
+use super::super::{ClientKey, Engine};
+
+/// How many blocks a reply has if its client does not say.
+const COUNT_DEFAULT: usize = 100;
+
+/// LOGTAIL lsn|now [COUNT n] [BLOCK ms].
+pub(super) fn logtail(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    let mut count_max = COUNT_DEFAULT;
+    let mut block_ms = None;
+    let (options, odd) = args[2..].as_chunks::<2>();
+    if !odd.is_empty() {
+        return Err(CommandError::Syntax);
+    }
+    for [name, value] in options {
+        if argument::is(name, "count") {
+            count_max = argument::count(value)?;
+        } else if argument::is(name, "block") {
+            block_ms = Some(argument::count(value)?);
+        } else {
+            return Err(CommandError::Syntax);
+        }
+    }
+    if count_max == 0 {
+        return Err(CommandError::MustBePositive);
+    }
+    let LogState::On(log) = engine.shard.log_state() else {
+        return Err(CommandError::other(NO_LOG));
+    };
+    let (last, durable) = (log.last_lsn(), engine.shard.reach.durable);
+    let after = if argument::is(args[1], "now") {
+        durable
+    } else {
+        let lsn = keyspace::parse_int(args[1]).and_then(|lsn| u64::try_from(lsn).ok());
+        Lsn(lsn.ok_or(CommandError::OutOfRange)?)
+    };
+    if after > last {
+        let what = format!(
+            "ERR block {after} is ahead of the log, whose last one is {last}: was it another database that had it?"
+        );
+        return Err(CommandError::Other(what.into()));
+    }
+    engine.sessions[key].session.tailed = Some(after);
+    if after >= durable && block_ms.is_none() {
+        let reply = engine.reply(key);
+        reply.array(2);
+        reply.int(after.0.cast_signed());
+        reply.array(0);
+        return Ok(());
+    }
+    let deadline_ms = block_ms.filter(|ms| *ms > 0).map(|ms| {
+        let ms = i64::try_from(ms).unwrap_or(i64::MAX);
+        engine.time.unix_ms().saturating_add(ms)
+    });
+    engine.begin_tail(key, after, count_max, deadline_ms);
+    Ok(())
+}
