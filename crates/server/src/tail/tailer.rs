@@ -81,6 +81,12 @@ pub enum TailStep {
 pub struct Tailer {
     desk: Arc<Desk>,
     clock: Arc<dyn Clock>,
+    /// Requests that were not looked at yet.
+    waiting: VecDeque<Request>,
+    /// Requests for which something is to be learned first.
+    learners: VecDeque<Request>,
+    /// What is under way, in turns: one request that reads (so that the next one for the same blocks has what it has read), and
+    /// one that learns.
     jobs: VecDeque<Job>,
     /// Positions that no request uses, the one that was used last at the end.
     positions: Vec<Position>,
@@ -111,13 +117,16 @@ enum Progress {
 impl Tailer {
     /// One that serves what is asked for at `desk`.
     pub(crate) fn new(desk: Arc<Desk>, clock: Arc<dyn Clock>) -> Self {
-        let (jobs, positions) = (VecDeque::new(), Vec::new());
-        Self { desk, clock, jobs, positions, figures: TailFigures::default() }
+        let (waiting, learners, jobs) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
+        let (positions, figures) = (Vec::new(), TailFigures::default());
+        Self { desk, clock, waiting, learners, jobs, positions, figures }
     }
 
     /// Does some of what there is to do.
     pub fn step(&mut self) -> TailStep {
         if self.desk.is_ending() {
+            self.waiting.clear();
+            self.learners.clear();
             self.jobs.clear();
             self.positions.clear();
             self.count_roots();
@@ -125,8 +134,9 @@ impl Tailer {
             return TailStep::Finished;
         }
         while let Some(request) = self.desk.take_request() {
-            self.jobs.push_back(Job { request, stage: Stage::New });
+            self.waiting.push_back(request);
         }
+        self.admit();
         let Some(Job { request, stage }) = self.jobs.pop_front() else { return TailStep::Idle };
         let begun_us = self.clock.monotonic_us();
         if request.is_unwanted() {
@@ -147,6 +157,10 @@ impl Tailer {
         };
         self.figures.spent_us += self.clock.monotonic_us().saturating_sub(begun_us);
         let result = match progress {
+            Ok(Progress::More(Stage::Learning { attempt: 0, .. })) if self.is_learning() => {
+                self.learners.push_back(request);
+                return TailStep::Worked;
+            }
             Ok(Progress::More(stage)) => {
                 self.jobs.push_back(Job { request, stage });
                 return TailStep::Worked;
@@ -165,6 +179,19 @@ impl Tailer {
         self.desk.tell(self.figures);
         self.desk.reply(Reply { number: request.number, result });
         TailStep::Worked
+    }
+
+    fn is_learning(&self) -> bool {
+        self.jobs.iter().any(|job| matches!(job.stage, Stage::Learning { .. }))
+    }
+
+    /// Begins with what can be begun with.
+    fn admit(&mut self) {
+        let is_reading = self.jobs.iter().any(|job| !matches!(job.stage, Stage::Learning { .. }));
+        let learner = if self.is_learning() { None } else { self.learners.pop_front() };
+        let reader = if is_reading { None } else { self.waiting.pop_front() };
+        let next = learner.into_iter().chain(reader);
+        self.jobs.extend(next.map(|request| Job { request, stage: Stage::New }));
     }
 
     /// Whether the engine has something to take.
@@ -217,7 +244,7 @@ impl Tailer {
         }
         self.figures.learnings += 1;
         let blocks = blocks::left_up_to(reader, after);
-        Ok(Progress::More(Stage::Learning { blocks, position, attempt: 1 }))
+        Ok(Progress::More(Stage::Learning { blocks, position, attempt: 0 }))
     }
 
     fn learn(
@@ -239,7 +266,7 @@ impl Tailer {
                     let position = position.learned(request.after.next(), extent, newest)?;
                     return Ok(Progress::More(reading(request, position)));
                 }
-                Err(redo::Error::DeletesDropped { .. }) if attempt < LEARNING_MAX => {
+                Err(redo::Error::DeletesDropped { .. }) if attempt + 1 < LEARNING_MAX => {
                     let blocks = blocks::left_up_to(&request.reader, request.after);
                     let (position, attempt) = (Position::first(), attempt + 1);
                     return Ok(Progress::More(Stage::Learning { blocks, position, attempt }));

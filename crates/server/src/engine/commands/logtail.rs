@@ -11,6 +11,9 @@ use super::super::{ClientKey, Engine};
 /// How many blocks a reply has if its client does not say.
 const COUNT_DEFAULT: usize = 100;
 
+/// So many clients may wait for blocks: each costs what is read for it.
+const WAITING_MAX: usize = 128;
+
 /// LOGTAIL lsn|now [COUNT n] [BLOCK ms].
 pub(super) fn logtail(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     let mut count_max = COUNT_DEFAULT;
@@ -54,6 +57,11 @@ pub(super) fn logtail(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
         reply.int(after.0.cast_signed());
         reply.array(0);
         return Ok(());
+    }
+    if engine.tails.waiting_count() >= WAITING_MAX {
+        return Err(CommandError::other(
+            "ERR too many clients wait for blocks of the log; try again later",
+        ));
     }
     let deadline_ms = block_ms.filter(|ms| *ms > 0).map(|ms| {
         let ms = i64::try_from(ms).unwrap_or(i64::MAX);
