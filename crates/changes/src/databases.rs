@@ -26,7 +26,7 @@ impl Databases {
 
     /// The number of a database; `None` for one that has none now.
     pub(crate) fn index_of(&self, id: DbId) -> Option<u64> {
-        let behind = || Some(self.ids.len() as u64 + id.0.checked_sub(self.next)?);
+        let behind = || (self.ids.len() as u64).checked_add(id.0.checked_sub(self.next)?);
         self.indexes.get(&id).copied().or_else(behind)
     }
 
