@@ -1,8 +1,8 @@
 //! The blocks whose states can be told, with the time at which each was ended.
 //!
-//! Every block behind the floor is in some file, in place or kept: what has it was written behind the
-//! floor, and what was replaced behind the floor is kept. So the first number that is missing is the end
-//! of the log. A block that is not awaited stays open for some milliseconds: what it says was executed
+//! Blocks behind the floor are in some file, in place or kept: what has them was written behind the floor, and
+//! what was replaced behind the floor is kept. A block of which nothing was needed when its file was replaced may be in none;
+//! it is not above the horizon. So the first number above the horizon that is missing is the end of the log. A block that is not awaited stays open for some milliseconds: what it says was executed
 //! before its time, and what was executed before its time may be in the next one.
 
 use base::{Lsn, RecordKind};
@@ -44,6 +44,8 @@ pub struct BlockTime {
 pub(crate) struct Timeline {
     /// What can be told at all.
     pub(crate) reach: Reach,
+    /// Nothing above it was ever dropped.
+    horizon: Lsn,
     /// The blocks behind the floor, and it if it is known, to the end of the log. Ascending.
     pub(crate) blocks: Vec<BlockTime>,
     /// Blocks behind which databases were emptied or exchanged. Ascending.
@@ -102,10 +104,10 @@ impl Timeline {
         }
         found.sort_by_key(|block| block.lsn);
         found.dedup_by_key(|block| block.lsn);
-        Ok(Self::of(reach, found))
+        Ok(Self::of(reach, source.catalog.horizon(), found))
     }
 
-    fn of(reach: Reach, found: Vec<Found>) -> Self {
+    fn of(reach: Reach, horizon: Lsn, found: Vec<Found>) -> Self {
         let mut blocks: Vec<BlockTime> = Vec::new();
         let mut flushes: Vec<BlockTime> = reach
             .points
@@ -114,7 +116,7 @@ impl Timeline {
             .collect();
         let (mut last, mut map) = (reach.floor, None);
         for Found { lsn, time_ms, map: new } in found {
-            if lsn > last.next() {
+            if lsn > last.max(horizon).next() {
                 break;
             }
             if new.is_some() && new != map {
@@ -127,14 +129,15 @@ impl Timeline {
             blocks.push(BlockTime { lsn, time_ms });
             last = lsn;
         }
-        flushes.retain(|flush| flush.lsn <= last);
+        flushes.retain(|flush| flush.lsn <= last.max(horizon));
         flushes.sort_by_key(|flush| flush.lsn);
-        Self { reach, blocks, flushes }
+        Self { reach, horizon, blocks, flushes }
     }
 
     /// The end of the log.
     pub(crate) fn last(&self) -> Lsn {
-        self.blocks.last().map_or(self.reach.floor, |block| block.lsn)
+        let last = self.blocks.last().map_or(self.reach.floor, |block| block.lsn);
+        last.max(self.horizon)
     }
 
     /// When the block was ended, if that is known.
@@ -201,7 +204,7 @@ mod tests {
             time_ms: *time_ms,
             map: None,
         });
-        Timeline::of(reach, found.collect())
+        Timeline::of(reach, Lsn(floor), found.collect())
     }
 
     #[test]
@@ -223,12 +226,14 @@ mod tests {
     }
 
     #[test]
-    fn the_log_ends_before_the_first_number_that_is_missing() {
-        let mut found: Vec<Found> = Vec::new();
-        for lsn in [6, 7, 9] {
-            found.push(Found { lsn: Lsn(lsn), time_ms: 1, map: None });
-        }
-        let reach = Reach { floor: Lsn(5), floor_ms: 0, points: Vec::new() };
-        assert_eq!(Timeline::of(reach, found).last(), Lsn(7));
+    fn the_log_ends_before_the_first_number_above_the_horizon_that_is_missing() {
+        let last = |horizon, lsns: &[u64]| {
+            let found = |lsn: &u64| Found { lsn: Lsn(*lsn), time_ms: 1, map: None };
+            let reach = Reach { floor: Lsn(5), floor_ms: 0, points: Vec::new() };
+            Timeline::of(reach, Lsn(horizon), lsns.iter().map(found).collect()).last()
+        };
+        assert_eq!(last(5, &[6, 7, 9]), Lsn(7));
+        assert_eq!(last(8, &[6, 7, 9]), Lsn(9));
+        assert_eq!(last(8, &[6, 7]), Lsn(8));
     }
 }
