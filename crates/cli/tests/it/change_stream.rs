@@ -390,3 +390,34 @@ fn a_block_that_is_gone_is_an_error_with_the_nearest() {
     let output = tail(&directory, &["--from", &nearest.to_string()]);
     assert_eq!(lsns(&output.stdout).first(), Some(&nearest));
 }
+
+#[test]
+fn a_block_of_which_nothing_says_what_its_databases_are_is_gone() {
+    let small = ["--log-segment-bytes", "1mb", "--log-compaction-invalid-min", "100"];
+    let options = [&OPTIONS[..], &small].concat();
+    let server = Program::indelible().start(&options);
+    let mut connection = server.connect();
+    let value = "v".repeat(2000);
+    for number in 0..2000 {
+        connection.words(&format!("SET key:{} {value}", number % 10));
+    }
+    // Behind every segment that is sealed.
+    let position = info(&mut connection, "redo_durable_lsn");
+    connection.words("SET before 1");
+    connection.words("SWAPDB 0 1");
+    connection.words("SET behind 1");
+    let reply = connection.words(&format!("LOGTAIL {position} COUNT 1"));
+    assert!(
+        reply.elements()[1].elements()[0].text().contains(r#""db":0,"db_id":0,"key":"before""#)
+    );
+    assert_eq!(connection.words("CONFIG SET log-compaction yes").text(), "OK");
+    wait_until(|| info(&mut connection, "redo_compactions") > 0);
+    // That is where the server still is. Before it, a record of the databases may have been dropped.
+    let next = position + 1;
+    assert!(!connection.words(&format!("LOGTAIL {next} COUNT 1")).is_error());
+    let gone = connection.words(&format!("LOGTAIL {}", position - 1)).text();
+    assert!(gone.starts_with(&format!("LOGGONE block {position} is gone")), "{gone}");
+    let nearest = gone.split("the blocks from ").nth(1).unwrap().split(' ').next().unwrap();
+    let reply = connection.words(&format!("LOGTAIL {}", nearest.parse::<u64>().unwrap() - 1));
+    assert!(!reply.is_error(), "{reply:?}");
+}
