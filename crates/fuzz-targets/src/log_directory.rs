@@ -60,6 +60,7 @@ pub(crate) fn disk_of(input: &[u8]) -> Option<Arc<dyn Disk>> {
         history_floor: Lsn::ZERO,
         history_floor_ms: 0,
         history_points: Vec::new(),
+        registry: Registry::default(),
         parent: None,
     };
     manifest.write(&disk, directory()).expect("a disk without faults");

@@ -34,6 +34,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         history_floor: Lsn::ZERO,
         history_floor_ms: 0,
         history_points: Vec::new(),
+        registry: Registry::default(),
         parent: None,
     };
     let empty = manifest.encode();

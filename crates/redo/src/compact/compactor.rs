@@ -398,7 +398,7 @@ impl Running {
         let leader = self.copied.iter().find(|copied| copied.present_count > 0);
         let new_path = leader.map(|leader| self.target_path(shared, leader.segment));
         if self.place == Place::Old {
-            let kept = self.keep_sources(shared, holds);
+            let kept = self.keep_sources(shared, holds)?;
             self.announce(shared, holds, &kept)?;
             self.hold_sources(shared);
             self.replace(shared, new_path.as_deref())?;
@@ -421,13 +421,13 @@ impl Running {
 
     /// Keeps the old files for the marks that need them and the window, as far as that can be; which are
     /// kept.
-    fn keep_sources(&self, shared: &Shared, holds: &Holds) -> Vec<KeptFile> {
+    fn keep_sources(&self, shared: &Shared, holds: &Holds) -> Result<Vec<KeptFile>> {
         if self.aside.is_some() {
             // They are damaged: nothing is served by them.
             holds.lose(&holds.holders(&self.marks, &self.segments, None), &self.segments);
             let now = Moment::now(&*shared.clock);
             holds.lose_from_window(Lsn::ZERO, self.durable_before_rename, now);
-            return Vec::new();
+            return Ok(Vec::new());
         }
         history::keep(shared, holds, &self.sources, &self.marks, self.durable_before_rename)
     }

@@ -18,7 +18,7 @@ use env::{Access, File};
 
 use crate::compact::holds::{Holds, Kept, MarkId};
 use crate::compact::window::Moment;
-use crate::error::{IoContext, Result};
+use crate::error::{IoContext, Result, is_full};
 use crate::format::manifest::KeptFile;
 use crate::format::segment;
 use crate::read::scan::SegmentFile;
@@ -57,19 +57,24 @@ pub(crate) fn first_needing(images: &[SegmentFile]) -> Lsn {
 
 /// Keeps those of `sources` that `marks` or the window need, as the log was made of them until `until`.
 /// Marks that a file could not be kept for have lost it, and so has the window. Returns what is kept.
+///
+/// # Errors
+/// When the disk is full, and a backup needs a file: then nothing may be replaced.
 pub(crate) fn keep(
     shared: &Shared,
     holds: &Holds,
     sources: &[Source],
     marks: &[MarkId],
     until: Lsn,
-) -> Vec<KeptFile> {
+) -> Result<Vec<KeptFile>> {
     let now = Moment::now(&*shared.clock);
-    let window_end = if holds.keeps_window() { until } else { Lsn::ZERO };
     let mut links: Vec<Link> =
         sources.iter().map(|source| Link::plan(shared, holds, source, marks)).collect();
     for link in &mut links {
-        link.make(shared, window_end);
+        let source = link.source;
+        let is_kept = !link.holders.is_empty() || link.state == LinkState::Old;
+        let is_claimed = holds.claim(source.from, until, is_kept, now);
+        link.make(shared, is_claimed, holds.is_held(source.from, until))?;
     }
     let is_new = |link: &&Link| link.state == LinkState::New;
     let devices: BTreeSet<usize> =
@@ -114,7 +119,7 @@ pub(crate) fn keep(
         }
     }
     holds.keep(kept);
-    listed
+    Ok(listed)
 }
 
 /// How far the second name of a file is.
@@ -148,18 +153,24 @@ impl<'a> Link<'a> {
     }
 
     /// Makes the name if a mark or the window needs the file, as far as that can be. The window needs what
-    /// any block before `window_end` needs: not what two compactions in a row have made and replaced.
-    fn make(&mut self, shared: &Shared, window_end: Lsn) {
-        let is_needed = self.source.from < window_end || !self.holders.is_empty();
-        if self.state == LinkState::None && is_needed && self.try_make(shared).is_ok() {
-            self.state = LinkState::New;
+    /// any block before the replacement needs: not what two compactions in a row have made and replaced.
+    ///
+    /// What a backup needs, on a device that has no room for a name, must stay in place.
+    fn make(&mut self, shared: &Shared, is_claimed: bool, is_held: bool) -> Result<()> {
+        if self.state == LinkState::None && (is_claimed || !self.holders.is_empty()) {
+            match self.try_make(shared, is_held) {
+                Ok(()) => self.state = LinkState::New,
+                Err(error) if is_held && is_full(&error) => return Err(error),
+                Err(_) => {}
+            }
         }
+        Ok(())
     }
 
-    fn try_make(&self, shared: &Shared) -> Result<()> {
+    fn try_make(&self, shared: &Shared, is_held: bool) -> Result<()> {
         let device = &shared.devices[self.source.device];
         let (dir, path) = (segment::history_dir(&device.path), &self.path);
-        if device.state() == DeviceState::Full {
+        if device.state() == DeviceState::Full && !is_held {
             // What is kept there would keep it full.
             return Err(std::io::Error::from(ErrorKind::StorageFull)).at(path, "keep");
         }

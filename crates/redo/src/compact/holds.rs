@@ -32,10 +32,14 @@ use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use base::{Lsn, Mutex, SegmentId};
+use thiserror::Error;
 
 use crate::compact::window::{LogSize, Moment, Window};
-use crate::format::manifest::{KeptFile, Manifest};
+use crate::error::nearest;
+use crate::format::manifest::{HistoryPoint, KeptFile, Manifest};
+use crate::format::registry::{BACKUPS_MAX, NamedBackup, NotedCommand};
 use crate::options::HistoryOptions;
+use crate::shared::index_bound::IndexBound;
 
 /// The number of a mark in the life of a log.
 pub(crate) type MarkId = u64;
@@ -95,6 +99,69 @@ struct State {
     /// The devices of files that were taken out to be dropped, until they are gone.
     dropping: BTreeSet<usize>,
     window: Window,
+    /// Blocks that say something of backups which the manifest does not yet.
+    unlisted: BTreeSet<Lsn>,
+}
+
+/// A backup that is to be made.
+#[derive(Debug, Clone)]
+pub(crate) struct NewBackup {
+    /// `None` for one after its number.
+    pub(crate) name: Option<String>,
+    /// The block after which the log was what it is of; not behind the open one.
+    pub(crate) lsn: Lsn,
+    /// The open block, which will say that it was made.
+    pub(crate) noted_lsn: Lsn,
+    pub(crate) time_ms: i64,
+}
+
+/// Why a backup is not made.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum BackupRefusal {
+    /// There is one of this name.
+    #[error("there is a backup of this name, b-{id:06}: give another one, or delete that")]
+    Taken {
+        /// Its number.
+        id: u64,
+    },
+    /// There are too many.
+    #[error("there are {BACKUPS_MAX} backups: delete one first")]
+    TooMany,
+    /// The block cannot be told any more.
+    #[error("the log does not tell any more what it was after block {lsn}; {nearest}", nearest = nearest(*before, *after))]
+    OutOfReach {
+        /// The block.
+        lsn: Lsn,
+        /// The nearest one before it that can be told.
+        before: Option<Lsn>,
+        /// The nearest one behind it.
+        after: Lsn,
+    },
+    /// There is no such block yet.
+    #[error("the log ends with block {last}: there is no block {lsn}")]
+    BehindEnd {
+        /// The block.
+        lsn: Lsn,
+        /// The last one.
+        last: Lsn,
+    },
+    /// It was never emptied or exchanged.
+    #[error("no FLUSHALL, FLUSHDB or SWAPDB is known before which the log can still be told")]
+    NoFlush,
+    /// The log does not know what its blocks' times were then.
+    #[error("the server does not know which block was the last then: it knows times since it was started, and not without end; give a block, see BACKUP TIMELINE and indelible backup timeline")]
+    NoTime,
+}
+
+/// A backup, and what it takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackupState {
+    /// The backup.
+    pub backup: NamedBackup,
+    /// How many files are kept that it needs, perhaps among others.
+    pub files: usize,
+    /// Their length.
+    pub bytes: u64,
 }
 
 /// What [`Holds::figures`] says.
@@ -114,6 +181,15 @@ pub(crate) struct WindowFigures {
     pub(crate) files_of_marks: usize,
 }
 
+/// The number of a block, or none.
+struct Unlisted(AtomicU64);
+
+impl Default for Unlisted {
+    fn default() -> Self {
+        Self(AtomicU64::new(u64::MAX))
+    }
+}
+
 /// See the file's top.
 #[derive(Default)]
 pub(crate) struct Holds {
@@ -121,6 +197,10 @@ pub(crate) struct Holds {
     kept_count: AtomicUsize,
     /// Something may be kept that nothing needs.
     has_superfluous: AtomicBool,
+    /// The first block of `unlisted`; `u64::MAX` if there is none.
+    first_unlisted: Unlisted,
+    /// A backup may have lost something.
+    has_lost: AtomicBool,
     /// How large the log is, from the executor.
     log_bytes: AtomicU64,
     log_files: AtomicUsize,
@@ -247,6 +327,139 @@ impl Holds {
     pub(crate) fn lose_from_window(&self, from: Lsn, until: Lsn, now: Moment) {
         self.lock().window.lose(from, until, now);
         self.has_superfluous.store(true, Ordering::Release);
+        self.has_lost.store(true, Ordering::Release);
+    }
+
+    /// Whether the window or a backup needs a file that is about to be replaced; see [`Window::claim`].
+    pub(crate) fn claim(&self, from: Lsn, until: Lsn, is_kept: bool, now: Moment) -> bool {
+        self.lock().window.claim(from, until, is_kept, now)
+    }
+
+    /// Whether a backup needs such a file, which a full disk is no reason to give up.
+    pub(crate) fn is_held(&self, from: Lsn, until: Lsn) -> bool {
+        let State { window, .. } = &*self.lock();
+        !window.drops_backups && window.registry.needs(from, until)
+    }
+
+    /// Whether backups may be given up for a disk that is short of room.
+    pub(crate) fn set_drops_backups(&self, drops: bool) {
+        self.lock().window.drops_backups = drops;
+    }
+
+    /// Makes a backup, whose note follows in the open block. Until the manifest lists it, nothing behind that block
+    /// is indexed: a start that reads only what the index does not know must read it.
+    pub(crate) fn create_backup(
+        &self,
+        new: NewBackup,
+        bound: &IndexBound,
+    ) -> Result<NamedBackup, BackupRefusal> {
+        let mut state = self.lock();
+        let window = &mut state.window;
+        let NewBackup { name, lsn, noted_lsn, time_ms } = new;
+        let id = window.registry.next_id;
+        let name = name.unwrap_or_else(|| format!("b-{id:06}"));
+        if let Some(other) = window.registry.find(&name) {
+            return Err(BackupRefusal::Taken { id: other.id });
+        }
+        if window.registry.backups.len() >= BACKUPS_MAX {
+            return Err(BackupRefusal::TooMany);
+        }
+        if lsn > noted_lsn {
+            return Err(BackupRefusal::BehindEnd { lsn, last: Lsn(noted_lsn.0 - 1) });
+        }
+        if !window.tells(lsn) {
+            let (before, after) = window.nearest(lsn);
+            return Err(BackupRefusal::OutOfReach { lsn, before, after });
+        }
+        let backup = NamedBackup { id, name, lsn, noted_lsn, time_ms, is_lost: false };
+        window.registry.next_id = id + 1;
+        window.registry.backups.push(backup.clone());
+        self.note_unlisted(&mut state, noted_lsn, bound);
+        Ok(backup)
+    }
+
+    /// Deletes a backup, whose note follows in the open block.
+    pub(crate) fn delete_backup(
+        &self,
+        name: &str,
+        noted_lsn: Lsn,
+        bound: &IndexBound,
+    ) -> Option<NamedBackup> {
+        let mut state = self.lock();
+        let backups = &mut state.window.registry.backups;
+        let at = backups.iter().position(|backup| backup.name == name)?;
+        let backup = backups.remove(at);
+        self.note_unlisted(&mut state, noted_lsn, bound);
+        self.has_superfluous.store(true, Ordering::Release);
+        Some(backup)
+    }
+
+    /// Backups, with what they take.
+    pub(crate) fn backups(&self) -> Vec<BackupState> {
+        let state = self.lock();
+        let backups = state.window.registry.backups.iter().map(|backup| {
+            let kept = state.kept.iter();
+            let needed = kept.filter(|kept| backup.needs(kept.from, kept.file.until));
+            let (files, bytes) = needed.fold((0, 0), |(files, bytes), kept| {
+                (files + 1, bytes + kept.bytes)
+            });
+            BackupState { backup: backup.clone(), files, bytes }
+        });
+        backups.collect()
+    }
+
+    /// How many bytes are kept that backups need, and are not needed by the window.
+    pub(crate) fn backup_bytes(&self) -> u64 {
+        let state = self.lock();
+        let held = state.kept.iter().filter(|kept| state.window.is_held(kept));
+        held.map(|kept| kept.bytes).sum()
+    }
+
+    /// The last commands that were dangerous, and the points.
+    pub(crate) fn told(&self) -> (Vec<NotedCommand>, Vec<HistoryPoint>) {
+        let state = self.lock();
+        (state.window.registry.commands.clone(), state.window.points())
+    }
+
+    /// Notes a command, whose note is in the block that it names.
+    pub(crate) fn note_command(&self, noted: NotedCommand) {
+        self.lock().window.registry.add_command(noted);
+    }
+
+    /// The names of backups that have lost a file since this was asked.
+    pub(crate) fn take_lost_backups(&self) -> Vec<String> {
+        if !self.has_lost.swap(false, Ordering::AcqRel) {
+            return Vec::new();
+        }
+        let window = &mut self.lock().window;
+        if !window.take_lost() {
+            return Vec::new();
+        }
+        let lost = window.registry.backups.iter().filter(|backup| backup.is_lost);
+        lost.map(|backup| backup.name.clone()).collect()
+    }
+
+    /// Whether the manifest lacks what a durable block says of backups. Takes no lock.
+    pub(crate) fn has_unlisted(&self, durable: Lsn) -> bool {
+        self.first_unlisted.0.load(Ordering::Acquire) <= durable.0
+    }
+
+    /// Says that the manifest lists what blocks up to `durable` say of backups.
+    pub(crate) fn note_listed(&self, durable: Lsn, bound: &IndexBound) {
+        let mut state = self.lock();
+        state.unlisted = state.unlisted.split_off(&durable.next());
+        self.tell_unlisted(&state, bound);
+    }
+
+    fn note_unlisted(&self, state: &mut State, lsn: Lsn, bound: &IndexBound) {
+        state.unlisted.insert(lsn);
+        self.tell_unlisted(state, bound);
+    }
+
+    fn tell_unlisted(&self, state: &State, bound: &IndexBound) {
+        let first = state.unlisted.first().copied();
+        self.first_unlisted.0.store(first.map_or(u64::MAX, |lsn| lsn.0), Ordering::Release);
+        bound.hold_back(first);
     }
 
     /// Whether the window needs every file that is replaced now.
@@ -279,6 +492,7 @@ impl Holds {
         let files = self.log_files.load(Ordering::Relaxed);
         let State { window, kept, .. } = &mut *self.lock();
         window.trim(kept, LogSize { bytes, files }, now, short_bytes);
+        self.has_lost.store(true, Ordering::Release);
         self.has_superfluous.store(true, Ordering::Release);
     }
 
@@ -321,10 +535,13 @@ impl Holds {
     pub(crate) fn give_up_window(&self, device: usize, now: Moment) {
         let State { window, kept, .. } = &mut *self.lock();
         for kept in kept.iter().filter(|kept| kept.device == device) {
-            if window.needs(kept) {
+            // A device that leaves, or is full, waits for what backups need.
+            let is_held = !window.drops_backups && window.is_held(kept);
+            if window.needs(kept) && !is_held {
                 window.lose(kept.from, kept.file.until, now);
             }
         }
+        self.has_lost.store(true, Ordering::Release);
         self.has_superfluous.store(true, Ordering::Release);
     }
 
@@ -385,7 +602,9 @@ impl Holds {
     /// Whether there is something on the device that only the window needs, or that is being dropped.
     pub(crate) fn has_window_on(&self, device: usize) -> bool {
         let state = self.lock();
-        state.kept.iter().any(|kept| kept.device == device && state.window.needs(kept))
+        let is_held = |kept| !state.window.drops_backups && state.window.is_held(kept);
+        let mut kept = state.kept.iter().filter(|kept| kept.device == device);
+        kept.any(|kept| state.window.needs(kept) && !is_held(kept))
     }
 
     fn note_count(&self, state: &State) {

@@ -16,6 +16,9 @@
 //! much goes, in bytes, in files, or for a disk that is short of room. The oldest goes first, and of
 //! points the oldest when nothing else is left.
 //!
+//! **Named backups** are like points that stay, also without a window: what they need counts for nothing in
+//! the bounds, and goes only for a disk that is short of room, if that is allowed.
+//!
 //! **The floor only rises**, here first: what the manifest says of it is never more than what is
 //! kept. Ages are those of the monotonic clock, and begin anew with each start: a wall clock that
 //! is set changes nothing but what is said of times.
@@ -27,10 +30,11 @@ use env::Clock;
 
 use crate::compact::holds::Kept;
 use crate::format::manifest::{HistoryPoint, Manifest};
+use crate::format::registry::Registry;
 use crate::options::HistoryOptions;
 
 /// More points than this are too many: the oldest goes.
-const POINTS_MAX: usize = 64;
+pub(crate) const POINTS_MAX: usize = 64;
 
 /// However few files the log has, history may have so many; and so many for each of them.
 const FILES_MIN: usize = 1024;
@@ -82,6 +86,12 @@ pub(crate) struct Window {
     peaks: VecDeque<(u64, u64)>,
     /// How many files went before they were old.
     given_up: u64,
+    /// Named backups, and dangerous commands.
+    pub(crate) registry: Registry,
+    /// Whether backups may be given up for a disk that is short of room.
+    pub(crate) drops_backups: bool,
+    /// A backup has lost a file that it needs since [`Window::take_lost`].
+    has_lost_backup: bool,
 }
 
 impl Default for Window {
@@ -93,6 +103,9 @@ impl Default for Window {
             points: Vec::new(),
             peaks: VecDeque::new(),
             given_up: 0,
+            registry: Registry::default(),
+            drops_backups: false,
+            has_lost_backup: false,
         }
     }
 }
@@ -109,6 +122,7 @@ impl Window {
         let points = manifest.history_points.iter();
         let points = points.map(|it| Point { lsn: it.lsn, time_ms: it.time_ms, noted_us: now.us });
         self.points = if self.is_on() { points.collect() } else { Vec::new() };
+        self.registry = manifest.registry.clone();
     }
 
     pub(crate) const fn is_on(&self) -> bool {
@@ -117,8 +131,55 @@ impl Window {
 
     /// Whether a file is needed, by some block that can still be read.
     pub(crate) fn needs(&self, kept: &Kept) -> bool {
-        self.is_on()
-            && (kept.file.until > self.floor || self.points.iter().any(|it| it.needs(kept)))
+        self.is_held(kept)
+            || (self.is_on()
+                && (kept.file.until > self.floor || self.points.iter().any(|it| it.needs(kept))))
+    }
+
+    /// Whether a backup needs a file.
+    pub(crate) fn is_held(&self, kept: &Kept) -> bool {
+        self.registry.needs(kept.from, kept.file.until)
+    }
+
+    /// Whether a file that the log was made of from block `from` up to before `until` must be kept, which is
+    /// about to be replaced. If not, and if nothing else keeps it, it is lost now: so no backup is made later that
+    /// needs it.
+    pub(crate) fn claim(&mut self, from: Lsn, until: Lsn, is_kept: bool, now: Moment) -> bool {
+        if from >= until {
+            return false;
+        }
+        let is_needed = self.is_on() || self.registry.needs(from, until);
+        if !is_needed && !is_kept {
+            self.lose(from, until, now);
+        }
+        is_needed
+    }
+
+    /// Whether the state after a block can be told.
+    pub(crate) fn tells(&self, lsn: Lsn) -> bool {
+        lsn >= self.floor
+            || self.points.iter().any(|point| point.lsn == lsn)
+            || self.registry.backups.iter().any(|backup| !backup.is_lost && backup.lsn == lsn)
+    }
+
+    /// The nearest blocks before and behind one that cannot be told.
+    pub(crate) fn nearest(&self, lsn: Lsn) -> (Option<Lsn>, Lsn) {
+        let backups = self.registry.backups.iter().filter(|backup| !backup.is_lost);
+        let singles = backups.map(|backup| backup.lsn);
+        let singles = || singles.clone().chain(self.points.iter().map(|point| point.lsn));
+        let before = singles().filter(|single| *single < lsn).max();
+        (before, singles().filter(|single| *single > lsn).fold(self.floor, Lsn::min))
+    }
+
+    /// Points, with their times.
+    pub(crate) fn points(&self) -> Vec<HistoryPoint> {
+        let points = self.points.iter();
+        points.map(|it| HistoryPoint { lsn: it.lsn, time_ms: it.time_ms }).collect()
+    }
+
+    /// Whether a backup has lost a file that it needs since this was asked.
+    pub(crate) fn take_lost(&mut self) -> bool {
+        std::mem::take(&mut self.has_lost_backup)
     }
 
     /// Says what can be read in the manifest that is about to be written; points are not more than what
@@ -131,6 +192,7 @@ impl Window {
         let points = self.points.iter().filter(|point| point.lsn <= durable);
         manifest.history_points =
             points.map(|it| HistoryPoint { lsn: it.lsn, time_ms: it.time_ms }).collect();
+        manifest.registry = self.registry.as_of(durable);
     }
 
     /// Notes a point.
@@ -148,6 +210,7 @@ impl Window {
     pub(crate) fn lose(&mut self, from: Lsn, until: Lsn, now: Moment) {
         self.raise(until, now);
         self.points.retain(|point| point.lsn < from || point.lsn >= until);
+        self.has_lost_backup |= self.registry.lose(from, until);
         self.given_up += u64::from(self.is_on());
     }
 
@@ -188,7 +251,8 @@ impl Window {
         self.points.retain(|point| !is_old(point.noted_us));
         let bytes_max = self.bytes_max(log.bytes, now.us, window_us);
         let files_max = FILES_MIN + FILES_SHARE * log.files;
-        let mut needed: Vec<&Kept> = kept.iter().filter(|kept| self.needs(kept)).collect();
+        let (held, mut needed): (Vec<&Kept>, Vec<&Kept>) =
+            kept.iter().filter(|kept| self.needs(kept)).partition(|kept| self.is_held(kept));
         needed.sort_by_key(|kept| kept.file.until);
         let mut left = Left { bytes: 0, files: needed.len(), on: BTreeMap::new() };
         for kept in &needed {
@@ -217,6 +281,26 @@ impl Window {
             let is_free = |kept: &mut &Kept| !self.points.iter().any(|point| point.needs(kept));
             for kept in of_points.extract_if(.., is_free) {
                 left.take(kept, &mut short_bytes);
+            }
+        }
+        if self.drops_backups {
+            self.drop_backups(held, short_bytes);
+        }
+    }
+
+    /// Gives up backups, the oldest first, as long as a disk is short of room that has some of what they need.
+    fn drop_backups(&mut self, mut held: Vec<&Kept>, mut short_bytes: BTreeMap<usize, u64>) {
+        let is_short = |held: &[&Kept], short_bytes: &BTreeMap<usize, u64>| {
+            held.iter().any(|kept| short_bytes.get(&kept.device).is_some_and(|bytes| *bytes > 0))
+        };
+        while is_short(&held, &short_bytes) {
+            let backups = self.registry.backups.iter_mut().filter(|backup| !backup.is_lost);
+            let Some(oldest) = backups.min_by_key(|backup| backup.lsn) else { return };
+            (oldest.is_lost, self.has_lost_backup) = (true, true);
+            for kept in held.extract_if(.., |kept| !self.is_held(kept)) {
+                if let Some(bytes) = short_bytes.get_mut(&kept.device) {
+                    *bytes = bytes.saturating_sub(kept.bytes);
+                }
             }
         }
     }

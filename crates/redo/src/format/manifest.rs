@@ -17,6 +17,7 @@ use env::{Access, Disk};
 
 use crate::error::{Error, IoContext, Result};
 use crate::format::listing::{Listed, Listing};
+use crate::format::registry::Registry;
 use crate::format::sections::{self, Tag};
 use crate::id::Id;
 
@@ -67,6 +68,8 @@ pub struct Manifest {
     pub history_floor_ms: i64,
     /// Blocks below the floor, or not below it yet, of which the same is true. Ascending.
     pub history_points: Vec<HistoryPoint>,
+    /// Named backups, and commands that were dangerous.
+    pub registry: Registry,
     /// The log that this one was restored from.
     pub parent: Option<Parent>,
 }
@@ -113,9 +116,12 @@ const POINT_BYTES: usize = 16;
 const PARENT_BYTES: usize = 24;
 
 /// The sections: numbers and ids, devices, images that there must be, object floor; history, its
-/// floor, its points and the parent, which are written when they say something.
-const SECTIONS: [Tag; 8] =
-    [*b"BASE", *b"DEVS", *b"IMGS", *b"OBJF", *b"HIST", *b"HFLR", *b"HPTS", *b"BRAN"];
+/// floor, its points, the parent, named backups and dangerous commands, which are written when they
+/// say something.
+const SECTIONS: [Tag; 10] = [
+    *b"BASE", *b"DEVS", *b"IMGS", *b"OBJF", *b"HIST", *b"HFLR", *b"HPTS", *b"BRAN", *b"BKUP",
+    *b"CMDS",
+];
 
 /// The first so many there must be.
 const SECTIONS_REQUIRED: usize = 4;
@@ -160,7 +166,8 @@ impl Manifest {
         for (tag, content) in SECTIONS.into_iter().zip([&base[..], &devices, &images, &objects]) {
             sections::put(&mut body, tag, content);
         }
-        let [.., history_tag, floor_tag, points_tag, parent_tag] = SECTIONS;
+        let [.., history_tag, floor_tag, points_tag, parent_tag, backups_tag, commands_tag] =
+            SECTIONS;
         if !history.is_empty() {
             sections::put(&mut body, history_tag, &history);
         }
@@ -180,6 +187,16 @@ impl Manifest {
         if let Some(Parent { database, lsn }) = self.parent {
             let parent = [&database.0[..], &lsn.0.to_le_bytes()].concat();
             sections::put_skippable(&mut body, parent_tag, &parent);
+        }
+        let Registry { next_id, backups, commands } = &self.registry;
+        if !backups.is_empty() {
+            // A program that overlooked it would give up what they need.
+            sections::put(&mut body, backups_tag, &self.registry.encode_backups());
+        } else if *next_id > 0 {
+            sections::put_skippable(&mut body, backups_tag, &self.registry.encode_backups());
+        }
+        if !commands.is_empty() {
+            sections::put_skippable(&mut body, commands_tag, &self.registry.encode_commands());
         }
         framed(MAGIC, MANIFEST_VERSION, &body)
     }
@@ -212,8 +229,9 @@ impl Manifest {
             && self.history_points.iter().all(|point| point.lsn <= Lsn::MAX)
     }
 
-    fn decode_sections(sections: [&[u8]; 8]) -> Option<Self> {
-        let [base, devices, images, objects, history, floor, points, parent] = sections;
+    fn decode_sections(sections: [&[u8]; 10]) -> Option<Self> {
+        let [base, devices, images, objects, history, floor, points, parent, backups, commands] =
+            sections;
         if base.len() != FIXED_BYTES {
             return None;
         }
@@ -248,6 +266,7 @@ impl Manifest {
             }
             _ => return None,
         };
+        manifest.registry = Registry::decode(backups, commands)?;
         Some(manifest)
     }
 
@@ -312,6 +331,7 @@ impl Manifest {
             history_floor: durable_lsn,
             history_floor_ms: 0,
             history_points: Vec::new(),
+            registry: Registry::default(),
             parent: None,
         })
     }
@@ -554,6 +574,7 @@ mod tests {
             history_floor: Lsn(3),
             history_floor_ms: -5,
             history_points: vec![HistoryPoint { lsn: Lsn(2), time_ms: 1_700_000_000_123 }],
+            registry: Registry { next_id: 3, ..Registry::default() },
             parent: Some(Parent { database: Id([9; 16]), lsn: Lsn(1) }),
         }
     }

@@ -20,6 +20,7 @@ use env::{Disk, Entropy};
 use crate::error::{Error, IoContext, Result};
 use crate::format::listing::Listed;
 use crate::format::manifest::{DeviceMark, Manifest, ManifestDevice, Parent, path_in};
+use crate::format::registry::Registry;
 use crate::id::Id;
 use crate::inspect::verify::verify_unlocked;
 use crate::options::default_device;
@@ -101,10 +102,14 @@ pub fn restore(
     let source = Source::open(&**disk, request.source, request.devices, request.reader)?;
     let Some(source) = source else { return Ok(None) };
     let mut finding = |done, all| progress(Restoring::Finding(done, all));
-    let timeline = Timeline::read(&**disk, &source, &mut finding);
+    let wanted = match &request.point {
+        RestorePoint::BeforeDelete(wanted) => Some(wanted),
+        _ => None,
+    };
+    let timeline = Timeline::read(&**disk, &source, wanted, &mut finding);
     let found = timeline.and_then(|timeline| {
         check_end(&timeline, request)?;
-        Ok((timeline.find(request.point)?, timeline))
+        Ok((timeline.find(&request.point)?, timeline))
     });
     let (lsn, timeline) = match found {
         Ok(found) => found,
@@ -183,6 +188,12 @@ fn carry_out(
         history_floor: lsn,
         history_floor_ms: restored.time_ms.unwrap_or(0),
         history_points: Vec::new(),
+        registry: Registry {
+            // Its notes are in the log that is made: those of backups must be known there already.
+            next_id: timeline.registry.next_id,
+            backups: Vec::new(),
+            commands: timeline.commands().iter().filter(|noted| noted.lsn <= lsn).cloned().collect(),
+        },
         parent: Some(restored.parent),
         ..old
     };

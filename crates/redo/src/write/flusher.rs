@@ -25,6 +25,7 @@ use std::sync::atomic::Ordering;
 
 use base::{Lsn, SegmentId};
 
+use crate::compact::holds::Holds;
 use crate::error::{Error, Result, is_full, lacks_descriptor};
 use crate::format::segment::{SEGMENT_VERSION, SegmentHeader};
 use crate::shared::device::Part;
@@ -43,12 +44,16 @@ const GROUP_BYTES: usize = 256 << 10;
 /// How long a full device rests between two attempts.
 const FULL_RETRY_US: u64 = 100_000;
 
+/// How long it rests after a manifest that could not be written for backups.
+const LIST_RETRY_US: u64 = 100_000;
+
 /// How far segment numbers are claimed in the manifest at a time.
 const SEGMENT_CLAIM: u32 = 32;
 
 /// Writes and syncs the blocks of one device.
 pub struct Flusher {
     shared: Arc<Shared>,
+    holds: Arc<Holds>,
     index: usize,
     writer: Option<SegmentWriter>,
     /// Segments of poisoned devices whose blocks have come here.
@@ -58,6 +63,7 @@ pub struct Flusher {
     scratch: Vec<u8>,
     has_reserve: bool,
     retry_at_us: u64,
+    list_at_us: u64,
     /// What a write in [`Flusher::write_now`] said: the next step acts on it.
     failed: Option<Error>,
     /// What the sync is for that is under way.
@@ -66,9 +72,15 @@ pub struct Flusher {
 }
 
 impl Flusher {
-    pub(crate) fn new(shared: Arc<Shared>, index: usize, has_reserve: bool) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        holds: Arc<Holds>,
+        index: usize,
+        has_reserve: bool,
+    ) -> Self {
         Self {
             shared,
+            holds,
             index,
             writer: None,
             parts: Vec::new(),
@@ -77,6 +89,7 @@ impl Flusher {
             scratch: Vec::new(),
             has_reserve,
             retry_at_us: 0,
+            list_at_us: 0,
             failed: None,
             syncing: None,
             is_finished: false,
@@ -197,6 +210,7 @@ impl Flusher {
             self.is_finished = is_ending;
             return if is_ending { Step::Finished } else { Step::Idle };
         }
+        self.list_backups();
         if state == DeviceState::Full {
             let now_us = shared.clock.monotonic_us();
             if now_us < self.retry_at_us {
@@ -222,6 +236,32 @@ impl Flusher {
             Err(error) => self.poison(&error.to_string(), None),
         }
         Step::Worked
+    }
+
+    /// Writes the manifest if it lacks what durable blocks say of backups: whichever flusher comes first.
+    fn list_backups(&mut self) {
+        let shared = &self.shared;
+        let durable = shared.durability.durable_lsn();
+        if !self.holds.has_unlisted(durable) {
+            return;
+        }
+        let now_us = shared.clock.monotonic_us();
+        if now_us < self.list_at_us {
+            return;
+        }
+        let written = shared.manifest.update(|manifest| {
+            self.holds.describe(manifest, durable);
+            manifest.durable_lsn = manifest.durable_lsn.max(durable);
+            true
+        });
+        match written {
+            Ok(()) => self.holds.note_listed(durable, &shared.index_bound),
+            // The notes are in the log, and are read from there if this never succeeds.
+            Err(error) => {
+                self.list_at_us = now_us + LIST_RETRY_US;
+                self.device().set_last_error(error.to_string());
+            }
+        }
     }
 
     fn device(&self) -> &Device {
@@ -288,7 +328,8 @@ impl Flusher {
     fn persist_durable_lsn(&self) {
         let durable_lsn = self.shared.durability.durable_lsn();
         let noted = self.shared.manifest.update(|manifest| {
-            let is_news = durable_lsn > manifest.durable_lsn;
+            let is_news = durable_lsn > manifest.durable_lsn || self.holds.has_unlisted(durable_lsn);
+            self.holds.describe(manifest, durable_lsn);
             manifest.durable_lsn = manifest.durable_lsn.max(durable_lsn);
             is_news
         });

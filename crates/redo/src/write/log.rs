@@ -28,6 +28,7 @@ use crate::repair::healing::{Healing, SegmentToEnd, scrub_targets};
 use crate::repair::scrubber::{ScrubQueue, Scrubber};
 use crate::shared::device::{Device, DeviceState, Mailbox, Order, Shared};
 use crate::shared::sealed_block::SealedBlock;
+use crate::write::block_times::BlockTimes;
 use crate::write::buffers::Buffers;
 use crate::write::devices::choose_device;
 use crate::write::health::{self, Health};
@@ -95,6 +96,7 @@ pub struct Log {
     synced_at_us: u64,
     lateness: Lateness,
     pub(crate) index_lag: IndexLag,
+    pub(crate) block_times: BlockTimes,
     is_closed: bool,
 }
 
@@ -108,6 +110,7 @@ impl Log {
         let Begin { segments, validity, last_lsn, next_segment, object_end } = begin;
         let lanes = shared.devices.iter().map(|_| Lane::default()).collect();
         let synced_at_us = shared.clock.monotonic_us();
+        let block_times = BlockTimes::new(last_lsn, shared.clock.now_ms());
         let mut spare = Buffers::default();
         let mut log = Self {
             durable: shared.durability.durable_lsn(),
@@ -134,6 +137,7 @@ impl Log {
             synced_at_us,
             lateness: Lateness::default(),
             index_lag: IndexLag::new(last_lsn, options.index_lag_bytes_max),
+            block_times,
             is_closed: false,
         };
         log.set_policy(options.policy);
@@ -234,8 +238,13 @@ impl Log {
     /// [`Flusher::write_now`](crate::Flusher::write_now), or wakes it. The flusher's device.
     pub fn seal_quietly(&mut self) -> Option<usize> {
         let lsn = self.open_lsn;
-        let block = self.open.seal(&mut self.spare, lsn, || self.shared.clock.now_ms())?;
+        let mut time_ms = 0;
+        let block = self.open.seal(&mut self.spare, lsn, || {
+            time_ms = self.shared.clock.now_ms();
+            time_ms
+        })?;
         self.open_lsn = lsn.next();
+        self.block_times.note(lsn, time_ms);
         let (device, first) = (block.home, RecordAddr::new(block.segment, block.first_ordinal));
         if let Some(segment) = self.segments.get_mut(block.segment) {
             let bytes = block.buffer.len() as u64;
@@ -381,6 +390,7 @@ impl Log {
         }
         self.release_drained_devices();
         self.marks.forget_dropped();
+        self.tell_lost_backups();
         self.copy_marks(self.mark_copy_bytes);
         self.validity.take_some(&mut self.segments, TAKEN_BYTES);
         if self.scrub.wants_targets.load(Ordering::Acquire) {

@@ -27,6 +27,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::format::kinds::Kinds;
 use crate::format::listing::Listed;
 use crate::format::manifest::{DeviceMark, Manifest, ManifestDevice, ManifestStore};
+use crate::format::registry::Registry;
 use crate::id::Id;
 use crate::options::{Env, Options, SyncPolicy};
 use crate::read::catalog::{Catalog, LOOKERS};
@@ -116,6 +117,7 @@ impl Recovery {
                     history_floor: Lsn::ZERO,
                     history_floor_ms: 0,
                     history_points: Vec::new(),
+                    registry: Registry::default(),
                     parent: None,
                 };
                 env.entropy.fill(&mut manifest.database.0);
@@ -216,6 +218,7 @@ impl Recovery {
             before,
         };
         let mut state = reading.run(replay, progress)?;
+        state.notes.settle(&mut self.manifest);
         self.make_room(&state);
         self.settle_devices()?;
         let past = self.sync_observed_names(&state)?;
@@ -396,7 +399,8 @@ impl Recovery {
                 device.set_last_error(error.to_string());
                 device.set_state(DeviceState::Full);
             }
-            flushers.push(Flusher::new(shared.clone(), index, reserve.is_ok()));
+            let holds = Arc::clone(&jobs.holds);
+            flushers.push(Flusher::new(shared.clone(), holds, index, reserve.is_ok()));
         }
         let compactor = Compactor::new(shared.clone(), jobs.clone());
         let begin = Begin {

@@ -59,7 +59,8 @@ impl Past {
                 }
             };
             let from = first_needing(&images);
-            if !window.is_on() || is_full[device] {
+            let is_held = window.registry.needs(from, file.until);
+            if !is_held && (!window.is_on() || is_full[device]) {
                 window.lose(from, file.until, now);
                 continue;
             }
