@@ -63,8 +63,8 @@ impl Translator {
                 plain::check(record)?;
                 self.replace_databases(Databases::read(record)?);
             }
-            kind if kind.is_element()
-                || matches!(kind, RecordKind::KeyLost | RecordKind::Note) => {}
+            kind if kind.is_element() || matches!(kind, RecordKind::KeyLost | RecordKind::Note) => {
+            }
             _ => _ = self.bind(record),
         }
         Ok(())

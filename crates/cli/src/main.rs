@@ -7,6 +7,7 @@
 //!   indelible index verify|stats|rebuild DIR                 looks at the index of a redo log
 //!   indelible export DIR FILE                                writes the data of a redo log as a dump
 //!   indelible restore SOURCE --into DIR ...                  makes a data directory of a log as it was
+//!   indelible backup list|timeline SOURCE                    says what can be restored
 //!   indelible transfer serve|send|fetch|token ...            files, verified on the medium they rest on
 //!   indelible import SRC DIR                               makes a data directory of a Redis server's files
 //!   indelible rdb check|digest|diff FILE ...                 looks at dumps of Redis and Valkey
@@ -19,6 +20,7 @@
 
 mod allocator;
 mod arguments;
+mod backup;
 mod daemon;
 mod export;
 mod host;
@@ -67,9 +69,12 @@ Usage:
   indelible export DIR FILE [--lsn N] [--rdb-version V] [--device DIR ...]
       Writes the data of a server that is not running as a dump (an RDB file of Redis), from its
       log alone: as it is, or as it was after block N.
-  indelible restore SOURCE --into DIR --at LSN|TIME | --before flush | --latest [--dry-run] [--json]
-      Makes a new data directory of another one's log as it was: after a block, at a time, before the
-      last FLUSHALL, or now. Its server may run meanwhile.
+  indelible restore SOURCE --into DIR --at NAME|LSN|TIME | --before flush | --before-delete KEY | --latest
+                           [--dry-run] [--json]
+      Makes a new data directory of another one's log as it was: at a backup, after a block, at a time,
+      before the last FLUSHALL, before a key was lost, or now. Its server may run meanwhile.
+  indelible backup list|timeline SOURCE [--json]
+      Says what can be restored of it: backups, and what happened when.
   indelible import SRC DIR [--check-only]
       Makes a new data directory of what a Redis or Valkey server has saved: an RDB file, an AOF, or the
       directory of an AOF in several files. All of it is checked first.
@@ -132,6 +137,7 @@ fn main() -> ExitCode {
         ["index", ..] => index::index(&arguments),
         ["export", ..] => export::export(&arguments),
         ["restore", ..] => restore::restore(&arguments),
+        ["backup", ..] => backup::backup(&arguments),
         ["import", ..] => import::import(&arguments),
         ["rdb", ..] => rdb::rdb(&arguments),
         ["tap", ..] => tap::tap(&arguments),

@@ -15,12 +15,14 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use base::{Lsn, Mutex, Record, RecordAddr, RecordKind, SegmentId};
+use base::{DangerousCommand, Lsn, Mutex, Record, RecordAddr, RecordKind, SegmentId};
 use env::Entropy;
 use keyspace::Journal;
+use redo::manifest::HistoryPoint;
 use redo::{
-    CompactionOptions, Compactor, Flusher, Health, HistoryOptions, Log, Mark, Opened, Reader,
-    Scrubber, Step, SyncPolicy, Turn,
+    BackupPoint, BackupRefusal, BackupState, CompactionOptions, Compactor, Flusher, Health,
+    HistoryOptions, Log, Mark, NamedBackup, NotedCommand, Opened, Reader, Scrubber, Step,
+    SyncPolicy, Turn,
 };
 
 use crate::config::{FsyncPolicy, LogOptions};
@@ -379,6 +381,34 @@ impl ShardLog for OwnedLog {
         self.log.note_point();
     }
 
+    fn create_backup(
+        &mut self,
+        name: Option<String>,
+        point: BackupPoint,
+    ) -> Result<NamedBackup, BackupRefusal> {
+        self.log.create_backup(name, point)
+    }
+
+    fn delete_backup(&mut self, name: &str) -> Option<NamedBackup> {
+        self.log.delete_backup(name)
+    }
+
+    fn backups(&self) -> Vec<BackupState> {
+        self.log.backups()
+    }
+
+    fn backup_bytes(&self) -> u64 {
+        self.log.backup_bytes()
+    }
+
+    fn note_command(&mut self, command: DangerousCommand) {
+        self.log.note_command(command);
+    }
+
+    fn told(&self) -> (Vec<NotedCommand>, Vec<HistoryPoint>) {
+        self.log.told()
+    }
+
     fn reader(&self) -> Option<Reader> {
         Some(self.log.reader())
     }
@@ -397,6 +427,7 @@ impl ShardLog for OwnedLog {
         self.log.set_compaction_options(compaction_options(options));
         self.log.set_scrub_rate(options.scrub_bytes_per_second);
         self.log.set_history(history_options(options));
+        self.log.set_drops_backups(options.history_drops_backups);
     }
 
     fn note_live(&mut self, live: Arc<redo::LiveRecords>) -> Result<(), redo::Error> {

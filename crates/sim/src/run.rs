@@ -21,6 +21,7 @@ use crate::index::Fate;
 use crate::ledger::Ledger;
 use crate::life::Life;
 use crate::machine::{LogShape, MEMORY_MAX_BYTES, Machine, boot, data_dir, device_dir};
+use crate::named::{BACKUP_SEEDS, NamedBackups};
 use crate::opening::Site;
 use crate::past::{HISTORY_SEEDS, history_of};
 use crate::picture::{Hash, Picture};
@@ -137,6 +138,10 @@ pub(crate) struct Run {
     /// The process was killed and nothing else has happened: what clients had read, and by which reply.
     pub(crate) killed: Option<(Lsn, String)>,
     backup: Backup,
+    /// What clients know of named backups.
+    pub(crate) named: NamedBackups,
+    /// A file that backups need may be gone: damage was met.
+    pub(crate) may_lose_backups: bool,
     /// A dump was completed.
     pub(crate) has_dump: bool,
     /// Nothing is left to chance but what a crash leaves on the disk.
@@ -198,7 +203,14 @@ impl Run {
             index,
             ledger: Ledger::new(plan.is_traced),
             tally: Tally { seeds: 1, ..Tally::default() },
-            workload: Workload::new(SimEntropy::new(rng.next()), is_large, plan.seed >= SAVE_SEEDS),
+            workload: Workload::new(
+                SimEntropy::new(rng.next()),
+                is_large,
+                plan.seed >= SAVE_SEEDS,
+                plan.seed >= BACKUP_SEEDS,
+            ),
+            named: NamedBackups::default(),
+            may_lose_backups: false,
             replies: Hash::new(plan.seed),
             policy: 0,
             is_betrayed: false,
@@ -222,6 +234,7 @@ impl Run {
             index: self.index.clone(),
             configs: self.configs.clone(),
             ledger: self.ledger.clone(),
+            named: self.named.clone(),
             workload: self.workload.clone(),
             decayed: self.decayed.clone(),
             killed: self.killed.clone(),
@@ -335,6 +348,7 @@ impl Run {
         if self.plan.seed >= HISTORY_SEEDS && !self.is_betrayed && !self.has_turned() {
             let last = self.verify()?;
             self.go_back(last.unwrap_or_default())?;
+            self.find_backups(last.unwrap_or_default())?;
         }
         let mut crashes = if self.rng.below(3) == 0 { 1 + self.rng.below(3) } else { 0 };
         let has_decayed = self.decayed.is_some();

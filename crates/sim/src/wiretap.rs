@@ -14,11 +14,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use base::{DbId, DbIndex, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId, varint};
+use base::{
+    DangerousCommand, DbId, DbIndex, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId,
+    varint,
+};
 use env::Entropy;
 use env_sim::SimEntropy;
 use keyspace::{Journal, Keyspace};
-use redo::{LiveRecords, Mark};
+use redo::manifest::HistoryPoint;
+use redo::{BackupPoint, BackupRefusal, BackupState, LiveRecords, Mark, NamedBackup, NotedCommand};
 use server::config::{FsyncPolicy, LogOptions};
 use server::engine::{BoxedLog, CloseError, DevicesError, LogHealth, Reach, ShardLog};
 
@@ -103,6 +107,9 @@ impl Tap {
         self.blocks = Some((first, lsn));
         if record.kind == RecordKind::Databases {
             self.hear_databases(record.value, lsn);
+            return;
+        }
+        if record.kind == RecordKind::Note {
             return;
         }
         if record.kind == RecordKind::KeyLost {
@@ -317,6 +324,38 @@ impl ShardLog for Wiretap {
         let sealed = Lsn(self.log.open_lsn().0 - 1);
         lock(&self.tap).checkpoints.insert(sealed);
         self.log.note_point();
+    }
+
+    fn begin_block(&mut self) {
+        self.ending_block(|log| log.begin_block());
+    }
+
+    fn create_backup(
+        &mut self,
+        name: Option<String>,
+        point: BackupPoint,
+    ) -> Result<NamedBackup, BackupRefusal> {
+        self.log.create_backup(name, point)
+    }
+
+    fn delete_backup(&mut self, name: &str) -> Option<NamedBackup> {
+        self.log.delete_backup(name)
+    }
+
+    fn backups(&self) -> Vec<BackupState> {
+        self.log.backups()
+    }
+
+    fn backup_bytes(&self) -> u64 {
+        self.log.backup_bytes()
+    }
+
+    fn note_command(&mut self, command: DangerousCommand) {
+        self.log.note_command(command);
+    }
+
+    fn told(&self) -> (Vec<NotedCommand>, Vec<HistoryPoint>) {
+        self.log.told()
     }
 
     fn set_policy(&mut self, policy: FsyncPolicy) {

@@ -149,7 +149,9 @@ pub enum BackupRefusal {
     #[error("no FLUSHALL, FLUSHDB or SWAPDB is known before which the log can still be told")]
     NoFlush,
     /// The log does not know what its blocks' times were then.
-    #[error("the server does not know which block was the last then: it knows times since it was started, and not without end; give a block, see BACKUP TIMELINE and indelible backup timeline")]
+    #[error(
+        "the server does not know which block was the last then: it knows times since it was started, and not without end; give a block, see BACKUP TIMELINE and indelible backup timeline"
+    )]
     NoTime,
 }
 
@@ -400,9 +402,8 @@ impl Holds {
         let backups = state.window.registry.backups.iter().map(|backup| {
             let kept = state.kept.iter();
             let needed = kept.filter(|kept| backup.needs(kept.from, kept.file.until));
-            let (files, bytes) = needed.fold((0, 0), |(files, bytes), kept| {
-                (files + 1, bytes + kept.bytes)
-            });
+            let (files, bytes) =
+                needed.fold((0, 0), |(files, bytes), kept| (files + 1, bytes + kept.bytes));
             BackupState { backup: backup.clone(), files, bytes }
         });
         backups.collect()

@@ -365,6 +365,7 @@ impl Left {
 mod tests {
     use super::*;
     use crate::format::manifest::KeptFile;
+    use crate::format::registry::NamedBackup;
     use crate::id::Id;
     use base::SegmentId;
     use std::collections::BTreeSet;
@@ -408,6 +409,40 @@ mod tests {
 
     fn log(bytes: u64) -> LogSize {
         LogSize { bytes, files: 10 }
+    }
+
+    #[test]
+    fn backups_stay_beyond_every_bound_and_go_only_for_a_disk_if_that_is_allowed() {
+        let all: Vec<Kept> =
+            (1..=6).map(|n| kept(n, 10 * (u64::from(n) - 1), 10 * u64::from(n), 1)).collect();
+        let mut window = window(2, 0, 0);
+        let backup = |id: u64, lsn| NamedBackup {
+            id,
+            name: format!("b-{id}"),
+            lsn: Lsn(lsn),
+            noted_lsn: Lsn(lsn),
+            time_ms: 0,
+            is_lost: false,
+        };
+        window.registry.backups = vec![backup(1, 15), backup(2, 39)];
+        window.trim(&all, log(0), at(100), BTreeMap::new());
+        assert_eq!(left(&window, &all), [2, 4]);
+        assert!(window.tells(Lsn(15)) && window.tells(Lsn(39)) && !window.tells(Lsn(25)));
+        assert_eq!(window.nearest(Lsn(20)), (Some(Lsn(15)), Lsn(39)));
+        window.trim(&all, log(0), at(100), BTreeMap::from([(0, 5)]));
+        assert_eq!(left(&window, &all), [2, 4], "it is not allowed");
+        assert!(!window.take_lost());
+        window.drops_backups = true;
+        window.trim(&all, log(0), at(100), BTreeMap::from([(0, 5)]));
+        assert_eq!(left(&window, &all), [4], "the oldest, and no more than it takes");
+        assert!(window.take_lost() && !window.tells(Lsn(15)));
+        window.set_options(HistoryOptions::OFF, &all, at(100));
+        assert_eq!(left(&window, &all), [4], "without a window it is held too");
+        assert!(
+            window.claim(Lsn(30), Lsn(50), false, at(100))
+                && !window.claim(Lsn(40), Lsn(70), false, at(100))
+        );
+        assert_eq!(window.figures(at(100)).0, Lsn(70), "what is not claimed is lost at once");
     }
 
     #[test]

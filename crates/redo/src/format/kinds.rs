@@ -30,18 +30,15 @@ const RESERVED: [(u32, &str); 9] = [
 
 impl Kinds {
     /// Those that this program knows.
-    pub const KNOWN: Self =
-        Self::of(RecordKind::Note)
-            .and(Self::of(RecordKind::ValueLost))
-            .and(Self::of(RecordKind::KeyLost));
+    pub const KNOWN: Self = Self::of(RecordKind::Note)
+        .and(Self::of(RecordKind::ValueLost))
+        .and(Self::of(RecordKind::KeyLost));
 
     /// The kind of a record, if a header must say it.
     #[must_use]
     pub const fn of(kind: RecordKind) -> Self {
         match kind {
-            RecordKind::Note | RecordKind::ValueLost | RecordKind::KeyLost => {
-                Self(1 << kind as u8)
-            }
+            RecordKind::Note | RecordKind::ValueLost | RecordKind::KeyLost => Self(1 << kind as u8),
             _ => Self(0),
         }
     }

@@ -239,7 +239,11 @@ mod tests {
         assert_eq!(Registry::decode(&[], &[]), Some(Registry::default()));
         assert_eq!(Registry::decode(&bytes.0[..bytes.0.len() - 1], &[]), None);
         bad.next_id = 3;
-        assert_eq!(Registry::decode(&bad.encode_backups(), &[]), None, "a number is given out twice");
+        assert_eq!(
+            Registry::decode(&bad.encode_backups(), &[]),
+            None,
+            "a number is given out twice"
+        );
         bad.next_id = 4;
         bad.backups[1].name = "b-1".to_owned();
         assert_eq!(Registry::decode(&bad.encode_backups(), &[]), None, "a name is there twice");
@@ -251,11 +255,8 @@ mod tests {
         registry.backups = vec![backup(2, 10), backup(4, 20)];
         let mut known = registry.as_of(Lsn(11));
         assert_eq!((known.backups.len(), known.next_id), (1, 4));
-        let event = |id: u64, lsn| NoteEvent::BackupCreated {
-            id,
-            name: format!("b-{id}"),
-            lsn: Lsn(lsn),
-        };
+        let event =
+            |id: u64, lsn| NoteEvent::BackupCreated { id, name: format!("b-{id}"), lsn: Lsn(lsn) };
         for (lsn, event) in [(11, event(2, 10)), (21, event(4, 20))] {
             known.take(Lsn(lsn), &Note { time_ms: 5, event }, Lsn::ZERO);
         }

@@ -262,9 +262,9 @@ impl<'a> Printer<'a> {
             NoteEvent::BackupCreated { id, name, lsn } => self.push(format_args!(
                 r#""event":"backup-created","id":{id},"of_lsn":{lsn},"name":"{name}""#
             )),
-            NoteEvent::BackupDeleted { id, name } => self.push(format_args!(
-                r#""event":"backup-deleted","id":{id},"name":"{name}""#
-            )),
+            NoteEvent::BackupDeleted { id, name } => {
+                self.push(format_args!(r#""event":"backup-deleted","id":{id},"name":"{name}""#))
+            }
             NoteEvent::Command(DangerousCommand { loses_data, user, address, text }) => {
                 self.push(format_args!(r#""event":"command","loses_data":{loses_data},"#));
                 let texts = [("user", user), ("address", address), ("command", text)];

@@ -74,9 +74,7 @@ impl Catalog {
             let (points, backups) = (Vec::new(), Vec::new());
             return Reach { floor: Lsn::ZERO, floor_ms: 0, points, backups };
         };
-        let lost =
-            kept.iter().filter(|it| !matches!(it.state, KeptState::There(_) | KeptState::InPlace));
-        let lost = lost.map(|it| it.file.until).max().unwrap_or(Lsn::ZERO);
+        let lost = Self::lost(kept);
         let points = manifest.history_points.iter().filter(|point| point.lsn >= lost);
         let backups = manifest.registry.backups.iter();
         let backups = backups.filter(|backup| !backup.is_lost && backup.lsn >= lost);
@@ -89,9 +87,22 @@ impl Catalog {
         }
     }
 
+    /// Of blocks below this one, a file that they need may be missing.
+    pub(crate) fn lost(kept: &[KeptImages]) -> Lsn {
+        let is_there =
+            |it: &&KeptImages| matches!(it.state, KeptState::There(_) | KeptState::InPlace);
+        let lost = kept.iter().filter(|it| !is_there(it));
+        lost.map(|it| it.file.until).max().unwrap_or(Lsn::ZERO)
+    }
+
     /// Returns that of the log when `lsn` was its last block.
     pub(crate) fn as_of(&self, kept: &[KeptImages], lsn: Lsn) -> Result<Self> {
         self.reach(kept).check(lsn)?;
+        self.told_as_of(kept, lsn)
+    }
+
+    /// As [`Catalog::as_of`], of a block that is known to be one that the log can tell.
+    pub(crate) fn told_as_of(&self, kept: &[KeptImages], lsn: Lsn) -> Result<Self> {
         let is_there = |image: &SegmentFile| match &image.footer {
             _ if image.header.generation > 0 => image.header.durable_lsn <= lsn,
             Some(footer) => footer.min_lsn <= lsn,

@@ -150,7 +150,7 @@ fn carry_out(
 ) -> Result<Restored> {
     let old = source.catalog.manifest.clone();
     let old = old.ok_or_else(|| Error::Changing { path: request.source.to_owned() })?;
-    let images = source.catalog.as_of(&source.kept, lsn)?;
+    let images = source.catalog.told_as_of(&source.kept, lsn)?;
     let at = timeline.blocks.partition_point(|block| block.lsn < lsn);
     let after = timeline.blocks.iter().find(|block| block.lsn > lsn);
     let mut restored = Restored {
@@ -192,7 +192,12 @@ fn carry_out(
             // Its notes are in the log that is made: those of backups must be known there already.
             next_id: timeline.registry.next_id,
             backups: Vec::new(),
-            commands: timeline.commands().iter().filter(|noted| noted.lsn <= lsn).cloned().collect(),
+            commands: timeline
+                .commands()
+                .iter()
+                .filter(|noted| noted.lsn <= lsn)
+                .cloned()
+                .collect(),
         },
         parent: Some(restored.parent),
         ..old

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::format::record;
 use crate::format::registry::{NamedBackup, NotedCommand, Registry};
 use crate::read::as_of::Reach;
-use crate::read::catalog::KeptState;
+use crate::read::catalog::{Catalog, KeptState};
 use crate::read::scan::{Block, SegmentFile};
 use crate::restore::deletions::{Deletions, Fact, WantedKey};
 use crate::restore::source::{ImageBlocks, Source};
@@ -135,7 +135,12 @@ impl Timeline {
         });
         found.retain(|block| block.lsn >= reach.floor);
         let registry = registry.unwrap_or_default();
-        let timeline = Self::of(reach, source.catalog.horizon(), found, registry);
+        let mut timeline = Self::of(reach, source.catalog.horizon(), found, registry);
+        // Notes say of some that the manifest does not have yet.
+        let lost = Catalog::lost(&source.kept);
+        let backups = timeline.registry.backups.iter();
+        let backups = backups.filter(|backup| !backup.is_lost && backup.lsn >= lost);
+        timeline.reach.backups = backups.cloned().collect();
         Ok(Self { lost_key, ..timeline })
     }
 

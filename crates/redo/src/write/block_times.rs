@@ -84,7 +84,8 @@ mod tests {
         }
         let found = [999, 1000, 1050, 1090, 1130, 1150, 1999, 2000, 9999];
         let found = found.map(|time_ms| times.find(time_ms).map(|lsn| lsn.0));
-        let expected = [None, Some(7), Some(7), Some(9), Some(9), Some(11), Some(11), Some(12), Some(12)];
+        let expected =
+            [None, Some(7), Some(7), Some(9), Some(9), Some(11), Some(11), Some(12), Some(12)];
         assert_eq!(found, expected);
     }
 

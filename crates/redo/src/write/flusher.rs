@@ -328,7 +328,8 @@ impl Flusher {
     fn persist_durable_lsn(&self) {
         let durable_lsn = self.shared.durability.durable_lsn();
         let noted = self.shared.manifest.update(|manifest| {
-            let is_news = durable_lsn > manifest.durable_lsn || self.holds.has_unlisted(durable_lsn);
+            let is_news =
+                durable_lsn > manifest.durable_lsn || self.holds.has_unlisted(durable_lsn);
             self.holds.describe(manifest, durable_lsn);
             manifest.durable_lsn = manifest.durable_lsn.max(durable_lsn);
             is_news

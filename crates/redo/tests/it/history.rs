@@ -167,7 +167,7 @@ impl World {
     }
 
     /// Starts anew, after a crash perhaps; what comes after the last block that is there has never been.
-    fn restart(&mut self, options: Options) {
+    pub(crate) fn restart(&mut self, options: Options) {
         self.disk.restart();
         let database = Database::open_on(Arc::new(self.disk.clone()), options).unwrap();
         let last = database.log.open_lsn().0 - 1;

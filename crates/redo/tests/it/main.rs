@@ -18,6 +18,7 @@ mod inspection;
 mod keeping;
 mod lifecycle;
 mod marks;
+mod named;
 mod objects;
 mod opening;
 mod racing;

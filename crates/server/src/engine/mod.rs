@@ -18,6 +18,7 @@
 //!   if that is enough for its client, and the replies behind it wait with it ([`output`]).
 //! - A client's place is free only after the owner of its socket has called [`Engine::remove`].
 
+mod backups;
 mod batch;
 mod blocking;
 mod call;
@@ -161,6 +162,7 @@ pub struct Engine {
     next_tick_us: u64,
     shutdown: Option<Shutdown>,
     saves: saves::Saves,
+    backups: backups::Backups,
     tails: tails::Tails,
     walking: walking::Walking,
     migrations: migrations::Migrations,
@@ -209,6 +211,7 @@ impl Engine {
             checkpoint_after_exec: false,
             shutdown: None,
             saves,
+            backups: backups::Backups::default(),
             tails: tails::Tails::default(),
             walking: walking::Walking::default(),
             migrations: migrations::Migrations::default(),

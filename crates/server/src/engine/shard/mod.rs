@@ -28,6 +28,7 @@ mod hot;
 mod loading;
 mod log;
 mod log_state;
+mod notes;
 mod reach;
 mod restoring;
 mod sealing;

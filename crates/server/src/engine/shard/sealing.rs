@@ -50,12 +50,11 @@ impl Shard {
         }
     }
 
-    /// What comes next may lose much of the data: it begins a block of its own, and what was there before is
-    /// kept longer than other history. Between commands only; inside of EXEC, EXEC has done it.
-    pub(in crate::engine) fn begin_losing(&mut self) {
-        self.seal();
+    /// Ends the open block, so that what comes next has one of its own. Between commands only.
+    pub(in crate::engine) fn begin_block(&mut self) {
+        self.sealing = Sealing::default();
         if let Some(log) = self.log_mut() {
-            log.note_point();
+            log.begin_block();
         }
     }
 
