@@ -100,27 +100,27 @@ fn list(history: &StoredHistory) -> String {
 
 fn timeline(history: &StoredHistory) -> String {
     let StoredHistory { floor, floor_ms, last: (last, last_ms), flushes, commands, .. } = history;
-    let mut entries: Vec<(u64, String)> = Vec::new();
+    let mut entries: Vec<((u64, u8), String)> = Vec::new();
     for backup in &history.backups {
         let (made, state) = (TimeOfBlock(backup.time_ms), state_of(backup));
         let what = format!("{made}  backup {}, {state}", backup.name);
-        entries.push((backup.lsn.0, what));
+        entries.push(((backup.lsn.0, 1), what));
     }
     for BlockTime { lsn, time_ms } in flushes {
         let at = TimeOfBlock(*time_ms);
-        entries.push((lsn.0, format!("{at}  before databases were emptied or exchanged")));
+        entries.push(((lsn.0, 2), format!("{at}  before databases were emptied or exchanged")));
     }
     for NotedCommand { lsn, time_ms, command } in commands {
         let (at, redo::DangerousCommand { user, address, text, .. }) =
             (TimeOfBlock(*time_ms), command);
-        entries.push((lsn.0, format!("{at}  {text} by {user} from {address}")));
+        entries.push(((lsn.0, 0), format!("{at}  {text} by {user} from {address}")));
     }
-    entries.sort_by_key(|(lsn, _)| *lsn);
+    entries.sort_by_key(|(place, _)| *place);
     let mut shown = String::new();
     let since =
         if *floor_ms == 0 { String::new() } else { format!(", since {}", TimeOfBlock(*floor_ms)) };
     let _infallible = writeln!(shown, "every block from {floor} on can be restored{since}");
-    for (lsn, what) in entries {
+    for ((lsn, _), what) in entries {
         let _infallible = writeln!(shown, "{lsn:>12}  {what}");
     }
     let ended = last_ms.map_or(String::new(), |ms| format!("{}  ", TimeOfBlock(ms)));

@@ -180,7 +180,7 @@ fn the_timeline_says_which_command_has_lost_what() {
     connection.words("BACKUP CREATE undo AT flush");
     let entries = connection.words("BACKUP TIMELINE COUNT 50").elements().to_vec();
     let events: Vec<String> = entries.iter().map(|entry| field(entry, "event")).collect();
-    assert_eq!(events, ["command", "backup", "backup", "point", "command"], "{entries:?}");
+    assert_eq!(events, ["command", "point", "backup", "backup", "command"], "{entries:?}");
     assert_eq!(field(&entries[0], "command"), "\"FLUSHDB\"");
     assert_eq!(field(&entries[0], "user"), "default");
     assert!(field(&entries[0], "address").starts_with("127.0.0.1:"));

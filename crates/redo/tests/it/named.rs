@@ -37,6 +37,7 @@ fn note(world: &mut World, event: NoteEvent) {
     let addr = log.append(&Record::whole(RecordKind::Note, DbId(0), &[], &value, None));
     log.retire(addr);
     log.seal();
+    log.request_sync(Lsn(log.open_lsn().0 - 1));
     world.ledger.note(&world.database);
 }
 

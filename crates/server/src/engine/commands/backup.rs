@@ -348,12 +348,12 @@ enum Entry {
 }
 
 impl Entry {
-    /// Its block, and what comes first of one.
+    /// Its block; of one block commands come first, and then what it is the end of.
     const fn place(&self) -> (Lsn, u8) {
         match self {
-            Self::Point(lsn, _) => (*lsn, 0),
+            Self::Point(lsn, _) => (*lsn, 2),
             Self::Backup(state) => (state.backup.lsn, 1),
-            Self::Command(lsn, ..) => (*lsn, 2),
+            Self::Command(lsn, ..) => (*lsn, 0),
         }
     }
 
