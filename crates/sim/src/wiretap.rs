@@ -15,8 +15,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::{
-    DangerousCommand, DbId, DbIndex, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId,
-    varint,
+    DangerousCommand, DbId, DbIndex, Lsn, Note, NoteEvent, ObjectId, Record, RecordAddr,
+    RecordKind, SegmentId, varint,
 };
 use env::Entropy;
 use env_sim::SimEntropy;
@@ -103,6 +103,9 @@ impl Tap {
 
     fn hear(&mut self, record: &Record<'_>, lsn: Lsn) {
         self.records += 1;
+        if is_aside(record) {
+            return;
+        }
         let first = self.blocks.map_or(lsn, |(first, _)| first);
         self.blocks = Some((first, lsn));
         if record.kind == RecordKind::Databases {
@@ -190,6 +193,14 @@ impl Tap {
         };
         Some(touched.into_iter().filter_map(|(id, key)| Some((index(id)?, key))).collect())
     }
+}
+
+/// Whether no client waits for a record: a note of a command that has written nothing else.
+fn is_aside(record: &Record<'_>) -> bool {
+    let is_note = record.kind == RecordKind::Note;
+    let note = is_note.then(|| Note::decode(record.value)).flatten();
+    let event = note.map(|note| note.event);
+    matches!(event, Some(NoteEvent::Command(command)) if !command.loses_data)
 }
 
 /// The log that the server is given.

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use base::{DbId, Lsn, Note, NoteEvent, Record, RecordKind};
 use env::Disk;
 use redo::{BackupPoint, BackupRefusal, HistoryOptions, NamedBackup, RestorePoint, stored_history};
 
+use crate::harness::Database;
 use crate::history::{Contents, World, copy, world_options};
 use crate::restoring::{contents, request, restore};
 
@@ -155,6 +157,11 @@ fn a_backup_that_the_manifest_lacks_is_found_in_the_log() {
         let manifest = redo::manifest::Manifest::read(&disk, Path::new("/data")).unwrap().unwrap();
         unlisted += usize::from(manifest.registry.find(&name).is_none());
         assert_eq!(states(&disk).get(&name), Some(&(lsn, false)), "{name}");
+        // And the start takes it over.
+        let after = Database::open_on(Arc::new(disk), options.clone()).unwrap();
+        let found = after.log.backups().into_iter().map(|it| it.backup);
+        let found: Vec<_> = found.filter(|backup| backup.name == name).collect();
+        assert!(matches!(&found[..], [it] if it.lsn == lsn && !it.is_lost), "{name}: {found:?}");
     }
     assert!(unlisted > 0, "no manifest is behind");
 }
