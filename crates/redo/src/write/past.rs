@@ -52,7 +52,9 @@ impl Past {
             let images = match state {
                 KeptState::There(images) => images,
                 KeptState::InPlace => continue,
-                KeptState::Missing | KeptState::Damaged => {
+                // A backup must not be lost for a disk that fails once: which blocks need the file is not known now.
+                KeptState::Unreadable if window.registry.needs(Lsn::ZERO, file.until) => Vec::new(),
+                KeptState::Missing | KeptState::Damaged | KeptState::Unreadable => {
                     window.lose(Lsn::ZERO, file.until, now);
                     missing.push(path);
                     continue;
