@@ -7,7 +7,7 @@ use base::Lsn;
 use env::Disk;
 
 use crate::instant::copy_of;
-use crate::machine::data_dir;
+use crate::machine::{data_dir, device_dir};
 use crate::reply::Reply;
 use crate::run::Run;
 
@@ -79,6 +79,11 @@ impl Run {
         let found = redo::stored_history(&*disk, &data_dir(), &[], 1, &mut |_, _| {});
         let found = found.map_err(|error| format!("BACKUP: {error}"))?;
         let Some(history) = found else { return Ok(()) };
+        // What was put aside as damaged is gone for backups, too.
+        let is_damaged = (0..self.shape.devices).map(device_dir).any(|dir| {
+            let names = disk.list(&dir).unwrap_or_default();
+            names.iter().any(|name| name.to_string_lossy().starts_with("damaged-"))
+        });
         for (name, lsn) in &self.named.made {
             let backup = history.backups.iter().find(|backup| backup.name == *name);
             match backup {
@@ -87,7 +92,7 @@ impl Run {
                 Some(backup) if backup.lsn != *lsn => {
                     return Err(format!("BACKUP: {name} is of block {}, not {lsn}", backup.lsn));
                 }
-                Some(backup) if backup.is_lost && !self.may_lose_backups => {
+                Some(backup) if backup.is_lost && !is_damaged => {
                     return Err(format!("BACKUP: {name} of block {lsn} is lost"));
                 }
                 Some(_) => {}

@@ -140,8 +140,6 @@ pub(crate) struct Run {
     backup: Backup,
     /// What clients know of named backups.
     pub(crate) named: NamedBackups,
-    /// A file that backups need may be gone: damage was met.
-    pub(crate) may_lose_backups: bool,
     /// A dump was completed.
     pub(crate) has_dump: bool,
     /// Nothing is left to chance but what a crash leaves on the disk.
@@ -210,7 +208,6 @@ impl Run {
                 plan.seed >= BACKUP_SEEDS,
             ),
             named: NamedBackups::default(),
-            may_lose_backups: false,
             replies: Hash::new(plan.seed),
             policy: 0,
             is_betrayed: false,

@@ -426,7 +426,13 @@ impl Running {
             // They are damaged: nothing is served by them.
             holds.lose(&holds.holders(&self.marks, &self.segments, None), &self.segments);
             let now = Moment::now(&*shared.clock);
-            holds.lose_from_window(Lsn::ZERO, self.durable_before_rename, now);
+            // Header and footer may be good: they tell which blocks never needed it.
+            let froms = self.sources.iter().map(|source| {
+                let images = read_sealed(&*shared.disk, &source.path, source.device);
+                images.map_or(Lsn::ZERO, |images| first_needing(&images))
+            });
+            let from = froms.min().unwrap_or(Lsn::ZERO);
+            holds.lose_from_window(from, self.durable_before_rename, now);
             return Ok(Vec::new());
         }
         history::keep(shared, holds, &self.sources, &self.marks, self.durable_before_rename)

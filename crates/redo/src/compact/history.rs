@@ -14,11 +14,11 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use base::{Lsn, SegmentId};
-use env::{Access, File};
+use env::{Access, File, FileError};
 
 use crate::compact::holds::{Holds, Kept, MarkId};
 use crate::compact::window::Moment;
-use crate::error::{IoContext, Result, is_full};
+use crate::error::{Error, IoContext, Result};
 use crate::format::manifest::KeptFile;
 use crate::format::segment;
 use crate::read::scan::SegmentFile;
@@ -59,7 +59,7 @@ pub(crate) fn first_needing(images: &[SegmentFile]) -> Lsn {
 /// Marks that a file could not be kept for have lost it, and so has the window. Returns what is kept.
 ///
 /// # Errors
-/// When the disk is full, and a backup needs a file: then nothing may be replaced.
+/// When a file that a backup needs cannot be linked for now: then nothing may be replaced.
 pub(crate) fn keep(
     shared: &Shared,
     holds: &Holds,
@@ -81,9 +81,15 @@ pub(crate) fn keep(
         links.iter().filter(is_new).map(|link| link.source.device).collect();
     for device in devices {
         let dir = segment::history_dir(&shared.devices[device].path);
-        if shared.disk.sync_dir(&dir).is_err() {
+        if let Err(error) = shared.disk.sync_dir(&dir) {
+            let is_held = |link: &Link<'_>| holds.is_held(link.source.from, until);
+            let new = links.iter().filter(|link| is_new(link) && link.source.device == device);
+            let is_any_held = new.fold(false, |any, link| any || is_held(link));
             let new = links.iter_mut().filter(|link| is_new(&&**link));
             new.filter(|link| link.source.device == device).for_each(|link| link.undo(shared));
+            if is_any_held {
+                return Err(error).at(&dir, "sync");
+            }
         }
     }
     let mut kept = Vec::new();
@@ -155,12 +161,13 @@ impl<'a> Link<'a> {
     /// Makes the name if a mark or the window needs the file, as far as that can be. The window needs what
     /// any block before the replacement needs: not what two compactions in a row have made and replaced.
     ///
-    /// What a backup needs, on a device that has no room for a name, must stay in place.
+    /// What a backup needs must stay in place when it cannot be linked for now. Where names of one file are not
+    /// possible at all it is lost.
     fn make(&mut self, shared: &Shared, is_claimed: bool, is_held: bool) -> Result<()> {
         if self.state == LinkState::None && (is_claimed || !self.holders.is_empty()) {
             match self.try_make(shared, is_held) {
                 Ok(()) => self.state = LinkState::New,
-                Err(error) if is_held && is_full(&error) => return Err(error),
+                Err(error) if is_held && !is_for_ever(&error) => return Err(error),
                 Err(_) => {}
             }
         }
@@ -190,6 +197,13 @@ impl<'a> Link<'a> {
         let _leftover = shared.disk.remove(&self.path);
         self.state = LinkState::None;
     }
+}
+
+/// Whether a file system makes no second names of files, or not for this process.
+fn is_for_ever(error: &Error) -> bool {
+    let Error::File(FileError::Io { source, .. }) = error else { return false };
+    let kind = source.kind();
+    matches!(kind, ErrorKind::Unsupported | ErrorKind::PermissionDenied | ErrorKind::TooManyLinks)
 }
 
 /// Takes files off the manifest's list and takes their names away; what is left is to be given
