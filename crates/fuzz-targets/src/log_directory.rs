@@ -15,7 +15,9 @@ use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId};
 use env::Disk;
 use env_sim::{Faults, SimClock, SimDisk, SimEntropy};
 use redo::manifest::{DeviceMark, Manifest, ManifestDevice};
-use redo::{Compactor, Env, Flusher, Id, Log, Opened, Options, Recovery, Replay, Report, Step};
+use redo::{
+    Compactor, Env, Flusher, Id, Log, Opened, Options, Recovery, Registry, Replay, Report, Step,
+};
 
 use crate::checksums::DATABASE;
 use crate::checksums::{self, Place};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use base::{Lsn, ObjectId, SegmentId};
 use redo::manifest::{KeptFile, Manifest, ManifestDevice};
-use redo::{Id, Listed};
+use redo::{Id, Listed, Registry};
 
 use crate::checksums;
 
