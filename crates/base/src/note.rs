@@ -61,7 +61,7 @@ pub enum NoteEvent {
 pub struct DangerousCommand {
     /// Whether it has emptied or exchanged databases.
     pub loses_data: bool,
-    /// The user who has sent it.
+    /// The name of its user.
     pub user: String,
     /// Where it came from.
     pub address: String,

@@ -29,7 +29,7 @@ pub(crate) fn history_of(seed: u64) -> [&'static str; 3] {
         return ["0", "0", "0"];
     }
     // Without a window backups hold what they need all the same.
-    if seed >= crate::named::BACKUP_SEEDS && seed % 4 == 0 {
+    if seed >= crate::named::BACKUP_SEEDS && seed.is_multiple_of(4) {
         return ["0", "0", "0"];
     }
     match seed % 3 {

@@ -83,8 +83,8 @@ pub(crate) fn keep(
         let dir = segment::history_dir(&shared.devices[device].path);
         if let Err(error) = shared.disk.sync_dir(&dir) {
             let is_held = |link: &Link<'_>| holds.is_held(link.source.from, until);
-            let new = links.iter().filter(|link| is_new(link) && link.source.device == device);
-            let is_any_held = new.fold(false, |any, link| any || is_held(link));
+            let mut new = links.iter().filter(|link| is_new(link) && link.source.device == device);
+            let is_any_held = new.any(is_held);
             let new = links.iter_mut().filter(|link| is_new(&&**link));
             new.filter(|link| link.source.device == device).for_each(|link| link.undo(shared));
             if is_any_held {

@@ -32,10 +32,9 @@ use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use base::{Lsn, Mutex, SegmentId};
-use thiserror::Error;
 
+use crate::compact::backups::{BackupRefusal, BackupState, NewBackup, Unlisted};
 use crate::compact::window::{LogSize, Moment, Window};
-use crate::error::nearest;
 use crate::format::manifest::{HistoryPoint, KeptFile, Manifest};
 use crate::format::registry::{BACKUPS_MAX, NamedBackup, NotedCommand};
 use crate::options::HistoryOptions;
@@ -103,69 +102,6 @@ struct State {
     unlisted: BTreeSet<Lsn>,
 }
 
-/// A backup that is to be made.
-#[derive(Debug, Clone)]
-pub(crate) struct NewBackup {
-    /// `None` for one after its number.
-    pub(crate) name: Option<String>,
-    /// The block after which the log was what it is of; not behind the open one.
-    pub(crate) lsn: Lsn,
-    /// The open block, which will say that it was made.
-    pub(crate) noted_lsn: Lsn,
-    pub(crate) time_ms: i64,
-}
-
-/// Why a backup is not made.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum BackupRefusal {
-    /// There is one of this name.
-    #[error("there is a backup of this name, b-{id:06}: give another one, or delete that")]
-    Taken {
-        /// Its number.
-        id: u64,
-    },
-    /// There are too many.
-    #[error("there are {BACKUPS_MAX} backups: delete one first")]
-    TooMany,
-    /// The block cannot be told any more.
-    #[error("the log does not tell any more what it was after block {lsn}; {nearest}", nearest = nearest(*before, *after))]
-    OutOfReach {
-        /// The block.
-        lsn: Lsn,
-        /// The nearest one before it that can be told.
-        before: Option<Lsn>,
-        /// The nearest one behind it.
-        after: Lsn,
-    },
-    /// There is no such block yet.
-    #[error("the log ends with block {last}: there is no block {lsn}")]
-    BehindEnd {
-        /// The block.
-        lsn: Lsn,
-        /// The last one.
-        last: Lsn,
-    },
-    /// It was never emptied or exchanged.
-    #[error("no FLUSHALL, FLUSHDB or SWAPDB is known before which the log can still be told")]
-    NoFlush,
-    /// The log does not know what its blocks' times were then.
-    #[error(
-        "the server does not know which block was the last then: it knows times since it was started, and not without end; give a block, see BACKUP TIMELINE and indelible backup timeline"
-    )]
-    NoTime,
-}
-
-/// A backup, and what it takes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BackupState {
-    /// The backup.
-    pub backup: NamedBackup,
-    /// How many files are kept that it needs, perhaps among others.
-    pub files: usize,
-    /// Their length.
-    pub bytes: u64,
-}
-
 /// What [`Holds::figures`] says.
 pub(crate) struct WindowFigures {
     /// The log can be read as of every block from here on.
@@ -181,15 +117,6 @@ pub(crate) struct WindowFigures {
     pub(crate) bytes: u64,
     /// Those that are kept for marks.
     pub(crate) files_of_marks: usize,
-}
-
-/// The number of a block, or none.
-struct Unlisted(AtomicU64);
-
-impl Default for Unlisted {
-    fn default() -> Self {
-        Self(AtomicU64::new(u64::MAX))
-    }
 }
 
 /// See the file's top.

@@ -7,6 +7,7 @@
 //! LSN, handed over by a `mark_slot`; `holds` knows the files that they and the
 //! `window` need, and `history` keeps them, as long as there is `room`; a `dropper` lets go of them.
 
+pub(crate) mod backups;
 pub(crate) mod bitmap;
 pub(crate) mod compactor;
 pub(crate) mod debt;

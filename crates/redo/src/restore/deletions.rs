@@ -112,9 +112,9 @@ mod tests {
         assert_eq!(lost_by(&[&[set()], &[Fact::Deleted(one)], &[set()]]), Some(2));
         assert_eq!(lost_by(&[&[Fact::Deleted(one)]]), Some(1), "what set it is not told any more");
         assert_eq!(lost_by(&[&[set()], &[Fact::Deleted(one), set()]]), None, "it is replaced");
-        let flushed = Fact::Map(vec![0, 3]);
-        assert_eq!(lost_by(&[&[set()], &[flushed.clone()]]), Some(2));
-        assert_eq!(lost_by(&[&[Fact::Set(two)], &[flushed]]), None, "it was in another one");
+        let flushed = || Fact::Map(vec![0, 3]);
+        assert_eq!(lost_by(&[&[set()], &[flushed()]]), Some(2));
+        assert_eq!(lost_by(&[&[Fact::Set(two)], &[flushed()]]), None, "it was in another one");
         let swapped = Fact::Map(vec![0, 2, 1]);
         assert_eq!(lost_by(&[&[set(), Fact::Set(two)], &[swapped]]), None, "there is one after it");
     }

@@ -11,7 +11,7 @@
 
 use base::{DangerousCommand, Lsn};
 
-use crate::compact::holds::{BackupRefusal, BackupState, NewBackup};
+use crate::compact::backups::{BackupRefusal, BackupState, NewBackup};
 use crate::format::manifest::HistoryPoint;
 use crate::format::registry::{NamedBackup, NotedCommand};
 use crate::write::log::Log;
@@ -48,7 +48,7 @@ impl Log {
             }
             BackupPoint::Lsn(lsn) => lsn,
             BackupPoint::Time(time_ms) => {
-                self.block_times.find(time_ms).ok_or(BackupRefusal::NoTime)?
+                self.block_times().find(time_ms).ok_or(BackupRefusal::NoTime)?
             }
             BackupPoint::Flush => {
                 let points = holds.told().1;

@@ -25,6 +25,7 @@ use std::sync::atomic::Ordering;
 
 use base::{Lsn, SegmentId};
 
+use crate::compact::backups;
 use crate::compact::holds::Holds;
 use crate::error::{Error, Result, is_full, lacks_descriptor};
 use crate::format::segment::{SEGMENT_VERSION, SegmentHeader};
@@ -240,27 +241,14 @@ impl Flusher {
 
     /// Writes the manifest if it lacks what durable blocks say of backups: whichever flusher comes first.
     fn list_backups(&mut self) {
-        let shared = &self.shared;
-        let durable = shared.durability.durable_lsn();
-        if !self.holds.has_unlisted(durable) {
+        let durable = self.shared.durability.durable_lsn();
+        let now_us = self.shared.clock.monotonic_us();
+        if !self.holds.has_unlisted(durable) || now_us < self.list_at_us {
             return;
         }
-        let now_us = shared.clock.monotonic_us();
-        if now_us < self.list_at_us {
-            return;
-        }
-        let written = shared.manifest.update(|manifest| {
-            self.holds.describe(manifest, durable);
-            manifest.durable_lsn = manifest.durable_lsn.max(durable);
-            true
-        });
-        match written {
-            Ok(()) => self.holds.note_listed(durable, &shared.index_bound),
-            // The notes are in the log, and are read from there if this never succeeds.
-            Err(error) => {
-                self.list_at_us = now_us + LIST_RETRY_US;
-                self.device().set_last_error(error.to_string());
-            }
+        if let Err(error) = backups::list(&self.shared, &self.holds, durable) {
+            self.list_at_us = now_us + LIST_RETRY_US;
+            self.device().set_last_error(error.to_string());
         }
     }
 

@@ -96,7 +96,6 @@ pub struct Log {
     synced_at_us: u64,
     lateness: Lateness,
     pub(crate) index_lag: IndexLag,
-    pub(crate) block_times: BlockTimes,
     is_closed: bool,
 }
 
@@ -124,7 +123,7 @@ impl Log {
             is_frozen: false,
             scrub: Arc::default(),
             healing: Healing::default(),
-            open: OpenBlock::new(&mut spare, options.group_bytes),
+            open: OpenBlock::new(&mut spare, options.group_bytes, block_times),
             open_lsn: last_lsn.next(),
             lanes,
             next_segment,
@@ -137,7 +136,6 @@ impl Log {
             synced_at_us,
             lateness: Lateness::default(),
             index_lag: IndexLag::new(last_lsn, options.index_lag_bytes_max),
-            block_times,
             is_closed: false,
         };
         log.set_policy(options.policy);
@@ -238,13 +236,8 @@ impl Log {
     /// [`Flusher::write_now`](crate::Flusher::write_now), or wakes it. The flusher's device.
     pub fn seal_quietly(&mut self) -> Option<usize> {
         let lsn = self.open_lsn;
-        let mut time_ms = 0;
-        let block = self.open.seal(&mut self.spare, lsn, || {
-            time_ms = self.shared.clock.now_ms();
-            time_ms
-        })?;
+        let block = self.open.seal(&mut self.spare, lsn, || self.shared.clock.now_ms())?;
         self.open_lsn = lsn.next();
-        self.block_times.note(lsn, time_ms);
         let (device, first) = (block.home, RecordAddr::new(block.segment, block.first_ordinal));
         if let Some(segment) = self.segments.get_mut(block.segment) {
             let bytes = block.buffer.len() as u64;
@@ -522,6 +515,11 @@ impl Log {
     pub fn compact_all(&mut self) {
         (0..self.lanes.len()).for_each(|device| self.end_active_segment(device));
         self.schedule.start_sweep(self.next_segment, self.open_lsn);
+    }
+
+    /// When the blocks before the open one were ended.
+    pub(crate) const fn block_times(&self) -> &BlockTimes {
+        &self.open.times
     }
 
     /// The segment that the open block goes to.
