@@ -24,6 +24,7 @@
 //! simulation; only `reactor`, the threads of `owned_log` and `migrate`, and `start` touch sockets, threads and signals.
 
 pub mod config;
+mod courtesy;
 mod descriptors;
 pub mod engine;
 mod error;

@@ -191,7 +191,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
     FolderOrder {
         krate: "server",
         layers: &[
-            &["config", "descriptors", "host", "logger", "network"],
+            &["config", "courtesy", "descriptors", "host", "logger", "network"],
             &["process"],
             &["migrate", "save", "tail"],
             &["engine", "listen"],
