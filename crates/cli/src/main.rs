@@ -7,6 +7,7 @@
 //!   indelible index verify|stats|rebuild DIR                 looks at the index of a redo log
 //!   indelible export DIR FILE                                writes the data of a redo log as a dump
 //!   indelible restore SOURCE --into DIR ...                  makes a data directory of a log as it was
+//!   indelible view SOURCE ...                                serves a log as it was, for reading
 //!   indelible transfer serve|send|fetch|token ...            files, verified on the medium they rest on
 //!   indelible import SRC DIR                               makes a data directory of a Redis server's files
 //!   indelible rdb check|digest|diff FILE ...                 looks at dumps of Redis and Valkey
@@ -19,12 +20,15 @@
 
 mod allocator;
 mod arguments;
+mod client;
 mod daemon;
 mod export;
+mod give_back;
 mod host;
 mod import;
 mod index;
 mod log;
+mod moment;
 mod progress;
 mod rdb;
 mod restore;
@@ -33,6 +37,7 @@ mod size;
 mod tail;
 mod tap;
 mod transfer;
+mod view;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -70,6 +75,10 @@ Usage:
   indelible restore SOURCE --into DIR --at LSN|TIME | --before flush | --latest [--dry-run] [--json]
       Makes a new data directory of another one's log as it was: after a block, at a time, before the
       last FLUSHALL, or now. Its server may run meanwhile.
+  indelible restore SOURCE --at ... --keys PATTERN --to HOST:PORT [--replace] [--expiry absolute|relative|never]
+      Brings single keys of the past into a server that runs.
+  indelible view SOURCE --at LSN|TIME | --before flush | --latest [--port 6400]
+      Serves the past, to be read: a copy of it, in which nothing expires any more.
   indelible import SRC DIR [--check-only]
       Makes a new data directory of what a Redis or Valkey server has saved: an RDB file, an AOF, or the
       directory of an AOF in several files. All of it is checked first.
@@ -131,7 +140,13 @@ fn main() -> ExitCode {
         ["log", ..] => log::log(&arguments),
         ["index", ..] => index::index(&arguments),
         ["export", ..] => export::export(&arguments),
+        ["restore", ..]
+            if words.iter().any(|word| *word == "--keys" || word.starts_with("--keys=")) =>
+        {
+            give_back::give_back(&arguments)
+        }
         ["restore", ..] => restore::restore(&arguments),
+        ["view", ..] => view::view(&arguments),
         ["import", ..] => import::import(&arguments),
         ["rdb", ..] => rdb::rdb(&arguments),
         ["tap", ..] => tap::tap(&arguments),

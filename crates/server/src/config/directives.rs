@@ -351,6 +351,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     integer("log-history-seconds", 0..=INT_MAX, 0),
     memory("log-history-bytes", 0..=LONG_MAX, 1024 * MB),
     integer("log-history-percentage", 0..=INT_MAX, 100),
+    yes_no("read-only", false),
     // Dumps.
     choice("snapshot-algorithm", &["auto", "bitmap", "piggyback", "cou", "fork"], "auto"),
     integer("snapshot-cpu-percent", 1..=100, 10),

@@ -75,6 +75,21 @@ pub struct OutputLimit {
     pub soft_seconds: u64,
 }
 
+/// Which clients may do what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessOptions {
+    /// `requirepass`; none is needed when it is empty.
+    pub require_password: String,
+    /// Without a password clients of other machines are refused.
+    pub protected_mode: bool,
+    /// `enable-debug-command`.
+    pub debug_command: ProtectedAction,
+    /// `enable-protected-configs`.
+    pub protected_configs: ProtectedAction,
+    /// No client changes the data: `read-only`.
+    pub is_read_only: bool,
+}
+
 /// Settings of the redo log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogOptions {
@@ -172,8 +187,7 @@ pub struct Options {
     pub eviction: EvictionPolicy,
     pub max_clients: usize,
     pub timeout_s: u64,
-    pub require_password: String,
-    pub protected_mode: bool,
+    pub access: AccessOptions,
     pub bulk_bytes_max: u64,
     pub query_buffer_bytes_max: u64,
     /// By class: normal, replica, pubsub.
@@ -192,8 +206,6 @@ pub struct Options {
     pub hz: u32,
     pub active_expire_effort: u32,
     pub fsync: FsyncPolicy,
-    pub debug_command: ProtectedAction,
-    pub protected_configs: ProtectedAction,
     pub saves: SaveOptions,
     pub log: LogOptions,
 }
@@ -211,8 +223,13 @@ impl Config {
             eviction: eviction(self.value("maxmemory-policy")),
             max_clients: self.number("maxclients"),
             timeout_s: self.number("timeout"),
-            require_password: self.value("requirepass").to_owned(),
-            protected_mode: self.is_yes("protected-mode"),
+            access: AccessOptions {
+                require_password: self.value("requirepass").to_owned(),
+                protected_mode: self.is_yes("protected-mode"),
+                debug_command: self.protected_action("enable-debug-command"),
+                protected_configs: self.protected_action("enable-protected-configs"),
+                is_read_only: self.is_yes("read-only"),
+            },
             // Keys and elements have lengths of 32 bits in memory.
             bulk_bytes_max: self.number::<u64>("proto-max-bulk-len").min(u32::MAX.into()),
             query_buffer_bytes_max: self.number("client-query-buffer-limit"),
@@ -232,8 +249,6 @@ impl Config {
             active_expire_effort: self.number("active-expire-effort"),
             fsync: FsyncPolicy::by_name(self.value("appendfsync").as_bytes())
                 .expect("the table lists the names"),
-            debug_command: self.protected_action("enable-debug-command"),
-            protected_configs: self.protected_action("enable-protected-configs"),
             saves: self.save_options(),
             log: LogOptions {
                 enabled: self.is_yes("appendonly"),
@@ -410,7 +425,7 @@ mod tests {
     fn the_defaults_are_safe() {
         let options = Config::default().options();
         assert_eq!(options.fsync, FsyncPolicy::Always);
-        assert!(options.log.enabled && options.protected_mode);
+        assert!(options.log.enabled && options.access.protected_mode);
         assert_eq!(options.output_limits[2].hard_bytes, 32 << 20);
         assert_eq!(options.latency_percentiles, [50.0, 99.0, 99.9]);
     }

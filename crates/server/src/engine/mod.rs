@@ -236,8 +236,8 @@ impl Engine {
             self.observed.counters.rejected_connections += 1;
             return Err(TOO_MANY_CLIENTS);
         }
-        let needs_password = !self.options.require_password.is_empty();
-        if self.options.protected_mode
+        let needs_password = !self.options.access.require_password.is_empty();
+        if self.options.access.protected_mode
             && !needs_password
             && !peer.is_loopback
             && !peer.is_unix_socket
