@@ -86,9 +86,8 @@ impl Arguments {
         time_ms: Option<i64>,
         temporary: TempDir,
     ) -> anyhow::Result<ExitCode> {
-        let (port, dir) = (self.port.to_string(), directory.display().to_string());
+        let port = self.port.to_string();
         let first = [
-            ["--dir", &dir],
             ["--port", &port],
             ["--bind", "127.0.0.1"],
             // The copy is thrown away.
@@ -99,7 +98,8 @@ impl Arguments {
         ];
         let mut words: Vec<String> = first.into_iter().flatten().map(str::to_owned).collect();
         words.extend(self.directives);
-        words.extend(["--read-only", "yes"].map(str::to_owned));
+        let dir = directory.display().to_string();
+        words.extend(["--dir", &dir, "--read-only", "yes"].map(str::to_owned));
         let mut config = Config::default();
         config::load_into(&mut config, None, &words)?;
         let running = OsClock::new();

@@ -114,4 +114,5 @@ mod tap_recording;
 mod tap_replay;
 mod transfer;
 mod transfer_device;
+mod view;
 mod wire;
