@@ -313,6 +313,9 @@ impl ShardLog for Wiretap {
     }
 
     fn note_point(&mut self) {
+        // What was in the block before was sealed for it.
+        let sealed = Lsn(self.log.open_lsn().0 - 1);
+        lock(&self.tap).checkpoints.insert(sealed);
         self.log.note_point();
     }
 
