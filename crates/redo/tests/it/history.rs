@@ -292,14 +292,24 @@ fn compactions_may_fail_and_crash_at_every_single_io_and_nothing_false_is_claime
             }
             world.database.log.note_point();
             world.database.log.compact_all();
+            if error_at % 4 == 0 {
+                // What is replaced is lost: only the floor says so.
+                (0..9).for_each(|number| world.database.set(&key(number), b"another"));
+                world.database.log.seal();
+                world.ledger.note(&world.database);
+                let link_error = Some(28);
+                world.disk.set_faults(Faults { link_error, ..Faults::default() });
+            }
             world.disk.crash_after(crash_at * 2);
             compact_some(&mut world.database);
             compact_some(&mut world.database);
             let is_over = !world.disk.is_crashed();
             crashes += u64::from(!is_over);
             let what = format!("error at {error_at}, crash at {crash_at}");
-            let last = world.ledger.states.keys().last().copied().unwrap();
+            world.disk.set_faults(Faults::default());
             world.disk.restart();
+            // Of the last block a crash may have left nothing.
+            let last = world.database.log.durable_lsn().0;
             checked += world.ledger.check(&copy(&world.disk), last, 9, &what);
             let before = stored(&copy(&world.disk)).reach();
             world.restart(options.clone());
@@ -311,13 +321,14 @@ fn compactions_may_fail_and_crash_at_every_single_io_and_nothing_false_is_claime
             world.ledger.note(&world.database);
             world.database.log.compact_all();
             world.database.settle();
-            checked += world.ledger.check(&copy(&world.disk), last + 1, 9, &what);
+            let last = world.database.log.durable_lsn().0;
+            checked += world.ledger.check(&copy(&world.disk), last, 9, &what);
             if is_over {
                 break;
             }
         }
     }
-    assert!(failed > 100 && crashes > 150 && checked > 3000, "{failed}, {crashes}, {checked}");
+    assert!(failed > 100 && crashes > 150 && checked > 1500, "{failed}, {crashes}, {checked}");
 }
 
 #[test]

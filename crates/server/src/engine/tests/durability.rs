@@ -241,6 +241,29 @@ fn emptying_what_is_empty_waits_for_what_emptied_it() {
     assert_eq!(server.send(other, "FLUSHALL\r\n"), "");
 }
 
+/// What other clients have written in the same iteration is not undone with it.
+#[test]
+fn what_empties_databases_begins_a_block_and_what_was_before_it_is_kept() {
+    for (words, expected) in [
+        ("FLUSHALL", vec![1]),
+        ("FLUSHDB async", vec![1]),
+        ("SWAPDB 0 1", vec![1]),
+        ("FLUSHALL whatever", vec![]),
+        ("SWAPDB 0 99", vec![]),
+        ("MULTI\r\nSET b 2\r\nFLUSHALL\r\nSET c 3\r\nEXEC", vec![1]),
+        ("MULTI\r\nFLUSHALL\r\nDISCARD", vec![]),
+        ("MULTI\r\nSET b 2\r\nEXEC", vec![]),
+    ] {
+        let (mut server, log) = TestServer::with_log(&[]);
+        let (client, other) = (server.connect(), server.connect());
+        server.engine.receive(other, b"SET a 1\r\n");
+        server.engine.receive(client, format!("{words}\r\n").as_bytes());
+        assert_eq!(log.0.lock().unwrap().points, expected, "{words}");
+        let open = log.0.lock().unwrap().open;
+        assert_eq!(open, 1 + expected.len() as u64, "{words}: one block, and no more");
+    }
+}
+
 #[test]
 fn a_wrong_type_is_told_when_it_is_durable() {
     let (mut server, _log) = TestServer::with_log(&[]);

@@ -69,6 +69,8 @@ pub(super) struct TestLog {
     pub(super) holds_writes: bool,
     /// The block up to which an index knows it.
     pub(super) indexed: Option<Lsn>,
+    /// The blocks behind which it was told that something is about to be lost.
+    pub(super) points: Vec<u64>,
 }
 
 #[derive(Clone)]
@@ -114,6 +116,13 @@ impl ShardLog for SharedLog {
             log.records = 0;
             log.open += 1;
         }
+    }
+
+    fn note_point(&mut self) {
+        let mut log = self.0.lock().unwrap();
+        assert_eq!(log.records, 0, "there is a state between commands only");
+        let last = log.open - 1;
+        log.points.push(last);
     }
 
     fn takes_block_now(&self) -> bool {
