@@ -33,7 +33,7 @@ pub(crate) fn world_options(seed: u64) -> Options {
 }
 
 /// What the log on this disk says of its past, and the state after a block.
-fn stored(disk: &SimDisk) -> StoredLog {
+pub(crate) fn stored(disk: &SimDisk) -> StoredLog {
     StoredLog::open(Arc::new(disk.clone()), Path::new(DIR), &[]).unwrap().expect("a log")
 }
 
@@ -63,6 +63,10 @@ pub(crate) struct Ledger {
 impl Ledger {
     pub(crate) fn at(&self, lsn: u64) -> &Contents {
         self.states.get(&lsn).unwrap_or_else(|| panic!("no state of {lsn}"))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.states.len()
     }
 
     pub(crate) fn note(&mut self, database: &Database) {
@@ -161,13 +165,13 @@ impl World {
     }
 
     /// Looks at a copy of the disk, as another process would after this one has died.
-    fn check(&self, step: usize) -> usize {
+    pub(crate) fn check(&self, step: usize) -> usize {
         let last = self.database.log.durable_lsn().0;
         self.ledger.check(&copy(&self.disk), last, step, &format!("seed {}", self.seed))
     }
 
     /// Starts anew, after a crash perhaps; what comes after the last block that is there has never been.
-    fn restart(&mut self, options: Options) {
+    pub(crate) fn restart(&mut self, options: Options) {
         self.disk.restart();
         let database = Database::open_on(Arc::new(self.disk.clone()), options).unwrap();
         let last = database.log.open_lsn().0 - 1;
@@ -247,7 +251,7 @@ fn compact_some(database: &mut Database) {
     }
 }
 
-fn churned(seed: u64, options: &Options) -> World {
+pub(crate) fn churned(seed: u64, options: &Options) -> World {
     let mut world = World::new(seed, options.clone());
     for number in 0..60_u64 {
         for name in 0..3 {
@@ -347,6 +351,9 @@ fn what_cannot_be_linked_raises_the_floor_and_no_compaction_fails() {
         assert_eq!(world.database.log.history().files, 0);
         let reach = stored(&copy(&world.disk)).reach();
         assert_eq!(reach.floor, world.database.log.durable_lsn(), "{error}");
+        let told = world.database.log.drain_events();
+        assert!(round > 0 || told.len() == 1 && told[0].contains("cannot be kept"), "{told:?}");
+        assert!(round == 0 || told.is_empty(), "once, until one is kept");
         world.check(1);
     }
 }

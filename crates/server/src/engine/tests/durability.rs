@@ -264,6 +264,24 @@ fn what_empties_databases_begins_a_block_and_what_was_before_it_is_kept() {
     }
 }
 
+/// A client sends what makes blocks faster than a device takes them.
+#[test]
+fn what_empties_databases_makes_no_more_blocks_than_a_device_gets_done() {
+    let (mut server, log) = TestServer::with_log(&[]);
+    let client = server.connect();
+    let many = "SET a 1\r\nFLUSHALL\r\n".repeat(300);
+    log.0.lock().unwrap().is_busy = true;
+    server.engine.receive(client, many.as_bytes());
+    let blocks = log.0.lock().unwrap().points.len();
+    assert!((32..=65).contains(&blocks), "{blocks}");
+    // Nothing in between: there is nothing to lose.
+    server.engine.receive(client, "SWAPDB 0 1\r\n".repeat(300).as_bytes());
+    assert_eq!(log.0.lock().unwrap().points.len(), blocks);
+    log.0.lock().unwrap().is_busy = false;
+    server.engine.receive(client, many.as_bytes());
+    assert_eq!(log.0.lock().unwrap().points.len(), blocks + 300);
+}
+
 #[test]
 fn a_wrong_type_is_told_when_it_is_durable() {
     let (mut server, _log) = TestServer::with_log(&[]);
