@@ -9,6 +9,7 @@ use clap::{ArgGroup, Parser};
 use env::Clock as _;
 use env_os::{OsClock, OsDisk, OsEntropy};
 use redo::{RestorePoint, RestoreRequest, Restored, Restoring, TimeOfBlock};
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::progress::Said;
 
@@ -176,6 +177,8 @@ impl Arguments {
             durable,
             reader: std::process::id(),
         };
+        let number = request.reader;
+        remove_links_when_ended(&self.source, &self.devices, number)?;
         let (mut said, started) = (Said::default(), Instant::now());
         let percentage = |done: u64, all: u64| done.saturating_mul(100) / all.max(1);
         let disk: Arc<dyn env::Disk> = Arc::new(OsDisk);
@@ -187,9 +190,12 @@ impl Arguments {
         })?;
         let Some(restored) = restored else { return Ok(no_log(&self.source)) };
         if self.json {
-            println!("{}", json(&restored));
+            println!("{}", json(&restored, self.into.as_deref()));
         } else {
             print!("{}", report(&restored, into.as_deref(), started.elapsed().as_secs_f64()));
+        }
+        if let Some(into) = self.into.as_deref().filter(|_| self.dry_run && !self.json) {
+            print!("{}", room(&restored, into));
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -238,7 +244,33 @@ fn report(restored: &Restored, into: Option<&Path>, seconds: f64) -> String {
     text
 }
 
-fn json(restored: &Restored) -> serde_json::Value {
+/// Whether what would be restored fits, for a person.
+fn room(restored: &Restored, into: &Path) -> String {
+    match redo::free_bytes(&OsDisk, into) {
+        Some(free) if free < restored.bytes => {
+            format!("{free} bytes are free in {}, which may be too little\n", into.display())
+        }
+        Some(free) => format!("{free} bytes are free in {}\n", into.display()),
+        None => String::new(),
+    }
+}
+
+/// Takes away the links to a running server's files when the process is ended by SIGINT or SIGTERM; what is
+/// made is unfinished then, and the same command begins anew.
+fn remove_links_when_ended(source: &Path, devices: &[PathBuf], number: u32) -> anyhow::Result<()> {
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+    let (source, devices) = (source.to_owned(), devices.to_vec());
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            // What is linked at this moment the server finds.
+            redo::abandon_reader(&OsDisk, &source, &devices, number);
+            let _never = signal_hook::low_level::emulate_default_handler(signal);
+        }
+    })?;
+    Ok(())
+}
+
+fn json(restored: &Restored, into: Option<&Path>) -> serde_json::Value {
     let block = |block: Option<redo::BlockTime>| {
         block.map(|block| serde_json::json!({ "lsn": block.lsn.0, "time_ms": block.time_ms }))
     };
@@ -252,6 +284,7 @@ fn json(restored: &Restored) -> serde_json::Value {
         "running": restored.is_running,
         "files": restored.files,
         "bytes": restored.bytes,
+        "free_bytes": into.and_then(|into| redo::free_bytes(&OsDisk, into)),
         "blocks": restored.blocks,
         "records": restored.records,
     })

@@ -8,7 +8,7 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, lchown};
 use std::path::Path;
 
 use env::{Access, Disk, File, FileVersion, Lock, ReadBuffer, ReadTogether, about, opening};
@@ -111,6 +111,18 @@ impl Disk for OsDisk {
     fn copy_permissions(&self, from: &Path, to: &Path) -> io::Result<()> {
         let permissions = fs::metadata(from).map_err(|error| about(from, error))?.permissions();
         fs::set_permissions(to, permissions).map_err(|error| about(to, error))
+    }
+
+    fn copy_owner(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let owner_of = |path: &Path| {
+            let metadata = fs::symlink_metadata(path).map_err(|error| about(path, error))?;
+            io::Result::Ok((metadata.uid(), metadata.gid()))
+        };
+        let (user, group) = owner_of(from)?;
+        if (user, group) == owner_of(to)? {
+            return Ok(());
+        }
+        lchown(to, Some(user), Some(group)).map_err(|error| about(to, error))
     }
 
     fn changed_at_ms(&self, path: &Path) -> io::Result<Option<i64>> {

@@ -92,6 +92,12 @@ pub trait Disk: Send + Sync {
         Ok(())
     }
 
+    /// Gives the file or directory `to` to the owner and the group of `from`, if that is not so already.
+    /// `PermissionDenied` if the process may not. Does nothing where files have no owner.
+    fn copy_owner(&self, _from: &Path, _to: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
     /// When the file was changed last, in Unix milliseconds; `None` where that is not known.
     fn changed_at_ms(&self, _path: &Path) -> io::Result<Option<i64>> {
         Ok(None)

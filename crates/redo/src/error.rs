@@ -182,6 +182,32 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// A process may not link the files of a log that is open.
+    #[error(
+        "{path} cannot be made: {source}; a log that a server has open is read by links next to its files: run this as the user of the server",
+        path = path.display()
+    )]
+    ReaderRefused {
+        /// The directory or link.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+
+    /// What is restored does not fit.
+    #[error(
+        "restoring into {path} takes up to {needed_bytes} bytes, and {free_bytes} are free there; nothing was made: make room, or give a directory on another disk",
+        path = path.display()
+    )]
+    NoRoom {
+        /// The new data directory.
+        path: PathBuf,
+        /// How much it takes.
+        needed_bytes: u64,
+        /// How much there is.
+        free_bytes: u64,
+    },
+
     /// What was restored is not what was read.
     #[error(
         "{path}: {found} records up to block {last} were read back, and {records} up to block {lsn} were written; it is no log yet, try again",

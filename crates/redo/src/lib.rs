@@ -124,7 +124,10 @@ pub use recover::behind::StartPoint;
 pub use recover::replay::{Progress, Replay};
 pub use repair::offline::{Repair, RepairMode, repair};
 pub use repair::scrubber::Scrubber;
-pub use restore::restoring::{RestoreRequest, Restored, Restoring, database_of, restore};
+pub use restore::restoring::{
+    RestoreRequest, Restored, Restoring, database_of, free_bytes, restore,
+};
+pub use restore::source::abandon_reader;
 pub use restore::timeline::{BlockTime, RestorePoint};
 pub use shared::device::{Bell, DeviceState, DeviceStats};
 pub use shared::index_bound::IndexBound;

@@ -21,7 +21,7 @@ use crate::picture::Picture;
 use crate::run::Run;
 
 /// Runs from this seed on keep history, and go back.
-pub(crate) const HISTORY_SEEDS: u64 = 8_000_000_000;
+pub(crate) const HISTORY_SEEDS: u64 = 9_000_000_000;
 
 /// What is kept, by seed: `log-history-seconds`, `-bytes`, `-percentage`.
 pub(crate) fn history_of(seed: u64) -> [&'static str; 3] {

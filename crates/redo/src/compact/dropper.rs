@@ -1,16 +1,21 @@
 //! Lets go of files that were kept and that nothing needs any more, a little at a time.
 //!
-//! Files of the window go in batches: each is a manifest, which flushers write too when a segment begins.
-//! What a full device or one that leaves has goes at once, and what was kept for a mark alone.
+//! Files of the window go in batches: each is a manifest, which flushers write too when a segment begins,
+//! and a descriptor a file. Between two batches a compaction takes its turn. What a full device or one that
+//! leaves has goes at once, and what was kept for a mark alone.
 
 use crate::compact::history::{self, Nameless};
 use crate::compact::holds::Holds;
+use crate::compact::reaper::Reaper;
 use crate::compact::room::short_bytes;
 use crate::compact::window::Moment;
 use crate::shared::device::{DeviceState, Service, Shared};
 
 /// How often files of the window are given up, and let go of.
 const DROP_EVERY_US: u64 = 1_000_000;
+
+/// So many files are a batch.
+const DROPPED_MAX: usize = 256;
 
 /// How long it rests after a failure.
 const RETRY_US: u64 = 100_000;
@@ -26,6 +31,7 @@ pub(crate) struct Dropper {
     trim_at_us: u64,
     /// When files are let go of next that can wait.
     drop_at_us: u64,
+    reaper: Reaper,
 }
 
 impl Dropper {
@@ -39,6 +45,9 @@ impl Dropper {
             return true;
         }
         let now = Moment::now(&*shared.clock);
+        if self.reaper.step(shared, holds, now.us, &mut self.nameless) {
+            return true;
+        }
         if holds.count() == 0 || now.us < self.again_at_us {
             return false;
         }
@@ -57,7 +66,7 @@ impl Dropper {
         if !is_urgent && now.us < self.drop_at_us {
             return false;
         }
-        let kept = holds.take_superfluous();
+        let kept = holds.take_superfluous(DROPPED_MAX);
         if kept.is_empty() {
             return false;
         }

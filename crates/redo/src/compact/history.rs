@@ -11,14 +11,14 @@
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use base::{Lsn, SegmentId};
 use env::{Access, File};
 
 use crate::compact::holds::{Holds, Kept, MarkId};
 use crate::compact::window::Moment;
-use crate::error::{IoContext, Result};
+use crate::error::{IoContext, Result, is_full};
 use crate::format::manifest::KeptFile;
 use crate::format::segment;
 use crate::read::scan::SegmentFile;
@@ -56,20 +56,21 @@ pub(crate) fn first_needing(images: &[SegmentFile]) -> Lsn {
 }
 
 /// Keeps those of `sources` that `marks` or the window need, as the log was made of them until `until`.
-/// Marks that a file could not be kept for have lost it, and so has the window. Returns what is kept.
+/// Marks that a file could not be kept for have lost it, and so has the window. The next manifest lists
+/// what is kept.
 pub(crate) fn keep(
     shared: &Shared,
     holds: &Holds,
     sources: &[Source],
     marks: &[MarkId],
     until: Lsn,
-) -> Vec<KeptFile> {
+) {
     let now = Moment::now(&*shared.clock);
     let window_end = if holds.keeps_window() { until } else { Lsn::ZERO };
     let mut links: Vec<Link> =
         sources.iter().map(|source| Link::plan(shared, holds, source, marks)).collect();
     for link in &mut links {
-        link.make(shared, window_end);
+        link.make(shared, holds, window_end);
     }
     let is_new = |link: &&Link| link.state == LinkState::New;
     let devices: BTreeSet<usize> =
@@ -82,7 +83,6 @@ pub(crate) fn keep(
         }
     }
     let mut kept = Vec::new();
-    let mut listed = Vec::new();
     for Link { source, path, holders, state } in links {
         let file = KeptFile {
             segment: source.name.0,
@@ -92,7 +92,6 @@ pub(crate) fn keep(
             until,
         };
         if matches!(state, LinkState::Old | LinkState::New) {
-            listed.push(file);
             let Source { device, from, bytes, ref segments, .. } = *source;
             let segments = segments.clone();
             kept.push(Kept {
@@ -114,7 +113,6 @@ pub(crate) fn keep(
         }
     }
     holds.keep(kept);
-    listed
 }
 
 /// How far the second name of a file is.
@@ -149,10 +147,17 @@ impl<'a> Link<'a> {
 
     /// Makes the name if a mark or the window needs the file, as far as that can be. The window needs what
     /// any block before `window_end` needs: not what two compactions in a row have made and replaced.
-    fn make(&mut self, shared: &Shared, window_end: Lsn) {
+    fn make(&mut self, shared: &Shared, holds: &Holds, window_end: Lsn) {
         let is_needed = self.source.from < window_end || !self.holders.is_empty();
-        if self.state == LinkState::None && is_needed && self.try_make(shared).is_ok() {
+        if self.state == LinkState::Old || !is_needed {
+            return;
+        }
+        let made = self.try_make(shared);
+        if made.is_ok() {
             self.state = LinkState::New;
+        }
+        if window_end > Lsn::ZERO {
+            holds.note_link(made.err().as_ref());
         }
     }
 
@@ -181,8 +186,11 @@ impl<'a> Link<'a> {
     }
 }
 
-/// Takes files off the manifest's list and takes their names away; what is left is to be given
-/// back. An error says that nothing has happened.
+/// Takes away the names of files that `holds` has given out to be dropped, off the manifest's list first;
+/// what is left is to be given back. An error says that nothing has happened.
+///
+/// Where there is no room even for a manifest, the names go all the same: what is listed and missing raises
+/// the floor at the next start, which is where it is by now.
 pub(crate) fn drop_kept(
     shared: &Shared,
     holds: &Holds,
@@ -190,31 +198,21 @@ pub(crate) fn drop_kept(
     nameless: &mut Nameless,
 ) -> Result<()> {
     let durable = shared.durability.durable_lsn();
-    let files: Vec<KeptFile> = kept.iter().map(|kept| kept.file).collect();
-    shared.manifest.update(|manifest| {
+    let unlisted = shared.manifest.update(|manifest| {
         holds.describe(manifest, durable);
-        manifest.history.retain(|listed| !files.iter().any(|file| is_same(file, listed)));
         true
-    })?;
+    });
+    if let Err(error) = unlisted
+        && !is_full(&error)
+    {
+        return Err(error);
+    }
     for device in kept.iter().map(|kept| kept.device).collect::<BTreeSet<_>>() {
-        let mut opened = Nameless::default();
-        for kept in kept.iter().filter(|kept| kept.device == device) {
-            opened.open(shared, &kept.path);
-            // One that stays is removed by the next start.
-            let _leftover = shared.disk.remove(&kept.path);
-        }
-        // The compaction may have failed before its removal of the name in place was durable: a crash
-        // must not bring that back for a file that is cut.
-        if shared.disk.sync_dir(&shared.devices[device].path).is_ok() {
-            nameless.0.append(&mut opened.0);
-        }
+        let ours = kept.iter().filter(|kept| kept.device == device);
+        // One that stays is removed by the next start.
+        nameless.remove(shared, device, ours.map(|kept| kept.path.as_path()));
     }
     Ok(())
-}
-
-/// Whether the two are one file.
-pub(crate) fn is_same(a: &KeptFile, b: &KeptFile) -> bool {
-    (a.segment, a.part, a.generation, a.device) == (b.segment, b.part, b.generation, b.device)
 }
 
 /// Files that have no name any more, and how much of them is left.
@@ -223,10 +221,29 @@ pub(crate) struct Nameless(Vec<(Box<dyn File>, u64)>);
 
 impl Nameless {
     /// Opens a file that is about to lose its name: the handle keeps the file system from freeing it.
-    pub(crate) fn open(&mut self, shared: &Shared, path: &std::path::Path) {
+    pub(crate) fn open(&mut self, shared: &Shared, path: &Path) {
         let Ok(file) = shared.disk.open(path, Access::ReadWrite) else { return };
         let Ok(len) = file.len() else { return };
         self.0.push((file, len));
+    }
+
+    /// Takes these names on a device away, as far as that can be.
+    pub(crate) fn remove<'a>(
+        &mut self,
+        shared: &Shared,
+        device: usize,
+        paths: impl Iterator<Item = &'a Path>,
+    ) {
+        let mut opened = Self::default();
+        for path in paths {
+            opened.open(shared, path);
+            let _left = shared.disk.remove(path);
+        }
+        // A compaction may have failed before its removal of the name in place was durable: a crash
+        // must not bring that back for a file that is cut.
+        if shared.disk.sync_dir(&shared.devices[device].path).is_ok() {
+            self.0.append(&mut opened.0);
+        }
     }
 
     pub(crate) const fn is_empty(&self) -> bool {

@@ -34,6 +34,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use base::{Lsn, Mutex, SegmentId};
 
 use crate::compact::window::{LogSize, Moment, Window};
+use crate::error::Error;
 use crate::format::manifest::{KeptFile, Manifest};
 use crate::options::HistoryOptions;
 
@@ -95,6 +96,28 @@ struct State {
     /// The devices of files that were taken out to be dropped, until they are gone.
     dropping: BTreeSet<usize>,
     window: Window,
+    readers: ReaderFigures,
+    refusal: Refusal,
+}
+
+/// Whether the window has lost a file because that could not be kept.
+#[derive(Default)]
+enum Refusal {
+    /// The last one was kept.
+    #[default]
+    None,
+    /// It was not, for this reason, which was not told yet.
+    New(String),
+    Told,
+}
+
+/// What readers of other processes hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ReaderFigures {
+    /// Directories with links; one a reader and device.
+    pub(crate) count: usize,
+    /// How long the files are that have no other name than one of a reader's.
+    pub(crate) bytes: u64,
 }
 
 /// What [`Holds::figures`] says.
@@ -112,6 +135,7 @@ pub(crate) struct WindowFigures {
     pub(crate) bytes: u64,
     /// Those that are kept for marks.
     pub(crate) files_of_marks: usize,
+    pub(crate) readers: ReaderFigures,
 }
 
 /// See the file's top.
@@ -121,6 +145,8 @@ pub(crate) struct Holds {
     kept_count: AtomicUsize,
     /// Something may be kept that nothing needs.
     has_superfluous: AtomicBool,
+    /// There may be something to tell.
+    has_refusal: AtomicBool,
     /// How large the log is, from the executor.
     log_bytes: AtomicU64,
     log_files: AtomicUsize,
@@ -249,6 +275,29 @@ impl Holds {
         self.has_superfluous.store(true, Ordering::Release);
     }
 
+    /// Notes how it went when a file was to be kept for the window.
+    pub(crate) fn note_link(&self, error: Option<&Error>) {
+        let refusal = &mut self.lock().refusal;
+        match (&refusal, error) {
+            (Refusal::None, Some(error)) => *refusal = Refusal::New(error.to_string()),
+            (_, None) => *refusal = Refusal::None,
+            (Refusal::New(_) | Refusal::Told, Some(_)) => return,
+        }
+        self.has_refusal.store(error.is_some(), Ordering::Release);
+    }
+
+    /// Why a file could not be kept, once until one was.
+    pub(crate) fn take_refusal(&self) -> Option<String> {
+        if !self.has_refusal.swap(false, Ordering::AcqRel) {
+            return None;
+        }
+        let refusal = &mut self.lock().refusal;
+        let Refusal::New(why) = refusal else { return None };
+        let why = std::mem::take(why);
+        *refusal = Refusal::Told;
+        Some(why)
+    }
+
     /// Whether the window needs every file that is replaced now.
     pub(crate) fn keeps_window(&self) -> bool {
         self.lock().window.is_on()
@@ -282,9 +331,16 @@ impl Holds {
         self.has_superfluous.store(true, Ordering::Release);
     }
 
-    /// Writes into the manifest what the window can still tell.
+    /// Writes into the manifest what is kept, and what the window can still tell.
     pub(crate) fn describe(&self, manifest: &mut Manifest, durable: Lsn) {
-        self.lock().window.describe(manifest, durable);
+        let state = self.lock();
+        manifest.history = state.kept.iter().map(|kept| kept.file).collect();
+        state.window.describe(manifest, durable);
+    }
+
+    /// Says which readers of other processes were found.
+    pub(crate) fn note_readers(&self, readers: ReaderFigures) {
+        self.lock().readers = readers;
     }
 
     /// What there is to say of the window and of all that is kept.
@@ -300,6 +356,7 @@ impl Holds {
             files: state.kept.len(),
             bytes: state.kept.iter().map(|kept| kept.bytes).sum(),
             files_of_marks: of_marks.count(),
+            readers: state.readers,
         }
     }
 
@@ -342,9 +399,9 @@ impl Holds {
         self.has_superfluous.store(true, Ordering::Release);
     }
 
-    /// Takes out what nothing needs any more, to be dropped: until [`Holds::end_drop`] it counts as
-    /// being on its devices. Takes no lock when that cannot be.
-    pub(crate) fn take_superfluous(&self) -> Vec<Kept> {
+    /// Takes out at most `max` files that nothing needs any more, to be dropped: until [`Holds::end_drop`]
+    /// they count as being on their devices. Takes no lock when that cannot be.
+    pub(crate) fn take_superfluous(&self, max: usize) -> Vec<Kept> {
         if self.count() == 0 || !self.has_superfluous.load(Ordering::Acquire) {
             return Vec::new();
         }
@@ -359,7 +416,10 @@ impl Holds {
             };
             !holders.any(needs) && !window.needs(kept)
         };
-        let taken: Vec<Kept> = kept.extract_if(.., is_superfluous).collect();
+        let taken: Vec<Kept> = kept.extract_if(.., is_superfluous).take(max).collect();
+        if taken.len() == max {
+            self.has_superfluous.store(true, Ordering::Release);
+        }
         taken.iter().for_each(|kept| window.note_dropped(kept));
         dropping.extend(taken.iter().map(|kept| kept.device));
         self.note_count(&state);

@@ -181,13 +181,39 @@ impl Window {
         kept: &[Kept],
         log: LogSize,
         now: Moment,
+        short_bytes: BTreeMap<usize, u64>,
+    ) {
+        let window_us = self.window_us();
+        self.points.retain(|point| now.us.saturating_sub(point.noted_us) < window_us);
+        let bytes_max = self.bytes_max(log.bytes, now.us, window_us);
+        let bounds = Bounds { bytes_max, files_max: FILES_MIN + FILES_SHARE * log.files };
+        self.give_up(kept, now, &bounds, short_bytes);
+    }
+
+    /// Gives up as much of what is kept as disks are short of room.
+    pub(crate) fn make_room(
+        &mut self,
+        kept: &[Kept],
+        now: Moment,
+        short_bytes: BTreeMap<usize, u64>,
+    ) {
+        let bounds = Bounds { bytes_max: u64::MAX, files_max: usize::MAX };
+        self.give_up(kept, now, &bounds, short_bytes);
+    }
+
+    const fn window_us(&self) -> u64 {
+        self.options.seconds.saturating_mul(1_000_000)
+    }
+
+    fn give_up(
+        &mut self,
+        kept: &[Kept],
+        now: Moment,
+        bounds: &Bounds,
         mut short_bytes: BTreeMap<usize, u64>,
     ) {
-        let window_us = self.options.seconds.saturating_mul(1_000_000);
+        let window_us = self.window_us();
         let is_old = |at_us: u64| now.us.saturating_sub(at_us) >= window_us;
-        self.points.retain(|point| !is_old(point.noted_us));
-        let bytes_max = self.bytes_max(log.bytes, now.us, window_us);
-        let files_max = FILES_MIN + FILES_SHARE * log.files;
         let mut needed: Vec<&Kept> = kept.iter().filter(|kept| self.needs(kept)).collect();
         needed.sort_by_key(|kept| kept.file.until);
         let mut left = Left { bytes: 0, files: needed.len(), on: BTreeMap::new() };
@@ -198,7 +224,7 @@ impl Window {
         let mut of_points = Vec::new();
         for kept in needed {
             if kept.file.until > self.floor {
-                let is_too_much = left.is_too_much(bytes_max, files_max, &short_bytes);
+                let is_too_much = left.is_too_much(bounds, &short_bytes);
                 let is_too_old = is_old(kept.kept_at.us) && left.bytes > self.options.bytes_min;
                 if !is_too_much && !is_too_old {
                     break;
@@ -212,7 +238,7 @@ impl Window {
                 left.take(kept, &mut short_bytes);
             }
         }
-        while left.is_too_much(bytes_max, files_max, &short_bytes) && !self.points.is_empty() {
+        while left.is_too_much(bounds, &short_bytes) && !self.points.is_empty() {
             self.points.remove(0);
             let is_free = |kept: &mut &Kept| !self.points.iter().any(|point| point.needs(kept));
             for kept in of_points.extract_if(.., is_free) {
@@ -244,6 +270,12 @@ impl Window {
     }
 }
 
+/// How much may be kept.
+struct Bounds {
+    bytes_max: u64,
+    files_max: usize,
+}
+
 /// What is still kept while some of it is given up.
 struct Left {
     bytes: u64,
@@ -253,15 +285,10 @@ struct Left {
 }
 
 impl Left {
-    fn is_too_much(
-        &self,
-        bytes_max: u64,
-        files_max: usize,
-        short_bytes: &BTreeMap<usize, u64>,
-    ) -> bool {
+    fn is_too_much(&self, bounds: &Bounds, short_bytes: &BTreeMap<usize, u64>) -> bool {
         let has_files_on = |device: &usize| self.on.get(device).is_some_and(|count| *count > 0);
-        self.bytes > bytes_max
-            || self.files > files_max
+        self.bytes > bounds.bytes_max
+            || self.files > bounds.files_max
             || short_bytes.iter().any(|(device, bytes)| *bytes > 0 && has_files_on(device))
     }
 

@@ -23,10 +23,11 @@ use crate::compact::job::JobQueue;
 use crate::compact::segments::Segments;
 use crate::compact::validity::Validity;
 use crate::compact::window::Moment;
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, IoContext, Result, is_full};
 use crate::format::kinds::Kinds;
 use crate::format::listing::Listed;
 use crate::format::manifest::{DeviceMark, Manifest, ManifestDevice, ManifestStore};
+use crate::format::segment;
 use crate::id::Id;
 use crate::options::{Env, Options, SyncPolicy};
 use crate::read::catalog::{Catalog, LOOKERS};
@@ -216,11 +217,18 @@ impl Recovery {
             before,
         };
         let mut state = reading.run(replay, progress)?;
-        self.make_room(&state);
+        let rewritten_bytes = self.rewritten_bytes(&state);
+        // Of a full disk history goes first, which the manifest must say before: for that a little is enough.
+        let has_history = !self.catalog.history.is_empty();
+        self.make_room(if has_history { &[] } else { &rewritten_bytes });
         self.settle_devices()?;
-        let past = self.sync_observed_names(&state)?;
+        let mut past = self.sync_observed_names(&state, &rewritten_bytes)?;
         let disk = self.env.disk.clone();
-        let cut = cut::tidy(&*disk, &self.catalog, &state, &past.names)?;
+        past.stuck = cut::remove_history(&*disk, &self.catalog, &past.names);
+        if has_history {
+            self.make_room(&rewritten_bytes);
+        }
+        let cut = cut::tidy(&*disk, &self.catalog, &state)?;
         self.settle_manifest(&state)?;
         for (source, bytes) in self.catalog.files.iter().zip(&cut.file_bytes) {
             if let Some(segment) = state.segments.get_mut(source.header.segment) {
@@ -234,15 +242,25 @@ impl Recovery {
         self.start(state, validity, &cut, past)
     }
 
-    /// Gives up what was kept for this start where the disk is full.
-    fn make_room(&self, state: &LogState) {
-        let (disk, reserve_bytes) = (&*self.env.disk, self.options.reserve_bytes);
-        for (index, device) in self.catalog.devices.iter().enumerate() {
+    /// How much is written again of each device's files before the log goes on, in bytes.
+    fn rewritten_bytes(&self, state: &LogState) -> Vec<u64> {
+        let devices = 0..self.catalog.devices.len();
+        let of_device = devices.map(|index| {
             let files = self.catalog.files.iter().zip(&state.files);
             let rewritten = files.filter(|(source, file)| {
                 source.device == index && source.footer.is_some() && file.cut_block_count > 0
             });
-            let rewritten_bytes = rewritten.map(|(_, file)| file.end).sum();
+            rewritten.map(|(_, file)| file.end).sum()
+        });
+        of_device.collect()
+    }
+
+    /// Gives up what was kept for this start where the disk is full; for the devices that have something
+    /// written again, the reserve too.
+    fn make_room(&self, rewritten_bytes: &[u64]) {
+        let (disk, reserve_bytes) = (&*self.env.disk, self.options.reserve_bytes);
+        for (index, device) in self.catalog.devices.iter().enumerate() {
+            let rewritten_bytes = rewritten_bytes.get(index).copied().unwrap_or(0);
             reserve::make_room_for_start(disk, &device.path, reserve_bytes, rewritten_bytes);
         }
         if self.keeps_room_for_manifest() {
@@ -281,6 +299,13 @@ impl Recovery {
         }
         for device in &self.catalog.devices {
             disk.create_dir_all(&device.path).at(&device.path, "make")?;
+            if self.options.history.seconds > 0 {
+                // By the server, whatever process links there first: it must be able to.
+                let history = segment::history_dir(&device.path);
+                if !disk.exists(&history).at(&history, "look for")? {
+                    disk.create_dir_all(&history).at(&history, "make")?;
+                }
+            }
             let id = device.id.expect("given above");
             let mark = DeviceMark { database: self.manifest.database, device: id };
             if DeviceMark::read(disk, &device.path)? != Some(mark) {
@@ -306,7 +331,7 @@ impl Recovery {
     /// now and the removal were not, a file would be missing. Images without a block are about to be
     /// removed too: a start after a crash must not miss them. The same goes for history that is kept no
     /// more.
-    fn sync_observed_names(&mut self, state: &LogState) -> Result<Past> {
+    fn sync_observed_names(&mut self, state: &LogState, rewritten_bytes: &[u64]) -> Result<Past> {
         let disk = &*self.env.disk;
         for device in &self.catalog.devices {
             disk.sync_dir(&device.path).at(&device.path, "sync")?;
@@ -317,11 +342,18 @@ impl Recovery {
             disk,
             &self.catalog,
             &self.options,
-            if self.options.parallel_loaders { LOOKERS } else { 1 },
             (&mut self.manifest, state.last_lsn),
             Moment::now(&*self.env.clock),
+            rewritten_bytes,
         );
-        self.manifest.write(disk, &self.options.dir)?;
+        match self.manifest.write(disk, &self.options.dir) {
+            Err(error) if is_full(&error) => {
+                // What is given up makes the room to say so. A start that comes in between finds it missing.
+                cut::remove_history(disk, &self.catalog, &past.names);
+                self.manifest.write(disk, &self.options.dir)?;
+            }
+            written => written?,
+        }
         Ok(past)
     }
 
@@ -416,7 +448,7 @@ impl Recovery {
                 log.history().from_lsn
             ));
         }
-        for error in &cut.stuck {
+        for error in &past.stuck {
             log.tell(format!("{error}; nothing needs it any more"));
         }
         Ok(Opened { log, flushers, compactor, summary })

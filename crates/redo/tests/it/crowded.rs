@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use base::Lsn;
 use env::{Access, Disk, File, Lock};
 use env_sim::{Faults, SimDisk};
-use redo::{DeviceState, Error, FileError, Health};
+use redo::{DeviceState, Error, FileError, Health, HistoryOptions, StoredLog};
 
 use crate::harness::{Database, key, options, value};
 
@@ -66,6 +66,9 @@ impl Disk for Crowded {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.disk.rename(from, to)
     }
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        Disk::link(&self.disk, from, to)
+    }
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.check(Call::Remove, path)?;
         self.disk.remove(path)
@@ -82,13 +85,21 @@ impl Disk for Crowded {
     fn available_bytes(&self, dir: &Path) -> io::Result<u64> {
         self.disk.available_bytes(dir)
     }
+    fn capacity_bytes(&self, dir: &Path) -> io::Result<u64> {
+        self.disk.capacity_bytes(dir)
+    }
 }
 
 fn open(disk: &Crowded, devices: &[&str]) -> redo::Result<Database> {
+    open_with(disk, devices, HistoryOptions::OFF)
+}
+
+fn open_with(disk: &Crowded, devices: &[&str], history: HistoryOptions) -> redo::Result<Database> {
     let mut options = options(Path::new("/data"));
     options.devices = devices.iter().map(PathBuf::from).collect();
     options.segment_bytes = 4000;
     options.reserve_bytes = 1000;
+    options.history = history;
     Database::open_on(Arc::new(disk.clone()), options)
 }
 
@@ -233,4 +244,56 @@ fn a_compaction_without_room_after_its_rename_goes_on_when_there_is_some() {
 
 fn is_segment(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "redo")
+}
+
+/// Another program has taken all the room that there was for a manifest.
+#[test]
+fn history_is_let_go_of_where_no_manifest_can_be_written() {
+    for is_killed in [true, false] {
+        let disk = Crowded::new(SimDisk::new(2, Faults::default()));
+        let mut database = open_with(&disk, &["/a"], HistoryOptions::ALL).unwrap();
+        for _ in 0..4 {
+            fill(&mut database, 0, 60);
+        }
+        database.log.compact_all();
+        database.settle();
+        let (before, used_bytes) = (database.log.history(), disk.disk.used_bytes());
+        assert!(before.files > 3, "{before:?}");
+        disk.refuse(|call, path| call == Call::Create && path.starts_with("/data"));
+        disk.disk.set_faults(Faults { capacity_bytes: Some(used_bytes), ..Faults::default() });
+        for _ in 0..100 {
+            database.clock.advance_us(100_000);
+            database.compactor.step();
+        }
+        let after = database.log.history();
+        assert!(after.files < before.files && after.from_lsn > Lsn::ZERO, "{after:?}");
+        assert!(disk.disk.used_bytes() < used_bytes, "and the room is there");
+        let reach = |disk: &Crowded| {
+            let log = StoredLog::open(Arc::new(disk.disk.clone()), Path::new("/data"), &[]);
+            log.unwrap().unwrap().reach()
+        };
+        disk.disk.set_faults(Faults::default());
+        disk.refuse(|_, _| false);
+        if is_killed {
+            let contents = database.keyspace.contents();
+            drop(database);
+            disk.disk.kill();
+            disk.disk.restart();
+            assert_eq!(reach(&disk).floor, after.from_lsn, "what is missing says so");
+            let database = open_with(&disk, &["/a"], HistoryOptions::ALL).unwrap();
+            assert_eq!(database.keyspace.contents(), contents);
+            assert_eq!(database.log.history().from_lsn, after.from_lsn);
+        } else {
+            fill(&mut database, 0, 60);
+            database.log.compact_all();
+            database.settle();
+            let manifest = redo::manifest::Manifest::read(&disk.disk, Path::new("/data"));
+            let listed = manifest.unwrap().unwrap().history;
+            assert_eq!(
+                listed.len(),
+                database.log.history().files,
+                "and the next one does not list it"
+            );
+        }
+    }
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod behind;
+mod bounded_history;
 mod by_address;
 mod compaction;
 mod corruption;

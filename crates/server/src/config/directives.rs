@@ -348,7 +348,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     integer("log-compaction-invalid-min", 1..=UINT_MAX, 1024),
     memory("log-compaction-bytes-per-second", 0..=LONG_MAX, 128 * MB),
     memory("log-scrub-bytes-per-second", 0..=LONG_MAX, 4 * MB),
-    integer("log-history-seconds", 0..=INT_MAX, 0),
+    integer("log-history-seconds", 0..=INT_MAX, 600),
     memory("log-history-bytes", 0..=LONG_MAX, 1024 * MB),
     integer("log-history-percentage", 0..=INT_MAX, 100),
     yes_no("read-only", false),

@@ -27,7 +27,7 @@ const TOGETHER_SEEDS: u64 = 6_000_000_000;
 const SAVE_SEEDS: u64 = 7_000_000_000;
 
 /// From here on history is kept, and what was is restored.
-const HISTORY_SEEDS: u64 = 8_000_000_000;
+const HISTORY_SEEDS: u64 = 9_000_000_000;
 
 fn plan(seed: u64) -> Plan {
     Plan { seed, lives: 8, is_traced: false }

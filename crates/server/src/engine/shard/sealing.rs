@@ -9,6 +9,9 @@ const AWAITED_BLOCK_OPEN_US_MAX: u64 = 1000;
 /// How long a block that no reply waits for stays open.
 const BLOCK_OPEN_US_MAX: u64 = 10_000;
 
+/// So many blocks are ended early behind a device that is still busy.
+const EARLY_BLOCKS_MAX: u32 = 64;
+
 /// The open block, as far as its end is concerned.
 #[derive(Debug, Default)]
 pub(crate) struct Sealing {
@@ -16,6 +19,8 @@ pub(crate) struct Sealing {
     open_since_us: Option<u64>,
     /// Whether replies wait for it.
     pub(super) is_awaited: bool,
+    /// How many blocks were ended although the device was busy, since it was not.
+    early_count: u32,
 }
 
 impl Sealing {
@@ -44,7 +49,7 @@ impl Shard {
 
     /// Ends the open block.
     pub(in crate::engine) fn seal(&mut self) {
-        self.sealing = Sealing::default();
+        self.sealing = Sealing { early_count: self.sealing.early_count, ..Sealing::default() };
         if let Some(log) = self.log_mut() {
             log.seal();
         }
@@ -52,7 +57,20 @@ impl Shard {
 
     /// What comes next may lose much of the data: it begins a block of its own, and what was there before is
     /// kept longer than other history. Between commands only; inside of EXEC, EXEC has done it.
+    ///
+    /// A block costs more than such a command takes to send. Behind a device that does not get further only
+    /// some are ended for it; what comes next shares its block with what was there before then.
     pub(in crate::engine) fn begin_losing(&mut self) {
+        let Some(log) = self.log() else { return };
+        let is_empty = log.last_lsn() < log.open_lsn();
+        if log.takes_block_now() {
+            self.sealing.early_count = 0;
+        } else if !is_empty {
+            if self.sealing.early_count == EARLY_BLOCKS_MAX || log.is_congested() {
+                return;
+            }
+            self.sealing.early_count += 1;
+        }
         self.seal();
         if let Some(log) = self.log_mut() {
             log.note_point();
