@@ -48,7 +48,7 @@ struct Arguments {
     /// The server.
     #[arg(long = "to", value_name = "HOST:PORT")]
     address: String,
-    /// The user who the password is of.
+    /// The user of the password in REDISCLI_AUTH.
     #[arg(long)]
     user: Option<String>,
     /// Replaces what the server has under the names of the keys.
