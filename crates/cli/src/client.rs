@@ -16,6 +16,11 @@ const LINE_BYTES_MAX: u64 = 64 << 10;
 /// No value of a server is longer.
 const VALUE_BYTES_MAX: u64 = 1 << 32;
 
+/// The password that servers are to be told.
+pub(crate) fn password() -> Option<String> {
+    std::env::var(PASSWORD_VARIABLE).ok()
+}
+
 trait Stream: Read + Write {}
 
 impl<T: Read + Write> Stream for T {}
@@ -42,18 +47,21 @@ impl Client {
         let stream =
             TcpStream::connect(address).with_context(|| format!("cannot connect to {address}"))?;
         stream.set_nodelay(true)?;
-        let mut client = Self { stream: BufReader::new(Box::new(stream)) };
-        if let Ok(password) = std::env::var(PASSWORD_VARIABLE) {
+        Self::over(Box::new(stream), user)
+    }
+
+    /// Connects to a socket of this machine, and authenticates in the same way.
+    pub(crate) fn connect_to_socket(path: &Path) -> anyhow::Result<Self> {
+        Self::over(Box::new(UnixStream::connect(path)?), None)
+    }
+
+    fn over(stream: Box<dyn Stream>, user: Option<&str>) -> anyhow::Result<Self> {
+        let mut client = Self { stream: BufReader::new(stream) };
+        if let Some(password) = password() {
             client.send(&["AUTH", user.unwrap_or("default"), &password])?;
             client.status()?;
         }
         Ok(client)
-    }
-
-    /// Connects to a socket of this machine.
-    pub(crate) fn connect_to_socket(path: &Path) -> io::Result<Self> {
-        let stream = UnixStream::connect(path)?;
-        Ok(Self { stream: BufReader::new(Box::new(stream)) })
     }
 
     /// Sends a command.

@@ -4,7 +4,8 @@
 //!   log as it was ─► a view of it, a process of its own ─► SCAN, DUMP ─► RESTORE ─► the server
 //! ```
 //!
-//! One key at a time, as MIGRATE moves it. What the server has under the name stays, unless it is to be replaced.
+//! One key at a time, as MIGRATE moves it. What the server has under the name stays, unless it is to be replaced. The view
+//! ends when this process does, however that ends, and removes its copy.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -17,6 +18,7 @@ use env_os::OsClock;
 
 use crate::client::{Client, Reply};
 use crate::moment::Moment;
+use crate::view::room_for_a_copy;
 
 /// How many keys are looked at in one step.
 const KEYS_A_STEP: &str = "1000";
@@ -60,6 +62,9 @@ struct Arguments {
     /// The directory in which the log is restored meanwhile; without it, the system's for temporary files.
     #[arg(long, value_name = "DIR")]
     temporary: Option<PathBuf>,
+    /// Directives for the server that reads it meanwhile, behind --, as in: -- --maxmemory 4gb --maxmemory-policy cold-lfu
+    #[arg(last = true)]
+    directives: Vec<String>,
 }
 
 /// What has become of the keys.
@@ -70,6 +75,8 @@ struct Given {
     kept: u64,
     /// Their time has passed since.
     expired: u64,
+    /// They could not be read, or the server did not take them.
+    failed: u64,
 }
 
 /// Runs `indelible restore` with these arguments, the first of which is `restore`.
@@ -79,13 +86,17 @@ pub(crate) fn give_back(arguments: &[String]) -> ExitCode {
         Err(code) => return code,
     };
     match arguments.run() {
-        Ok(Given { keys, kept, expired }) => {
+        Ok(Given { keys, kept, expired, failed }) => {
             println!("{keys} keys are back at {}", arguments.address);
             if expired > 0 {
                 println!("{expired} have expired since (--expiry relative brings them back)");
             }
             if kept > 0 {
                 println!("{kept} are there and stay as they are (--replace replaces them)");
+            }
+            if failed > 0 {
+                println!("{failed} could not be brought back: see above");
+                return ExitCode::FAILURE;
             }
             ExitCode::SUCCESS
         }
@@ -96,35 +107,32 @@ pub(crate) fn give_back(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// A view of the past, and what connects to it. Its process ends with this.
+/// A view of the past, and what connects to it. Its process ends when its input does, which is with this.
 struct View {
     process: Child,
     client: Client,
 }
 
 impl View {
-    /// Starts it, with all that it makes in `directory`.
-    fn start(moment: &Moment, directory: &Path) -> anyhow::Result<Self> {
-        let socket = directory.join("view.sock");
+    /// Starts it, with its copy and its socket in `directory`.
+    fn start(moment: &Moment, directory: &Path, directives: &[String]) -> anyhow::Result<Self> {
+        let socket = directory.join(format!("indelible-keys-{}.sock", std::process::id()));
         let mut command = Command::new(std::env::current_exe()?);
-        command
-            .arg("view")
-            .args(moment.words())
-            .arg("--temporary")
-            .arg(directory)
-            .args(["--port", "0", "--"]);
-        command.arg("--unixsocket").arg(&socket).args(["--logfile", "/dev/null"]);
-        let mut process = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .context("cannot start the view")?;
+        command.arg("view").args(moment.words()).arg("--temporary").arg(directory);
+        command.args(["--until-input-ends", "--port", "0", "--"]).args(directives);
+        command.arg("--unixsocket").arg(&socket).args([
+            "--unixsocketperm",
+            "700",
+            "--logfile",
+            "/dev/null",
+        ]);
+        let process = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+        let mut process = process.context("cannot start the view")?;
         loop {
             if let Some(ended) = process.try_wait()? {
                 bail!("the past cannot be viewed ({ended})");
             }
             if let Ok(mut client) = Client::connect_to_socket(&socket)
-                && let Ok(Reply::Status(_)) = client.call(&["PING"])
                 && !matches!(client.call(&["DBSIZE"]), Ok(Reply::Error(_)) | Err(_))
             {
                 return Ok(Self { process, client });
@@ -136,11 +144,7 @@ impl View {
 
 impl Drop for View {
     fn drop(&mut self) {
-        // It removes what it has made.
-        let pid = i32::try_from(self.process.id()).ok().and_then(rustix::process::Pid::from_raw);
-        if let Some(pid) = pid {
-            let _gone = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        }
+        drop(self.process.stdin.take());
         let _gone = self.process.wait();
     }
 }
@@ -149,17 +153,22 @@ impl Arguments {
     fn run(&self) -> anyhow::Result<Given> {
         // Early: a server that is not there is not found out after minutes.
         let mut server = Client::connect(&self.address, self.user.as_deref())?;
-        let near = self.temporary.clone().unwrap_or_else(std::env::temp_dir);
-        let directory = tempfile::Builder::new().prefix("indelible-keys-").tempdir_in(near)?;
-        let mut view = View::start(&self.moment, directory.path())?;
-        let given = self.give_all(&mut view, &mut server);
-        drop(view);
-        directory.close()?;
-        given
+        let near = room_for_a_copy(self.temporary.as_deref())?;
+        let mut view = View::start(&self.moment, &near, &self.directives)?;
+        let mut given = Given::default();
+        let ended = self.give_all(&mut view, &mut server, &mut given);
+        if ended.is_err() {
+            eprintln!("{} keys were brought back before", given.keys);
+        }
+        ended.map(|()| given)
     }
 
-    fn give_all(&self, view: &mut View, server: &mut Client) -> anyhow::Result<Given> {
-        let mut given = Given::default();
+    fn give_all(
+        &self,
+        view: &mut View,
+        server: &mut Client,
+        given: &mut Given,
+    ) -> anyhow::Result<()> {
         for database in databases(&mut view.client)? {
             let number = database.to_string();
             view.client.call(&["SELECT", &number])?.good()?;
@@ -179,7 +188,7 @@ impl Arguments {
                 ];
                 let (next, keys) = scanned(view.client.call(&words)?.good()?)?;
                 for key in &keys {
-                    self.give(view, server, key, &mut given)?;
+                    self.give(view, server, key, given)?;
                 }
                 if next == b"0" {
                     break;
@@ -187,7 +196,7 @@ impl Arguments {
                 cursor = next;
             }
         }
-        Ok(given)
+        Ok(())
     }
 
     fn give(
@@ -197,8 +206,13 @@ impl Arguments {
         key: &[u8],
         given: &mut Given,
     ) -> anyhow::Result<()> {
-        let Reply::Bytes(payload) = view.client.call(&[b"DUMP", key])?.good()? else {
-            bail!("a key of the past is gone from its view");
+        let payload = match view.client.call(&[b"DUMP", key])? {
+            Reply::Bytes(payload) => payload,
+            other => {
+                eprintln!("{}: the past answers {other:?}", String::from_utf8_lossy(key));
+                given.failed += 1;
+                return Ok(());
+            }
         };
         let verb: &[u8] = if self.expiry == Expiry::Absolute { b"PEXPIRETIME" } else { b"PTTL" };
         let left_ms = match (self.expiry, view.client.call(&[verb, key])?.good()?) {
@@ -220,7 +234,10 @@ impl Arguments {
         }
         match server.call(&words)? {
             Reply::Error(why) if why.starts_with("BUSYKEY") => given.kept += 1,
-            Reply::Error(why) => bail!("{}: {why}", String::from_utf8_lossy(key)),
+            Reply::Error(why) => {
+                eprintln!("{}: {why}", String::from_utf8_lossy(key));
+                given.failed += 1;
+            }
             _ => given.keys += 1,
         }
         Ok(())

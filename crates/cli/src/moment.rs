@@ -1,10 +1,16 @@
 //! A log and a moment of it, as `indelible restore` takes them: for commands that have it restore and do more.
 
+use std::io::Read as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::{ArgGroup, Args};
+
+/// How often it is looked whether a restore has ended, and whether it is still wanted.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// See the file's top. The words are checked by `indelible restore`.
 #[derive(Args)]
@@ -64,18 +70,47 @@ impl Moment {
     }
 
     /// Restores it into a directory, by a process of its own: what it says of how far it is, it says to the same
-    /// person. `None` when it could not; why was said.
-    pub(crate) fn restore_into(&self, directory: &Path) -> anyhow::Result<Option<Made>> {
+    /// person. `None` when it could not, which was said, or when `is_given_up` came meanwhile.
+    pub(crate) fn restore_into(
+        &self,
+        directory: &Path,
+        is_given_up: &AtomicBool,
+    ) -> anyhow::Result<Option<Made>> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("restore").args(self.words()).arg("--json").arg("--into").arg(directory);
-        let output = command.stderr(Stdio::inherit()).output().context("cannot restore")?;
-        if !output.status.success() {
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut process = command.spawn().context("cannot restore")?;
+        let status = loop {
+            if let Some(status) = process.try_wait()? {
+                break status;
+            }
+            if is_given_up.load(Ordering::Acquire) {
+                // It removes its links to the log at once.
+                terminate(&process);
+                process.wait()?;
+                return Ok(None);
+            }
+            std::thread::sleep(LOOK_EVERY);
+        };
+        if !status.success() {
             return Ok(None);
         }
-        let said: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+        // A line, which a pipe holds.
+        let mut said = Vec::new();
+        process.stdout.take().context("no output")?.read_to_end(&mut said)?;
+        let said: serde_json::Value = serde_json::from_slice(&said)?;
         let Some(lsn) = said["lsn"].as_u64() else {
             bail!("it is not known what was restored: {said}")
         };
         Ok(Some(Made { lsn, time_ms: said["time_ms"].as_i64() }))
+    }
+}
+
+/// Asks a process to end.
+fn terminate(process: &Child) {
+    let pid = i32::try_from(process.id()).ok().and_then(rustix::process::Pid::from_raw);
+    if let Some(pid) = pid {
+        // It is not waited for yet, so nothing else has its number.
+        let _gone = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
     }
 }
