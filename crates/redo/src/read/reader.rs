@@ -28,7 +28,9 @@ use base::{Lsn, Record, RecordAddr, SegmentId};
 use env::{FileError, ReadTogether};
 
 use crate::error::{Error, Result};
+use crate::format::block::BlockHeader;
 use crate::format::record;
+use crate::id::Id;
 use crate::read::blocks::Blocks;
 use crate::read::extent::{self, Extent};
 use crate::read::group_read::{GroupPlace, GroupRead};
@@ -185,6 +187,12 @@ impl Reader {
         let (horizon, told_from) =
             (extent::horizon(&manifest, &images), extent::told_from(&manifest, &images));
         Ok(Extent { horizon, told_from, durable: self.shared.durability.durable_lsn() })
+    }
+
+    /// Returns the id of the database that the log is of.
+    #[must_use]
+    pub fn database(&self) -> Id {
+        self.shared.database
     }
 
     /// Returns how many times the log was opened, this time included.
@@ -362,6 +370,18 @@ impl LogBlock {
     #[must_use]
     pub const fn time_ms(&self) -> i64 {
         self.block.header.time_ms
+    }
+
+    /// Its header, as it is in the file.
+    #[must_use]
+    pub const fn header(&self) -> &BlockHeader {
+        &self.block.header
+    }
+
+    /// Its records, encoded.
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        self.block.payload()
     }
 
     /// Its records with their addresses, in order. Those that a compaction has dropped are missing.
