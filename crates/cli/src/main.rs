@@ -7,6 +7,7 @@
 //!   indelible index verify|stats|rebuild DIR                 looks at the index of a redo log
 //!   indelible export DIR FILE                                writes the data of a redo log as a dump
 //!   indelible restore SOURCE --into DIR ...                  makes a data directory of a log as it was
+//!   indelible backup list|timeline|verify URL                looks at an archive of a redo log
 //!   indelible transfer serve|send|fetch|token ...            files, verified on the medium they rest on
 //!   indelible import SRC DIR                               makes a data directory of a Redis server's files
 //!   indelible rdb check|digest|diff FILE ...                 looks at dumps of Redis and Valkey
@@ -18,6 +19,7 @@
 //! they are read by the configuration's own reader and not by an argument parser.
 
 mod allocator;
+mod archive;
 mod arguments;
 mod daemon;
 mod export;
@@ -69,7 +71,9 @@ Usage:
       log alone: as it is, or as it was after block N.
   indelible restore SOURCE --into DIR --at LSN|TIME | --before flush | --latest [--dry-run] [--json]
       Makes a new data directory of another one's log as it was: after a block, at a time, before the
-      last FLUSHALL, or now. Its server may run meanwhile.
+      last FLUSHALL, or now. Its server may run meanwhile. SOURCE may be an archive, too: file:///path.
+  indelible backup list|timeline|verify file:///path [--json]
+      Shows the archives that servers write (directive archive), what can be restored, or reads all of it.
   indelible import SRC DIR [--check-only]
       Makes a new data directory of what a Redis or Valkey server has saved: an RDB file, an AOF, or the
       directory of an AOF in several files. All of it is checked first.
@@ -132,6 +136,7 @@ fn main() -> ExitCode {
         ["index", ..] => index::index(&arguments),
         ["export", ..] => export::export(&arguments),
         ["restore", ..] => restore::restore(&arguments),
+        ["backup", ..] => archive::backup(&arguments),
         ["import", ..] => import::import(&arguments),
         ["rdb", ..] => rdb::rdb(&arguments),
         ["tap", ..] => tap::tap(&arguments),

@@ -88,6 +88,20 @@ impl Run {
             Ok(None) => return Err("PAST: there is no log".to_owned()),
             Ok(Some(_)) => {}
         }
+        self.start_restored(disk, into, lsn, entropy).map(Some)
+    }
+
+    /// Starts on what was restored up to a block.
+    ///
+    /// # Errors
+    /// When it does not start, or ends with another block.
+    pub(crate) fn start_restored(
+        &self,
+        disk: Arc<dyn Disk>,
+        into: &Path,
+        lsn: Lsn,
+        entropy: SimEntropy,
+    ) -> Result<Picture, String> {
         let env = Env {
             disk,
             clock: Arc::new(self.clock.clone()),
@@ -107,6 +121,6 @@ impl Run {
         if end != lsn {
             return Err(format!("PAST: block {end} is the last of what was restored up to {lsn}"));
         }
-        Ok(Some(picture))
+        Ok(picture)
     }
 }
