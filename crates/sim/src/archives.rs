@@ -10,20 +10,25 @@
 //! The target loses calls before or after they have had their effect, does some later and some twice, and is
 //! away for a while. It outlives every life of the server.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use archive::{
-    ArchiveStep, Archiver, Directory, Folder, Name, Object, Picture, Point, Put, Request, Target,
-    TargetError, TargetResult,
+    ArchiveStep, Archiver, Directory, Folder, Name, Object, ObjectReader, Picture, Point, Put,
+    Request, Target, TargetError, TargetResult,
 };
-use base::Lsn;
+use base::{DbId, Lsn, RecordKind};
 use env::Disk;
 use env_sim::{Faults, SimDisk, SimEntropy};
+use keyspace::{Identity, KeyHasher};
 use redo::Id;
+use redo::manifest::Manifest;
 use server::archive_threads::ArchiveRunner;
 
+use crate::instant::copy_of;
 use crate::life::Life;
+use crate::machine::data_dir;
 use crate::run::Run;
 use crate::wiretap::lock;
 
@@ -175,6 +180,20 @@ impl ArchiveRunner for Archivers {
     }
 }
 
+/// Keys of which only the identity was known after a block. A restored log has another seed, so their records name
+/// nothing in it.
+#[derive(Default)]
+struct Nameless {
+    hasher: Option<KeyHasher>,
+    identities: BTreeSet<(DbId, Identity)>,
+}
+
+impl Nameless {
+    fn has(&self, db: DbId, key: &[u8]) -> bool {
+        self.hasher.is_some_and(|hasher| self.identities.contains(&(db, hasher.identity(key))))
+    }
+}
+
 impl Life<'_> {
     /// Archivers do something, and say what they have done.
     pub(crate) fn step_archivers(&mut self) {
@@ -233,10 +252,46 @@ impl Run {
             let mut entropy = SimEntropy::new(self.rng.next());
             archive::restore(&disk, &request, &mut entropy, &mut |_| {})
                 .map_err(|error| format!("ARCHIVE: block {lsn}: {error}"))?;
-            let found = self.start_restored(disk, into, lsn, entropy)?;
+            let keyspace = self.start_restored(disk, into, lsn, entropy)?;
+            let nameless = self.nameless(&far, database, lsn)?;
+            let found = crate::picture::Picture::of(&keyspace)
+                .without(|(db, key)| nameless.has(keyspace.database_id(*db), key));
             self.ledger.judge_dump(lsn, &found).map_err(|what| format!("ARCHIVE: {what}"))?;
             self.tally.archived_restored += 1;
         }
         Ok(())
+    }
+
+    /// The keys that had no names any more after a block. The archive has the records that have named them, perhaps: then they
+    /// come back with the values that damage has taken.
+    fn nameless(&self, far: &Directory, database: Id, lsn: Lsn) -> Result<Nameless, String> {
+        let failed = |error: &dyn std::fmt::Display| format!("ARCHIVE: {error}");
+        let picture = Picture::read(far, database).map_err(|error| failed(&error))?;
+        let chain = picture.chain(lsn).ok_or("ARCHIVE: what was restored is not there")?;
+        // The seed alone is read of the disk that is gone: the log itself may be damaged.
+        let manifest = Manifest::read(&copy_of(&self.disk), &data_dir());
+        let Ok(Some(manifest)) = manifest else { return Ok(Nameless::default()) };
+        let hasher = KeyHasher::new(manifest.hash_seed);
+        let mut identities = BTreeSet::new();
+        let copy = (0..chain.objects).map(|index| Name::Base { fill: chain.fill, index });
+        for name in copy.chain(chain.logs) {
+            let opened = ObjectReader::open(far, database, name);
+            let mut object = opened.map_err(|error| failed(&error))?;
+            while let Some(block) = object.next().map_err(|error| failed(&error))? {
+                if block.header.lsn > lsn {
+                    break;
+                }
+                for record in block.records() {
+                    if record.kind == RecordKind::KeyLost {
+                        let identity = record.key.try_into().expect("it was checked");
+                        identities.insert((record.db, identity));
+                    } else if !record.kind.is_element() {
+                        // Named again: deleted, or with another value.
+                        identities.remove(&(record.db, hasher.identity(record.key)));
+                    }
+                }
+            }
+        }
+        Ok(Nameless { hasher: Some(hasher), identities })
     }
 }

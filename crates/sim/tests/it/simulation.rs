@@ -68,6 +68,14 @@ fn what_survives_is_a_prefix_with_everything_that_was_promised() {
     }
 }
 
+/// Damage takes the name of a key, whose record the archive has: in a restored log the key is there.
+#[test]
+fn a_key_that_damage_has_made_nameless_may_come_back_from_the_archive() {
+    if let Err(violation) = run(plan(12_000_000_102)) {
+        panic!("{violation}");
+    }
+}
+
 #[test]
 fn the_same_seed_is_the_same_run_byte_for_byte() {
     let fingerprint = |seed| run(plan(seed)).unwrap().fingerprint;
