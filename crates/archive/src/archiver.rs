@@ -45,6 +45,9 @@ const THIN_EVERY_US: u64 = 3_600_000_000;
 /// If the wall clock has gone so much faster or slower than the other one, nothing is removed for its age.
 const CLOCK_OFF_MS: i64 = 3_600_000;
 
+/// Blocks are shipped before the interval has passed when this part of a segment was written.
+const EARLY_SHARE: u64 = 4;
+
 /// How long an archiver that ends ships what is left.
 const ENDING_US: u64 = 2_000_000;
 
@@ -85,8 +88,9 @@ struct Stream {
     next: Lsn,
     /// The checksum of the block before it, 0 if that is not known.
     before_crc: u32,
-    /// When they were looked for last.
+    /// When they were looked for last, and how many bytes the log had by then.
     looked_us: Option<u64>,
+    looked_bytes: u64,
     /// The time of the last block.
     time_ms: i64,
     /// The first block that was shipped without a gap.
@@ -273,6 +277,7 @@ impl Archiver {
             next: last.next(),
             before_crc: header.map_or(0, |header| header.last_crc),
             looked_us: None,
+            looked_bytes: 0,
             time_ms,
             first: range.first.next(),
         });
@@ -284,9 +289,14 @@ impl Archiver {
     /// Looks for blocks to ship. Returns whether there were.
     fn ship(&mut self, writer: u64, now_us: u64) -> Result<bool> {
         let Some(stream) = &mut self.stream else { return Ok(false) };
+        let (written_bytes, object_bytes) =
+            (self.reader.written_bytes(), self.options.object_bytes as u64);
+        // A segment that has ended may be compacted at once.
+        let early_bytes = object_bytes.min(self.reader.roll_bytes() / EARLY_SHARE);
+        let is_early = written_bytes - stream.looked_bytes >= early_bytes;
         let is_due =
             stream.looked_us.is_none_or(|at| now_us >= at + self.options.interval_ms * 1000);
-        if !is_due {
+        if !is_due && !is_early {
             return Ok(false);
         }
         let mut blocks = self.reader.whole_blocks(stream.next);
@@ -324,7 +334,7 @@ impl Archiver {
             return Err(error);
         }
         if is_all {
-            stream.looked_us = Some(now_us);
+            (stream.looked_us, stream.looked_bytes) = (Some(now_us), written_bytes);
         }
         let (header, bytes) = builder.finish();
         self.pending = Some(Portion::new(header, bytes));
@@ -362,8 +372,14 @@ impl Archiver {
                 // The stream goes on behind it at once, lest those blocks go, too.
                 let lsn = reading.fill().lsn;
                 let (next, time_ms) = (lsn.next(), reading.time_ms());
-                self.stream =
-                    Some(Stream { next, before_crc: 0, looked_us: None, time_ms, first: next });
+                self.stream = Some(Stream {
+                    next,
+                    before_crc: 0,
+                    looked_us: None,
+                    looked_bytes: 0,
+                    time_ms,
+                    first: next,
+                });
             }
         }
         Ok(worked)
@@ -434,25 +450,32 @@ impl Archiver {
         self.note_restorable();
     }
 
+    /// A copy is complete: its block can be restored, and what the stream has behind it.
     fn note_base(&mut self, lsn: Lsn, whole: &Header) {
-        // Of a stream that has broken meanwhile it is the last that can be told.
-        if self.stream.as_ref().is_none_or(|stream| stream.first > lsn.next()) {
-            return;
-        }
         let is_first = self.base.is_none();
-        // What was shipped while it was made is little, and not counted.
-        self.base = Some(Base { bytes: whole.bytes, log_bytes: 0 });
+        if self.stream.as_ref().is_some_and(|stream| stream.first <= lsn.next()) {
+            // What was shipped while it was made is little, and not counted.
+            self.base = Some(Base { bytes: whole.bytes, log_bytes: 0 });
+        }
         if is_first {
             self.figures.restorable_from = lsn;
+            // The stream may be before it, or have broken.
+            self.raise_archived(lsn, whole.time_max_ms);
         }
         self.note_restorable();
     }
 
     /// Everything up to the stream's last block can be restored, if there is a copy to begin with.
     fn note_restorable(&mut self) {
-        let (Some(stream), Some(_)) = (&self.stream, &self.base) else { return };
-        let last = Lsn(stream.next.0 - 1);
-        (self.figures.archived, self.figures.archived_time_ms) = (last, stream.time_ms);
+        if let (Some(stream), Some(_)) = (&self.stream, &self.base) {
+            self.raise_archived(Lsn(stream.next.0 - 1), stream.time_ms);
+        }
+    }
+
+    fn raise_archived(&mut self, last: Lsn, time_ms: i64) {
+        if last > self.figures.archived {
+            (self.figures.archived, self.figures.archived_time_ms) = (last, time_ms);
+        }
     }
 
     fn note_error(&mut self, error: &Error, now_us: u64) {

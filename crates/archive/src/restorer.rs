@@ -66,6 +66,9 @@ pub struct Restored {
     pub parent: Parent,
     /// When that block was ended, in Unix milliseconds.
     pub time_ms: Option<i64>,
+    /// Of [`Point::Latest`]: the last block that the archive has, if it lacks some before it, and no copy behind those is complete;
+    /// and when that block was ended.
+    pub cut_off: Option<(Lsn, i64)>,
     /// The block whose copy the restore began with.
     pub base: Lsn,
     /// How many objects were read, or would be, and their length.
@@ -121,6 +124,10 @@ pub fn restore(
     let mut restored = Restored {
         parent: Parent { database, lsn },
         time_ms: moments.time_of(lsn)?,
+        cut_off: match request.point {
+            Point::Latest => cut_off(target, database, &picture, lsn)?,
+            _ => None,
+        },
         base: chain.fill.lsn,
         objects: u64::from(chain.objects) + chain.logs.len() as u64,
         bytes: copy.total,
@@ -133,6 +140,22 @@ pub fn restore(
         restored.made = Some(log.finish(restored.time_ms.unwrap_or(0))?);
     }
     Ok(restored)
+}
+
+/// The last block, if it is behind the last one that can be restored.
+fn cut_off(
+    target: &dyn Target,
+    database: Id,
+    picture: &Picture,
+    restorable: Lsn,
+) -> Result<Option<(Lsn, i64)>> {
+    let Some(name @ Name::Log { last, .. }) =
+        picture.last_log.filter(|_| picture.last > Some(restorable))
+    else {
+        return Ok(None);
+    };
+    let header = *ObjectReader::open(target, database, name)?.header();
+    Ok(Some((last, header.time_max_ms)))
 }
 
 struct Copy<'a, 'b> {

@@ -17,6 +17,9 @@ use crate::size::Size;
 /// What damage is told with.
 const DAMAGED: u8 = 2;
 
+/// What is told with when a newest state was restored behind which there is more.
+const NOT_NEWEST: u8 = 3;
+
 /// Looks at archives of a redo log: what a server writes with its directive `archive`. Exit code 0: all is good; 1: it
 /// cannot be looked at; 2: something of it is damaged.
 #[derive(Parser)]
@@ -251,7 +254,18 @@ impl FromArchive<'_> {
         } else {
             print!("{}", self.report(&restored, started.elapsed().as_secs_f64()));
         }
-        Ok(ExitCode::SUCCESS)
+        let Some((last, last_time_ms)) = restored.cut_off else { return Ok(ExitCode::SUCCESS) };
+        let behind_ms = last_time_ms.saturating_sub(restored.time_ms.unwrap_or(last_time_ms));
+        eprintln!(
+            "NOT THE NEWEST STATE: the archive has blocks up to {last}, of {}, but lacks some behind block {}, and no complete \
+             copy of the data is behind those (see `indelible backup timeline`). {} blocks and {:.1} s are missing; if the \
+             server's own disks are there, they have them",
+            TimeOfBlock(last_time_ms),
+            restored.parent.lsn,
+            last.0 - restored.parent.lsn.0,
+            std::time::Duration::from_millis(behind_ms.max(0).cast_unsigned()).as_secs_f64()
+        );
+        Ok(ExitCode::from(NOT_NEWEST))
     }
 
     fn report(&self, restored: &Restored, seconds: f64) -> String {
@@ -290,6 +304,8 @@ fn restored_as_json(restored: &Restored) -> serde_json::Value {
         "lsn": restored.parent.lsn.0,
         "time_ms": restored.time_ms,
         "parent": restored.parent.database.to_string(),
+        "cut_off_lsn": restored.cut_off.map(|(lsn, _)| lsn.0),
+        "cut_off_time_ms": restored.cut_off.map(|(_, time_ms)| time_ms),
         "base_lsn": restored.base.0,
         "objects": restored.objects,
         "archive_bytes": restored.bytes,

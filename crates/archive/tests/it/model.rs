@@ -110,6 +110,30 @@ fn a_target_that_is_away_holds_nothing_up_and_is_caught_up_with() {
     world.check(20);
 }
 
+/// Under load a segment may be compacted before the interval has passed.
+#[test]
+fn what_fills_an_object_is_shipped_before_the_interval_has_passed() {
+    let mut world = World::new(2);
+    world.desk.set_options(ArchiveOptions { interval_ms: 3_600_000, ..archive_options() });
+    world.write();
+    world.settle();
+    let archived = |world: &World| world.desk.figures().archived.0;
+    let before = archived(&world);
+    world.database.set(b"small", b"value");
+    world.seal();
+    world.database.flush();
+    (0..10).for_each(|_| world.archive());
+    assert_eq!(archived(&world), before, "little waits for the interval");
+    for _ in 0..3 {
+        world.database.set(b"large", &[b'v'; 400]);
+        world.seal();
+        world.database.flush();
+    }
+    (0..10).for_each(|_| world.archive());
+    assert_eq!(archived(&world), world.database.last());
+    world.check(1);
+}
+
 /// Small objects become full ones, and go after a while; nothing is restorable less for it.
 #[test]
 fn small_objects_are_made_one() {

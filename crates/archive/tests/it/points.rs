@@ -47,11 +47,8 @@ fn a_time_means_the_last_block_that_is_not_later() {
     assert!(matches!(error, Error::NotThere { before: Some(_), after: None, .. }), "{error}");
 }
 
-/// While the target was away blocks were compacted: a time among them has no state.
-#[test]
-fn a_time_in_a_gap_is_refused_with_the_nearest_blocks() {
-    let mut world = World::new(1);
-    let before = seconds(&mut world, 5);
+/// While the target is away blocks are compacted. Returns their times.
+fn make_gap(world: &mut World) -> Vec<i64> {
     world.mood.lock().unwrap().is_away = true;
     let mut missing = Vec::new();
     for _ in 0..80 {
@@ -68,6 +65,54 @@ fn a_time_in_a_gap_is_refused_with_the_nearest_blocks() {
         world.database.compactor.step();
         world.database.flush();
     }
+    missing
+}
+
+/// The machine is lost before the copy behind a gap is complete.
+#[test]
+fn the_latest_state_says_that_blocks_behind_it_are_cut_off() {
+    let mut world = World::new(1);
+    seconds(&mut world, 5);
+    let latest = |world: &World| {
+        let disk = SimDisk::new(3, Faults::default());
+        restore_into(&disk, &world.target(), Point::Latest).unwrap()
+    };
+    let whole = latest(&world);
+    assert_eq!((whole.parent.lsn.0, whole.cut_off), (world.database.last(), None));
+    make_gap(&mut world);
+    world.mood.lock().unwrap().is_away = false;
+    let is_cut_off = |world: &World| {
+        let picture = world.picture();
+        picture.last > picture.ranges.last().map(|range| range.last)
+    };
+    let mut rounds = 0;
+    while !is_cut_off(&world) {
+        world.write();
+        world.database.flush();
+        world.clock.advance_us(100_000);
+        world.database.log.tick();
+        world.archive();
+        rounds += 1;
+        assert!(rounds < 1000, "{:?}", world.picture());
+    }
+    let now_ms = env::Clock::now_ms(&*world.clock);
+    let (restored, last) = (latest(&world), world.picture().last.unwrap());
+    assert_eq!(world.picture().ranges.len(), 1, "the copy is not complete");
+    assert_eq!(restored.parent.lsn, world.picture().ranges[0].last);
+    let (cut_off, time_ms) = restored.cut_off.unwrap();
+    assert_eq!(cut_off, last);
+    assert!((now_ms - 10_000..=now_ms).contains(&time_ms), "{time_ms}, {now_ms}");
+    world.settle();
+    let healed = latest(&world);
+    assert_eq!((healed.parent.lsn.0, healed.cut_off), (world.database.last(), None));
+}
+
+/// While the target was away blocks were compacted: a time among them has no state.
+#[test]
+fn a_time_in_a_gap_is_refused_with_the_nearest_blocks() {
+    let mut world = World::new(1);
+    let before = seconds(&mut world, 5);
+    let missing = make_gap(&mut world);
     let after = seconds(&mut world, 5);
     let picture = world.picture();
     assert!(picture.ranges.len() > 1, "there is no gap: {picture:?}");

@@ -325,6 +325,7 @@ impl World {
     pub(crate) fn note_told(&mut self) {
         let figures = self.desk.figures();
         let told = (figures.restorable_from.0, figures.archived.0);
+        assert!(told.0 <= told.1, "seed {}: blocks {} to {}", self.seed, told.0, told.1);
         if told.1 > 0 && self.told.last() != Some(&told) {
             self.told.push(told);
         }

@@ -292,6 +292,9 @@ fn damage_is_found_and_never_restored() {
     let output = restore(&url, &place.path().join("x"), &["--at", &(last + 1).to_string()]);
     assert_eq!(output.status.code(), Some(1));
     assert!(said(&output).contains(&format!("the last that can is {last}")), "{}", said(&output));
+    let output = restore(&url, &place.path().join("cut"), &["--latest"]);
+    assert_eq!(output.status.code(), Some(3), "what is behind the gap is not in it");
+    assert!(said(&output).contains("NOT THE NEWEST STATE"), "{}", said(&output));
     for url in ["file:///nowhere/at/all", "s3://bucket"] {
         let output = run(&["backup", "list", url]);
         assert_eq!(output.status.code(), Some(1), "{}", said(&output));

@@ -23,6 +23,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use base::{Lsn, Record, RecordAddr, SegmentId};
 use env::{FileError, ReadTogether};
@@ -40,7 +41,7 @@ use crate::read::places::{FoundRecord, Places, Source};
 use crate::read::scan::{Block, SegmentFile};
 use crate::read::segment_scan::SegmentScan;
 use crate::read::together::{Planned, Together};
-use crate::shared::device::Shared;
+use crate::shared::device::{Device, Shared};
 use crate::shared::index_bound::IndexBound;
 
 /// What a reader by address may hold on to.
@@ -199,6 +200,19 @@ impl Reader {
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.shared.manifest.get().epoch
+    }
+
+    /// Returns how many bytes of blocks were written since the log was opened.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        let written = |device: &Device| device.written_bytes.load(Ordering::Relaxed);
+        self.shared.devices.iter().map(written).sum()
+    }
+
+    /// Returns the length at which segments end now: from there on compactions may take them.
+    #[must_use]
+    pub fn roll_bytes(&self) -> u64 {
+        self.shared.roll_bytes.load(Ordering::Relaxed)
     }
 
     /// Asks for everything up to `lsn` to be synced, whatever the policy.

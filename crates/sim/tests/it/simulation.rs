@@ -76,6 +76,14 @@ fn a_key_that_damage_has_made_nameless_may_come_back_from_the_archive() {
     }
 }
 
+/// The log of a copy cannot be read any more, and the next copy is complete before the stream has got to its block.
+#[test]
+fn a_copy_in_front_of_the_stream_can_be_restored() {
+    if let Err(violation) = run(plan(12_000_000_680)) {
+        panic!("{violation}");
+    }
+}
+
 #[test]
 fn the_same_seed_is_the_same_run_byte_for_byte() {
     let fingerprint = |seed| run(plan(seed)).unwrap().fingerprint;
