@@ -200,7 +200,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
         layers: &[
             &["config", "descriptors", "host", "logger", "network"],
             &["process"],
-            &["migrate", "save", "tail"],
+            &["archive_threads", "migrate", "save", "tail"],
             &["engine", "listen"],
             &["index_thread"],
             &["owned_log"],
