@@ -258,9 +258,11 @@ fn files(url: &str, folder: &str) -> Vec<PathBuf> {
 #[test]
 fn damage_is_found_and_never_restored() {
     let (place, url) = place();
-    let server = start(&url, &[]);
+    // The first copy has the data.
+    let server = Program::indelible().start(&OPTIONS);
     let mut connection = server.connect();
     fill(&mut connection);
+    assert_eq!(connection.words(&format!("CONFIG SET archive {url}")).text(), "OK");
     wait_until(|| info(&mut connection, "archive_state") == "streaming");
     for number in 0..20 {
         connection.words(&format!("SET more {number}"));
