@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use archive::State;
+use archive::{Name, Put, State, Target};
 use env_sim::SimDisk;
 
 use crate::world::{Database, World, begin, log_options};
@@ -104,7 +104,8 @@ fn an_old_copy_is_refused_before_it_claims() {
         error.contains("the archive ends with block") && error.contains("restore --latest"),
         "{error}"
     );
-    // It has blocks of its own by then.
+    // It has blocks of its own by then, which are not later than those of the archive.
+    world.clock.jump_ms(-3_600_000);
     for number in 0..30_u64 {
         database.set(b"other", number.to_string().as_bytes());
         database.flush();
@@ -113,7 +114,30 @@ fn an_old_copy_is_refused_before_it_claims() {
     assert_eq!(figures.state, State::Failed);
     let error = figures.last_error.unwrap();
     assert!(error.contains("is another one in the archive than in the log"), "{error}");
+    world.clock.jump_ms(3_600_000);
     world.write();
     world.settle();
     assert_eq!(world.desk.figures().writer, writer, "the right one has noticed nothing");
+}
+
+/// What is under the name of an object is not taken for it, nor replaced.
+#[test]
+fn an_object_that_is_there_and_is_another_one_ends_the_archive() {
+    let mut world = World::new(3);
+    world.write();
+    world.settle();
+    let database = archive::database_of(&world.target(), None).unwrap();
+    let (archived, writer) = (world.desk.figures().archived, world.desk.figures().writer);
+    world.write();
+    world.database.flush();
+    let name = Name::Log { first: archived.next(), last: archived.next(), writer };
+    assert_eq!(world.target().put_new(database, &name, b"another").unwrap(), Put::New);
+    world.clock.advance_us(200_000);
+    (0..3).for_each(|_| world.archive());
+    let figures = world.desk.figures();
+    assert_eq!((figures.state, figures.archived), (State::Failed, archived));
+    let error = figures.last_error.unwrap();
+    assert!(error.contains("is there already, and is not what this server writes"), "{error}");
+    let object = world.target().open(database, &name).unwrap();
+    assert_eq!(object.bytes().unwrap(), 7, "it is as it was");
 }
