@@ -11,6 +11,7 @@ use env_os::{OsClock, OsDisk, OsEntropy};
 use redo::{RestorePoint, RestoreRequest, Restored, Restoring, TimeOfBlock};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use crate::archive::{FromArchive, is_archive};
 use crate::progress::Said;
 
 /// Makes a new data directory of the log in another one, as it was after a block: what the log has, and what its
@@ -21,7 +22,7 @@ use crate::progress::Said;
 #[command(group(ArgGroup::new("point").required(true).args(["at", "before", "latest"])))]
 #[command(group(ArgGroup::new("target").required(true).multiple(true).args(["into", "dry_run"])))]
 struct Arguments {
-    /// The data directory of the server.
+    /// The data directory of the server, or an archive of its log: file:///path.
     source: PathBuf,
     /// The data directory that is made: empty, or not there yet.
     #[arg(long, value_name = "DIR")]
@@ -45,6 +46,9 @@ struct Arguments {
     /// The directories of log-devices; without them, those that the log itself names.
     #[arg(long = "device", visible_alias = "log-devices", value_name = "DIRECTORY", num_args = 1..)]
     devices: Vec<PathBuf>,
+    /// Of an archive: the database, if it has several.
+    #[arg(long, value_name = "ID")]
+    database: Option<String>,
 }
 
 /// What `--at` says.
@@ -158,8 +162,30 @@ impl Arguments {
         }
     }
 
+    fn run_from_archive(&self, point: RestorePoint) -> anyhow::Result<ExitCode> {
+        let into =
+            self.into.as_deref().filter(|_| !self.dry_run).map(std::path::absolute).transpose()?;
+        let point = match point {
+            RestorePoint::Latest => archive::Point::Latest,
+            RestorePoint::Lsn(lsn) => archive::Point::Lsn(lsn),
+            RestorePoint::Time(time_ms) => archive::Point::Time(time_ms),
+            RestorePoint::BeforeFlush(count) => archive::Point::BeforeFlush(count),
+        };
+        let from = FromArchive {
+            url: self.source.to_str().unwrap_or_default(),
+            database: self.database.as_deref(),
+            into: into.as_deref(),
+            point,
+            is_json: self.json,
+        };
+        from.run()
+    }
+
     fn run(self) -> anyhow::Result<ExitCode> {
         let point = self.point();
+        if is_archive(&self.source) {
+            return self.run_from_archive(point);
+        }
         let durable = match redo::database_of(&OsDisk, &self.source)? {
             // An index may be the only witness of what was durable.
             Some(database) => {

@@ -103,6 +103,7 @@ pub use compact::live_records::LiveRecords;
 pub use env::FileError;
 pub use error::{Error, Result};
 pub use format::listing::Listed;
+pub use format::manifest::Parent;
 pub use format::{block, groups, manifest, record, segment, survivors};
 pub use id::Id;
 pub use inspect::dump::{DumpFormat, dump};
@@ -124,6 +125,7 @@ pub use recover::behind::StartPoint;
 pub use recover::replay::{Progress, Replay};
 pub use repair::offline::{Repair, RepairMode, repair};
 pub use repair::scrubber::Scrubber;
+pub use restore::new_log::{Made, NewLog};
 pub use restore::restoring::{
     RestoreRequest, Restored, Restoring, database_of, free_bytes, restore,
 };

@@ -151,6 +151,8 @@ tally! {
     restored,
     /// Those below the history floor, before FLUSHALL and its like.
     restored_points,
+    /// States that were restored from an archive alone, and compared.
+    archived_restored,
     /// Times that the log was turned off and on again.
     log_switches,
     /// Recoveries that were repeated on a copy of the disk and compared.

@@ -44,6 +44,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod archive;
 #[path = "../../../changes/tests/it/consumer.rs"]
 mod change_consumer;
 mod change_stream;

@@ -9,8 +9,10 @@
 //!
 //! `source` is a data directory that is read, also one of a process that goes on writing; `timeline`
 //! the blocks that can be told, with their times; `branch` copies an image; `restoring` is all of it.
+//! `new_log` makes a log in the same way of blocks that come from elsewhere.
 
 pub(crate) mod branch;
+pub(crate) mod new_log;
 pub(crate) mod restoring;
 pub(crate) mod source;
 pub(crate) mod timeline;

@@ -84,7 +84,7 @@ pub struct Restored {
 }
 
 /// Where a log is built.
-fn build_dir(into: &Path) -> PathBuf {
+pub(crate) fn build_dir(into: &Path) -> PathBuf {
     into.join("restore-tmp")
 }
 
@@ -282,7 +282,7 @@ pub fn free_bytes(disk: &dyn Disk, into: &Path) -> Option<u64> {
 }
 
 /// Whether the directory is empty, or has nothing but an unfinished restore.
-fn check_into(disk: &dyn Disk, into: &Path) -> Result<()> {
+pub(crate) fn check_into(disk: &dyn Disk, into: &Path) -> Result<()> {
     let names = match disk.list(into) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         names => names.at(into, "list")?,

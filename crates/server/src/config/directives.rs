@@ -352,6 +352,12 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     memory("log-history-bytes", 0..=LONG_MAX, 1024 * MB),
     integer("log-history-percentage", 0..=INT_MAX, 100),
     yes_no("read-only", false),
+    // Archiving.
+    several("archive", words::archive, "").protected(),
+    integer("archive-interval-ms", 10..=86_400_000, 1000),
+    memory("archive-object-bytes", 64 * 1024..=(1 << 30), 16 * MB),
+    integer("archive-base-percentage", 0..=INT_MAX, 100),
+    integer("archive-keep-seconds", 0..=LONG_MAX, 0),
     // Dumps.
     choice("snapshot-algorithm", &["auto", "bitmap", "piggyback", "cou", "fork"], "auto"),
     integer("snapshot-cpu-percent", 1..=100, 10),

@@ -130,6 +130,23 @@ pub struct LogOptions {
     pub history_bytes: u64,
     /// How much of it is kept at most, in percent of the log.
     pub history_percentage: u64,
+    /// Where the log is archived, and how.
+    pub archive: ArchiveSettings,
+}
+
+/// Settings of continuous archiving.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchiveSettings {
+    /// The directory of the archive; `None` for no archive: `archive`.
+    pub directory: Option<PathBuf>,
+    /// How often blocks are shipped, in milliseconds.
+    pub interval_ms: u64,
+    /// Past so many bytes an object takes no further block.
+    pub object_bytes: usize,
+    /// A new copy is made when the log behind the last one is larger than so many percent of it; 0: never.
+    pub base_percentage: u64,
+    /// What is older goes, but for the copy before it; 0: nothing does.
+    pub keep_seconds: u64,
 }
 
 /// How a dump comes to be of one moment: `snapshot-algorithm`.
@@ -269,6 +286,13 @@ impl Config {
                 history_seconds: self.number("log-history-seconds"),
                 history_bytes: self.number("log-history-bytes"),
                 history_percentage: self.number("log-history-percentage"),
+                archive: ArchiveSettings {
+                    directory: self.value("archive").strip_prefix("file://").map(PathBuf::from),
+                    interval_ms: self.number("archive-interval-ms"),
+                    object_bytes: self.number("archive-object-bytes"),
+                    base_percentage: self.number("archive-base-percentage"),
+                    keep_seconds: self.number("archive-keep-seconds"),
+                },
             },
         }
     }

@@ -18,6 +18,8 @@
 //!   if that is enough for its client, and the replies behind it wait with it ([`output`]).
 //! - A client's place is free only after the owner of its socket has called [`Engine::remove`].
 
+mod archives;
+mod archiving;
 mod batch;
 mod blocking;
 mod call;
@@ -162,6 +164,7 @@ pub struct Engine {
     shutdown: Option<Shutdown>,
     saves: saves::Saves,
     tails: tails::Tails,
+    archives: archives::Archives,
     walking: walking::Walking,
     migrations: migrations::Migrations,
 
@@ -210,6 +213,7 @@ impl Engine {
             shutdown: None,
             saves,
             tails: tails::Tails::default(),
+            archives: archives::Archives::default(),
             walking: walking::Walking::default(),
             migrations: migrations::Migrations::default(),
             unlimited_output_bytes,
@@ -330,6 +334,7 @@ impl Engine {
         self.follow_saves();
         self.follow_migration();
         self.follow_tails();
+        self.follow_archive();
         if self.walking.is_on() {
             let (keyspace, clock) = (&mut self.shard.keyspace, self.deps.clock.as_ref());
             self.walking.slice(keyspace, clock, is_idle, self.options.saves.cpu_percent);

@@ -29,6 +29,9 @@ const SAVE_SEEDS: u64 = 7_000_000_000;
 /// From here on history is kept, and what was is restored.
 const HISTORY_SEEDS: u64 = 9_000_000_000;
 
+/// From here on the log is archived, and what was is restored from the archive alone.
+const ARCHIVE_SEEDS: u64 = 12_000_000_000;
+
 fn plan(seed: u64) -> Plan {
     Plan { seed, lives: 8, is_traced: false }
 }
@@ -44,6 +47,7 @@ fn what_survives_is_a_prefix_with_everything_that_was_promised() {
         (TOGETHER_SEEDS, 64),
         (SAVE_SEEDS, 64),
         (HISTORY_SEEDS, 96),
+        (ARCHIVE_SEEDS, 96),
     ];
     let later = later.into_iter().filter(|_| is_whole);
     let later = later.flat_map(|(first, count)| first..first + count);
@@ -64,6 +68,22 @@ fn what_survives_is_a_prefix_with_everything_that_was_promised() {
     }
 }
 
+/// Damage takes the name of a key, whose record the archive has: in a restored log the key is there.
+#[test]
+fn a_key_that_damage_has_made_nameless_may_come_back_from_the_archive() {
+    if let Err(violation) = run(plan(12_000_000_102)) {
+        panic!("{violation}");
+    }
+}
+
+/// The log of a copy cannot be read any more, and the next copy is complete before the stream has got to its block.
+#[test]
+fn a_copy_in_front_of_the_stream_can_be_restored() {
+    if let Err(violation) = run(plan(12_000_000_680)) {
+        panic!("{violation}");
+    }
+}
+
 #[test]
 fn the_same_seed_is_the_same_run_byte_for_byte() {
     let fingerprint = |seed| run(plan(seed)).unwrap().fingerprint;
@@ -75,6 +95,7 @@ fn the_same_seed_is_the_same_run_byte_for_byte() {
             TOGETHER_SEEDS + 14,
             SAVE_SEEDS + 3,
             HISTORY_SEEDS + 4,
+            ARCHIVE_SEEDS + 5,
         ])
     };
     let first: Vec<u64> = seeds().map(fingerprint).collect();

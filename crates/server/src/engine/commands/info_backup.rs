@@ -1,4 +1,4 @@
-//! The `# Backup` section of INFO: how far back the log can be read.
+//! The `# Backup` section of INFO: how far back the log can be read, and where else it is.
 
 use super::super::Engine;
 use super::info::line;
@@ -14,4 +14,26 @@ pub(super) fn section(engine: &Engine, out: &mut String) {
     line(out, "history_given_up", history.given_up);
     line(out, "history_readers", history.readers);
     line(out, "history_reader_bytes", history.reader_bytes);
+    archive(engine, out);
+}
+
+fn archive(engine: &Engine, out: &mut String) {
+    let figures = engine.archives.figures();
+    line(out, "archive_state", figures.state.name());
+    line(out, "archive_target", engine.config.value("archive"));
+    line(out, "archive_writer", figures.writer);
+    line(out, "archive_lsn", figures.archived.0);
+    line(out, "archive_time", figures.archived_time_ms / 1000);
+    line(out, "archive_from_lsn", figures.restorable_from.0);
+    line(out, "archive_lag_blocks", figures.lag_blocks);
+    line(out, "archive_lag_seconds", figures.lag_ms / 1000);
+    line(out, "archive_objects", figures.objects);
+    line(out, "archive_bytes", figures.bytes);
+    line(out, "archive_bases", figures.fills);
+    line(out, "archive_fill_done_records", figures.fill_done);
+    line(out, "archive_fill_total_records", figures.fill_total);
+    line(out, "archive_gaps", figures.gaps);
+    line(out, "archive_errors", figures.errors);
+    let error = figures.last_error.unwrap_or_default().replace(['\r', '\n'], " ");
+    line(out, "archive_last_error", error);
 }

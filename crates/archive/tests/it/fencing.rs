@@ -1,0 +1,143 @@
+//! One writer, and the right one.
+
+use std::sync::Arc;
+
+use archive::{Name, Put, State, Target};
+use env_sim::SimDisk;
+
+use crate::world::{Database, World, begin, log_options};
+
+/// A process that was thought dead comes back: its successor has gone on.
+#[test]
+fn a_writer_that_comes_back_is_fenced_and_changes_nothing() {
+    let mut fenced = 0;
+    for seed in 0..12 {
+        let mut world = World::new(seed);
+        for _ in 0..150 {
+            world.step();
+        }
+        world.settle();
+        // The old one keeps its log and its archiver; the new one begins with a copy of the disk.
+        let disk = copy_of(&world);
+        let database = Database::open(&disk, &world.clock, log_options(seed), seed).unwrap();
+        let (mut archiver, desk) =
+            begin(&database, &world.target_disk, &world.clock, &world.mood, seed + 50);
+        let mut new = database;
+        archiver.step();
+        assert_eq!(desk.figures().writer, world.desk.figures().writer + 1);
+        let archived = world.desk.figures().archived;
+        // Both go on; what the old one does from now on is in no ledger.
+        let states = world.states.clone();
+        let told = world.told.len();
+        for number in 0..40_u64 {
+            world.write();
+            world.database.flush();
+            world.clock.advance_us(300_000);
+            world.archive();
+            if number % 3 == 0 {
+                new.set(b"new", number.to_string().as_bytes());
+                new.flush();
+                archiver.step();
+            }
+        }
+        assert_eq!(world.desk.figures().state, State::Fenced, "seed {seed}");
+        assert_eq!(world.desk.figures().archived, archived, "it tells nothing more");
+        assert_eq!(world.told.len(), told);
+        fenced += 1;
+        for _ in 0..20 {
+            world.clock.advance_us(300_000);
+            new.log.tick();
+            if desk.wants_mark()
+                && let Some(mark) = new.log.mark()
+            {
+                desk.give_mark(mark);
+            }
+            archiver.step();
+        }
+        let last = desk.figures().archived.0;
+        assert!(
+            last > archived.0 && desk.figures().state == State::Streaming,
+            "{:?}",
+            desk.figures()
+        );
+        let found = crate::world::restored(&world.target(), last).unwrap();
+        assert_eq!(found, new.keyspace.contents(), "seed {seed}");
+        let before = crate::world::restored(&world.target(), archived.0).unwrap();
+        assert_eq!(Some(&before), states.get(&archived.0));
+    }
+    assert_eq!(fenced, 12);
+}
+
+fn copy_of(world: &World) -> SimDisk {
+    let dirs = ["/data", "/disk0", "/disk1"].map(std::path::PathBuf::from);
+    let dirs: Vec<_> = dirs.iter().map(std::path::PathBuf::as_path).collect();
+    env_sim::sweep::disk_of(&env_sim::sweep::image_of(&world.disk, &dirs))
+}
+
+/// A copy of the data directory is started after a while: it must not push the right one out.
+#[test]
+fn an_old_copy_is_refused_before_it_claims() {
+    let mut world = World::new(3);
+    for _ in 0..10 {
+        world.write();
+        world.database.flush();
+    }
+    world.settle();
+    let old = copy_of(&world);
+    for _ in 0..10 {
+        world.write();
+        world.database.flush();
+    }
+    world.settle();
+    let writer = world.desk.figures().writer;
+    let mut database = Database::open(&old, &world.clock, log_options(3), 3).unwrap();
+    let begin_old = |database: &Database| {
+        let mood = Arc::default();
+        let (mut archiver, desk) = begin(database, &world.target_disk, &world.clock, &mood, 9);
+        archiver.step();
+        desk.figures()
+    };
+    let figures = begin_old(&database);
+    assert_eq!((figures.state, figures.writer), (State::Failed, 0));
+    let error = figures.last_error.unwrap();
+    assert!(
+        error.contains("the archive ends with block") && error.contains("restore --latest"),
+        "{error}"
+    );
+    // It has blocks of its own by then, which are not later than those of the archive.
+    world.clock.jump_ms(-3_600_000);
+    for number in 0..30_u64 {
+        database.set(b"other", number.to_string().as_bytes());
+        database.flush();
+    }
+    let figures = begin_old(&database);
+    assert_eq!(figures.state, State::Failed);
+    let error = figures.last_error.unwrap();
+    assert!(error.contains("is another one in the archive than in the log"), "{error}");
+    world.clock.jump_ms(3_600_000);
+    world.write();
+    world.settle();
+    assert_eq!(world.desk.figures().writer, writer, "the right one has noticed nothing");
+}
+
+/// What is under the name of an object is not taken for it, nor replaced.
+#[test]
+fn an_object_that_is_there_and_is_another_one_ends_the_archive() {
+    let mut world = World::new(3);
+    world.write();
+    world.settle();
+    let database = archive::database_of(&world.target(), None).unwrap();
+    let (archived, writer) = (world.desk.figures().archived, world.desk.figures().writer);
+    world.write();
+    world.database.flush();
+    let name = Name::Log { first: archived.next(), last: archived.next(), writer };
+    assert_eq!(world.target().put_new(database, &name, b"another").unwrap(), Put::New);
+    world.clock.advance_us(200_000);
+    (0..3).for_each(|_| world.archive());
+    let figures = world.desk.figures();
+    assert_eq!((figures.state, figures.archived), (State::Failed, archived));
+    let error = figures.last_error.unwrap();
+    assert!(error.contains("is there already, and is not what this server writes"), "{error}");
+    let object = world.target().open(database, &name).unwrap();
+    assert_eq!(object.bytes().unwrap(), 7, "it is as it was");
+}
