@@ -120,15 +120,15 @@ impl Dropper {
         for &index in &lacking {
             match self.full.get(&index) {
                 Some(at_us) if now.us < *at_us => continue,
-                Some(_) => {
-                    note_linked(shared, holds, |device| device == index);
-                    holds.give_up(index, now);
-                }
-                None => {
+                None if holds.has_window_on(index) => {
                     if !short_bytes(shared).contains_key(&index) {
                         holds.limit_window();
                     }
                     self.trim_at_us = now.us;
+                }
+                Some(_) | None => {
+                    note_linked(shared, holds, |device| device == index);
+                    holds.give_up(index, now);
                 }
             }
             self.full.insert(index, now.us + RECOVERY_US);

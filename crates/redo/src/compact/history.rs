@@ -237,8 +237,12 @@ impl Nameless {
     ) {
         let mut opened = Self::default();
         for path in paths {
+            let count = opened.0.len();
             opened.open(shared, path);
-            let _left = shared.disk.remove(path);
+            if shared.disk.remove(path).is_err() {
+                // It is to be kept by its name alone.
+                opened.0.truncate(count);
+            }
         }
         // A compaction may have failed before its removal of the name in place was durable: a crash
         // must not bring that back for a file that is cut.
@@ -247,9 +251,12 @@ impl Nameless {
         }
     }
 
-    /// Gives back all of them.
+    /// Gives back all of them at once.
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        while let Some((_, len)) = self.0.last_mut() {
+            *len = 0;
+            self.shrink();
+        }
     }
 
     pub(crate) const fn is_empty(&self) -> bool {

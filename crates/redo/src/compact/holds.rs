@@ -339,7 +339,8 @@ impl Holds {
         let files = self.log_files.load(Ordering::Relaxed);
         let State { window, kept, held, .. } = &mut *self.lock();
         // What is about to go makes room that must not be made twice.
-        for kept in kept.iter().filter(|kept| !kept.is_linked && is_superfluous(kept, held, window)) {
+        for kept in kept.iter().filter(|kept| !kept.is_linked && is_superfluous(kept, held, window))
+        {
             if let Some(bytes) = short_bytes.get_mut(&kept.device) {
                 *bytes = bytes.saturating_sub(kept.bytes);
             }

@@ -35,7 +35,8 @@ pub(crate) fn short_bytes(shared: &Shared) -> BTreeMap<usize, u64> {
     });
     let short: Vec<(usize, u64, Option<u64>)> = short.collect();
     let share = |(index, bytes, disk): &(usize, u64, Option<u64>)| {
-        let same = short.iter().filter(|(other, _, on)| other == index || (disk.is_some() && on == disk));
+        let same =
+            short.iter().filter(|(other, _, on)| other == index || (disk.is_some() && on == disk));
         (*index, bytes.div_ceil(same.count() as u64))
     };
     short.iter().map(share).collect()

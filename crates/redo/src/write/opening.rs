@@ -126,7 +126,15 @@ impl Recovery {
                 manifest
             }
         };
-        Ok(Self { env, options, catalog, manifest, lock, without_history: Vec::new(), witnessed: Lsn::ZERO })
+        Ok(Self {
+            env,
+            options,
+            catalog,
+            manifest,
+            lock,
+            without_history: Vec::new(),
+            witnessed: Lsn::ZERO,
+        })
     }
 
     /// The seed of the keyspace's hashes: it belongs to the database and never changes.

@@ -73,6 +73,9 @@ impl Disk for Crowded {
         self.check(Call::Remove, path)?;
         self.disk.remove(path)
     }
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove_dir(path)
+    }
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.disk.sync_dir(dir)
     }
@@ -102,7 +105,11 @@ fn open(disk: &Crowded, devices: &[&str]) -> redo::Result<Database> {
     open_with(disk, devices, HistoryOptions::OFF)
 }
 
-pub(crate) fn open_with(disk: &Crowded, devices: &[&str], history: HistoryOptions) -> redo::Result<Database> {
+pub(crate) fn open_with(
+    disk: &Crowded,
+    devices: &[&str],
+    history: HistoryOptions,
+) -> redo::Result<Database> {
     let mut options = options(Path::new("/data"));
     options.devices = devices.iter().map(PathBuf::from).collect();
     options.segment_bytes = 4000;
