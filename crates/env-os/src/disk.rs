@@ -183,6 +183,10 @@ impl Disk for OsDisk {
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
+    fn file_system(&self, path: &Path) -> Option<u64> {
+        fs::metadata(path).ok().map(|metadata| metadata.dev())
+    }
+
     fn capacity_bytes(&self, dir: &Path) -> io::Result<u64> {
         let stat = retry_on_intr(|| statvfs(dir)).map_err(|error| about(dir, error.into()))?;
         Ok(stat.f_blocks.saturating_mul(stat.f_frsize))

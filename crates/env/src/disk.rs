@@ -135,6 +135,11 @@ pub trait Disk: Send + Sync {
     /// The number of bytes that can still be written to the file system of `dir`.
     fn available_bytes(&self, dir: &Path) -> io::Result<u64>;
 
+    /// A number that the file system of `path` has and no other; `None` where that is not known.
+    fn file_system(&self, _path: &Path) -> Option<u64> {
+        None
+    }
+
     /// The number of bytes that the file system of `dir` has in all; the largest where that is not known.
     fn capacity_bytes(&self, _dir: &Path) -> io::Result<u64> {
         Ok(u64::MAX)

@@ -196,7 +196,7 @@ pub enum Error {
 
     /// What is restored does not fit.
     #[error(
-        "restoring into {path} takes up to {needed_bytes} bytes, and {free_bytes} are free there; nothing was made: make room, or give a directory on another disk",
+        "restoring into {path} takes up to {needed_bytes} bytes, with what a server that runs on that disk must have left, and {free_bytes} are free there; nothing was made: make room, or give a directory on another disk",
         path = path.display()
     )]
     NoRoom {
@@ -437,6 +437,12 @@ pub(crate) fn is_full(error: &Error) -> bool {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::OutOfMemory
     );
     env::lacks_descriptor(source) || (*doing != "sync" && is_no_room)
+}
+
+/// Whether a disk has said that it has no room, or that a limit of it is reached.
+pub(crate) fn is_no_room(error: &Error) -> bool {
+    let Error::File(FileError::Io { source, .. }) = error else { return false };
+    matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
 /// Whether there was no descriptor to open something with: it says nothing of the disk.

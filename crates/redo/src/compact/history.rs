@@ -22,7 +22,7 @@ use crate::error::{IoContext, Result, is_full};
 use crate::format::manifest::KeptFile;
 use crate::format::segment;
 use crate::read::scan::SegmentFile;
-use crate::shared::device::{DeviceState, Shared};
+use crate::shared::device::Shared;
 
 /// Files that nothing needs any more are given back so many bytes at a time: a file system that frees a
 /// whole segment at once makes the syncs of a flusher wait for it (20 ms were seen for 64 MB).
@@ -103,6 +103,7 @@ pub(crate) fn keep(
                 turn: 0,
                 from,
                 bytes,
+                is_linked: false,
                 kept_at: now,
             });
         } else {
@@ -164,7 +165,7 @@ impl<'a> Link<'a> {
     fn try_make(&self, shared: &Shared) -> Result<()> {
         let device = &shared.devices[self.source.device];
         let (dir, path) = (segment::history_dir(&device.path), &self.path);
-        if device.state() == DeviceState::Full {
+        if device.lacks_room() {
             // What is kept there would keep it full.
             return Err(std::io::Error::from(ErrorKind::StorageFull)).at(path, "keep");
         }
@@ -236,13 +237,25 @@ impl Nameless {
     ) {
         let mut opened = Self::default();
         for path in paths {
+            let count = opened.0.len();
             opened.open(shared, path);
-            let _left = shared.disk.remove(path);
+            if shared.disk.remove(path).is_err() {
+                // It is to be kept by its name alone.
+                opened.0.truncate(count);
+            }
         }
         // A compaction may have failed before its removal of the name in place was durable: a crash
         // must not bring that back for a file that is cut.
         if shared.disk.sync_dir(&shared.devices[device].path).is_ok() {
             self.0.append(&mut opened.0);
+        }
+    }
+
+    /// Gives back all of them at once.
+    pub(crate) fn clear(&mut self) {
+        while let Some((_, len)) = self.0.last_mut() {
+            *len = 0;
+            self.shrink();
         }
     }
 

@@ -68,6 +68,9 @@ pub(crate) struct Kept {
     /// The first block that needs it.
     pub(crate) from: Lsn,
     pub(crate) bytes: u64,
+    /// It has another name too, of a reader or of a backup, when that was looked for last: letting go of it makes
+    /// no room.
+    pub(crate) is_linked: bool,
     /// When it was replaced; after a start, when that was.
     pub(crate) kept_at: Moment,
 }
@@ -147,8 +150,9 @@ pub(crate) struct Holds {
     has_superfluous: AtomicBool,
     /// There may be something to tell.
     has_refusal: AtomicBool,
-    /// How large the log is, from the executor.
+    /// How large the log is, from the executor, and was at most since the window was trimmed.
     log_bytes: AtomicU64,
+    log_bytes_max: AtomicU64,
     log_files: AtomicUsize,
 }
 
@@ -318,17 +322,51 @@ impl Holds {
     /// Notes how large the log is, without what is kept of it.
     pub(crate) fn note_log(&self, size: LogSize) {
         self.log_bytes.store(size.bytes, Ordering::Relaxed);
+        self.log_bytes_max.fetch_max(size.bytes, Ordering::Relaxed);
         self.log_files.store(size.files, Ordering::Relaxed);
     }
 
     /// Lets the window give up what is too old or too much. `short_bytes` says by how much the disk of a
-    /// device is short of room.
-    pub(crate) fn trim_window(&self, now: Moment, short_bytes: BTreeMap<usize, u64>) {
+    /// device is short of room; the log's segments may get `open_bytes` longer than they are.
+    pub(crate) fn trim_window(
+        &self,
+        now: Moment,
+        mut short_bytes: BTreeMap<usize, u64>,
+        open_bytes: u64,
+    ) {
         let bytes = self.log_bytes.load(Ordering::Relaxed);
+        let bytes = self.log_bytes_max.swap(bytes, Ordering::Relaxed).max(bytes) + open_bytes;
         let files = self.log_files.load(Ordering::Relaxed);
-        let State { window, kept, .. } = &mut *self.lock();
+        let State { window, kept, held, .. } = &mut *self.lock();
+        // What is about to go makes room that must not be made twice.
+        for kept in kept.iter().filter(|kept| !kept.is_linked && is_superfluous(kept, held, window))
+        {
+            if let Some(bytes) = short_bytes.get_mut(&kept.device) {
+                *bytes = bytes.saturating_sub(kept.bytes);
+            }
+        }
         window.trim(kept, LogSize { bytes, files }, now, short_bytes);
         self.has_superfluous.store(true, Ordering::Release);
+    }
+
+    /// Lets the window keep half of what it keeps now, and no more again: see [`Window::limit`].
+    pub(crate) fn limit_window(&self) {
+        let State { window, kept, .. } = &mut *self.lock();
+        window.limit(kept);
+    }
+
+    /// The files that are kept on these devices.
+    pub(crate) fn paths_on(&self, is_on: impl Fn(usize) -> bool) -> Vec<PathBuf> {
+        let state = self.lock();
+        let kept = state.kept.iter().filter(|kept| is_on(kept.device));
+        kept.map(|kept| kept.path.clone()).collect()
+    }
+
+    /// Says which of the files have another name too.
+    pub(crate) fn note_linked(&self, linked: &BTreeSet<PathBuf>) {
+        for kept in &mut self.lock().kept {
+            kept.is_linked = linked.contains(&kept.path);
+        }
     }
 
     /// Writes into the manifest what is kept, and what the window can still tell.
@@ -385,12 +423,14 @@ impl Holds {
         self.has_superfluous.store(true, Ordering::Release);
     }
 
-    /// Gives up what is kept on a device, because it is full.
+    /// Gives up what is kept on a device, because it is full; but what another name keeps too makes no room.
     pub(crate) fn give_up(&self, device: usize, now: Moment) {
-        self.give_up_window(device, now);
         let mut state = self.lock();
-        let State { held, kept, .. } = &mut *state;
-        for kept in kept.iter().filter(|kept| kept.device == device) {
+        let State { held, kept, window, .. } = &mut *state;
+        for kept in kept.iter().filter(|kept| kept.device == device && !kept.is_linked) {
+            if window.needs(kept) {
+                window.lose(kept.from, kept.file.until, now);
+            }
             for (_, held) in held.iter_mut().filter(|(id, _)| kept.holders.contains(id)) {
                 let needed: Vec<_> = kept.segments.iter().filter(|s| held.needs(**s)).collect();
                 held.lost.extend(needed);
@@ -408,15 +448,8 @@ impl Holds {
         self.has_superfluous.store(false, Ordering::Relaxed);
         let mut state = self.lock();
         let State { held, kept, dropping, window, .. } = &mut *state;
-        let is_superfluous = |kept: &mut Kept| {
-            let mut holders = kept.holders.iter().filter_map(|id| held.get(id));
-            let needs = |held: &Held| {
-                let mut segments = kept.segments.iter();
-                segments.any(|segment| held.needs(*segment) && !held.lost.contains(segment))
-            };
-            !holders.any(needs) && !window.needs(kept)
-        };
-        let taken: Vec<Kept> = kept.extract_if(.., is_superfluous).take(max).collect();
+        let is_due = |kept: &mut Kept| is_superfluous(kept, held, window);
+        let taken: Vec<Kept> = kept.extract_if(.., is_due).take(max).collect();
         if taken.len() == max {
             self.has_superfluous.store(true, Ordering::Release);
         }
@@ -451,4 +484,14 @@ impl Holds {
     fn note_count(&self, state: &State) {
         self.kept_count.store(state.kept.len(), Ordering::Release);
     }
+}
+
+/// Whether neither a mark nor the window needs the file.
+fn is_superfluous(kept: &Kept, held: &BTreeMap<MarkId, Held>, window: &Window) -> bool {
+    let mut holders = kept.holders.iter().filter_map(|id| held.get(id));
+    let needs = |held: &Held| {
+        let mut segments = kept.segments.iter();
+        segments.any(|segment| held.needs(*segment) && !held.lost.contains(segment))
+    };
+    !holders.any(needs) && !window.needs(kept)
 }

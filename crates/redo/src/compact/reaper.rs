@@ -6,8 +6,9 @@
 //! ```
 //!
 //! A start removes all of them. Between two starts this looks once a minute, and once a second while a disk
-//! is short of room: what the links hold may be much. A directory without a lock is one that is just being
-//! made, or empty.
+//! is short of room: what the links hold may be much. A directory without a lock and without links is one that
+//! is just being made, or empty: a reader locks before it links. Links that cannot be removed are tried again
+//! when it looks again.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -26,8 +27,8 @@ const LOOK_EVERY_US: u64 = 60_000_000;
 /// How often while a disk is short of room.
 const LOOK_EVERY_US_SHORT: u64 = 1_000_000;
 
-/// So many links go in a step.
-const LINKS_MAX: usize = 256;
+/// So many links go in a step; each is a descriptor.
+const LINKS_MAX: usize = 16;
 
 /// See the file's top.
 #[derive(Default)]
@@ -37,6 +38,8 @@ pub(crate) struct Reaper {
     look_at_us: u64,
     /// When it looks next if one is.
     short_at_us: u64,
+    /// What living readers hold.
+    readers: ReaderFigures,
 }
 
 /// A reader that has died.
@@ -45,6 +48,17 @@ struct Dead {
     device: usize,
     path: PathBuf,
     lock: Box<dyn Lock>,
+    /// How many links there were before the last step.
+    links: usize,
+}
+
+/// How much is looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// For the dead.
+    Dead,
+    /// And how much living readers hold: two calls a link.
+    All,
 }
 
 impl Reaper {
@@ -57,57 +71,74 @@ impl Reaper {
         now_us: u64,
         nameless: &mut Nameless,
     ) -> bool {
-        if self.dead.is_empty() && self.is_due(shared, now_us) {
-            self.look(shared, holds);
+        if self.dead.is_empty()
+            && let Some(look) = self.due(shared, now_us)
+        {
+            self.look(shared, holds, look);
+            // Afterwards: it may have taken long.
+            let now_us = shared.clock.monotonic_us();
+            self.short_at_us = now_us + LOOK_EVERY_US_SHORT;
+            if look == Look::All {
+                self.look_at_us = now_us + LOOK_EVERY_US;
+            }
         }
-        let Some(Dead { device, path, lock }) = self.dead.pop_front() else { return false };
+        let Some(Dead { device, path, lock, links: before }) = self.dead.pop_front() else {
+            return false;
+        };
         let links = links_in(&*shared.disk, &path);
         let some = links.iter().take(LINKS_MAX);
         nameless.remove(shared, device, some.map(PathBuf::as_path));
         if links.len() > LINKS_MAX {
-            self.dead.push_front(Dead { device, path, lock });
+            if links.len() < before {
+                self.dead.push_front(Dead { device, path, lock, links: links.len() });
+            }
         } else {
             remove_reader(&*shared.disk, &path, lock);
         }
         true
     }
 
-    fn is_due(&mut self, shared: &Shared, now_us: u64) -> bool {
-        let mut is_due = now_us >= self.look_at_us;
-        if !is_due && now_us >= self.short_at_us {
-            let is_full = shared.devices.iter().any(|it| it.state() == DeviceState::Full);
-            is_due = is_full || !short_bytes(shared).is_empty();
-            self.short_at_us = now_us + LOOK_EVERY_US_SHORT;
+    /// What is to be looked for now.
+    fn due(&mut self, shared: &Shared, now_us: u64) -> Option<Look> {
+        if now_us >= self.look_at_us {
+            return Some(Look::All);
         }
-        if is_due {
-            self.look_at_us = now_us + LOOK_EVERY_US;
-            self.short_at_us = now_us + LOOK_EVERY_US_SHORT;
+        if now_us < self.short_at_us {
+            return None;
         }
-        is_due
+        self.short_at_us = now_us + LOOK_EVERY_US_SHORT;
+        let is_full = shared.devices.iter().any(|it| it.state() == DeviceState::Full);
+        (is_full || !short_bytes(shared).is_empty()).then_some(Look::Dead)
     }
 
-    fn look(&mut self, shared: &Shared, holds: &Holds) {
+    fn look(&mut self, shared: &Shared, holds: &Holds, look: Look) {
         let disk = &*shared.disk;
-        let mut readers = ReaderFigures::default();
+        let (mut count, mut bytes) = (0, 0);
         for (index, device) in shared.devices.iter().enumerate() {
             if device.service() == Service::Gone {
                 continue;
             }
             for path in readers_on(disk, &device.path) {
                 let lock = lock_of(&path);
-                if !disk.exists(&lock).unwrap_or(false) {
+                if !disk.exists(&lock).unwrap_or(false) && links_in(disk, &path).is_empty() {
                     continue;
                 }
                 if let Ok(lock) = disk.lock(&lock) {
-                    self.dead.push_back(Dead { device: index, path, lock });
+                    self.dead.push_back(Dead { device: index, path, lock, links: usize::MAX });
                 } else {
-                    readers.count += 1;
-                    let links = links_in(disk, &path);
-                    readers.bytes += links.iter().map(|link| own_bytes(disk, link)).sum::<u64>();
+                    count += 1;
+                    if look == Look::All {
+                        let links = links_in(disk, &path);
+                        bytes += links.iter().map(|link| own_bytes(disk, link)).sum::<u64>();
+                    }
                 }
             }
         }
-        holds.note_readers(readers);
+        if look == Look::Dead && count > 0 {
+            bytes = self.readers.bytes;
+        }
+        self.readers = ReaderFigures { count, bytes };
+        holds.note_readers(self.readers);
     }
 }
 

@@ -14,7 +14,8 @@
 //!
 //! **When.** What is old goes, beyond a number of bytes that is kept however old it is; what is too
 //! much goes, in bytes, in files, or for a disk that is short of room. The oldest goes first, and of
-//! points the oldest when nothing else is left.
+//! points the oldest when nothing else is left. For a disk nothing goes unless that makes room: not what a
+//! reader, or a backup, has linked.
 //!
 //! **The floor only rises**, here first: what the manifest says of it is never more than what is
 //! kept. Ages are those of the monotonic clock, and begin anew with each start: a wall clock that
@@ -80,6 +81,8 @@ pub(crate) struct Window {
     points: Vec<Point>,
     /// How large the log was at times within the window, each less than the one before it.
     peaks: VecDeque<(u64, u64)>,
+    /// A device has said that it is full where its disk seems to have room: more than this it does not bear.
+    limit_bytes: u64,
     /// How many files went before they were old.
     given_up: u64,
 }
@@ -92,6 +95,7 @@ impl Default for Window {
             floor_at: Moment::default(),
             points: Vec::new(),
             peaks: VecDeque::new(),
+            limit_bytes: u64::MAX,
             given_up: 0,
         }
     }
@@ -190,6 +194,12 @@ impl Window {
         self.give_up(kept, now, &bounds, short_bytes);
     }
 
+    /// Keeps no more than one half of this, as long as the process lives.
+    pub(crate) fn limit(&mut self, kept: &[Kept]) {
+        let bytes: u64 = kept.iter().map(|kept| kept.bytes).sum();
+        self.limit_bytes = self.limit_bytes.min(bytes / 2);
+    }
+
     /// Gives up as much of what is kept as disks are short of room.
     pub(crate) fn make_room(
         &mut self,
@@ -219,7 +229,7 @@ impl Window {
         let mut left = Left { bytes: 0, files: needed.len(), on: BTreeMap::new() };
         for kept in &needed {
             left.bytes += kept.bytes;
-            *left.on.entry(kept.device).or_default() += 1;
+            *left.on.entry(kept.device).or_default() += usize::from(!kept.is_linked);
         }
         let mut of_points = Vec::new();
         for kept in needed {
@@ -258,7 +268,8 @@ impl Window {
         }
         let peak_bytes = self.peaks.front().map_or(log_bytes, |(_, bytes)| *bytes);
         let share = u128::from(peak_bytes) * u128::from(self.options.percentage) / 100;
-        self.options.bytes_min.max(u64::try_from(share).unwrap_or(u64::MAX))
+        let bytes_max = self.options.bytes_min.max(u64::try_from(share).unwrap_or(u64::MAX));
+        bytes_max.min(self.limit_bytes)
     }
 
     /// The floor, when the log was there at the latest, how long ago that is in seconds, and how many files
@@ -280,7 +291,7 @@ struct Bounds {
 struct Left {
     bytes: u64,
     files: usize,
-    /// How many files on each device.
+    /// How many files on each device that make room when they go.
     on: BTreeMap<usize, usize>,
 }
 
@@ -295,6 +306,9 @@ impl Left {
     fn take(&mut self, kept: &Kept, short_bytes: &mut BTreeMap<usize, u64>) {
         self.bytes -= kept.bytes;
         self.files -= 1;
+        if kept.is_linked {
+            return;
+        }
         if let Some(count) = self.on.get_mut(&kept.device) {
             *count -= 1;
         }
@@ -332,6 +346,7 @@ mod tests {
             turn: 0,
             from: Lsn(from),
             bytes: 10,
+            is_linked: false,
             kept_at: Moment { us: at_s * S, ms: 0 },
         }
     }
@@ -390,6 +405,35 @@ mod tests {
         let mut window = window(3000, 1000, 100);
         window.trim(&files, log(0), at(10), BTreeMap::from([(0, 15), (7, 100)]));
         assert_eq!(left(&window, &files), [4, 5, 6], "older ones elsewhere go too");
+    }
+
+    #[test]
+    fn what_another_name_keeps_makes_no_room() {
+        let mut files: Vec<Kept> =
+            (1..=6).map(|n| kept(n, 0, u64::from(n) * 10, u64::from(n))).collect();
+        [0, 2, 4, 5].into_iter().for_each(|index| files[index].is_linked = true);
+        let short = |bytes| BTreeMap::from([(0, bytes)]);
+        let mut window = window(3000, 1000, 100);
+        window.note_point(Lsn(45), at(3));
+        window.trim(&files[4..], log(0), at(10), short(100));
+        assert_eq!(left(&window, &files[4..]), [5, 6], "nor is it given up");
+        assert_eq!(window.points.len(), 1);
+        window.trim(&files, log(0), at(10), short(5));
+        assert_eq!(left(&window, &files), [3, 4, 5, 6], "two makes it");
+        window.points.clear();
+        window.trim(&files, log(0), at(10), short(100));
+        assert_eq!(left(&window, &files), [5, 6], "four is all there is");
+    }
+
+    #[test]
+    fn a_limit_that_was_found_holds() {
+        let files: Vec<Kept> =
+            (1..=6).map(|n| kept(n, 0, u64::from(n) * 10, u64::from(n))).collect();
+        let mut window = window(3000, 1000, 100);
+        window.limit(&files);
+        window.limit(&files);
+        window.trim(&files, log(1000), at(10), BTreeMap::new());
+        assert_eq!(left(&window, &files), [4, 5, 6]);
     }
 
     #[test]

@@ -9,16 +9,28 @@
 //!
 //! A reader gives its directory to the owner of what is around it: a server that does not run as root must
 //! be able to make links next to it, and to take away what a dead one has left (`compact::reaper`). A start
-//! removes what others have left.
+//! removes what others have left. The lock goes last: as long as there are links it tells that no reader has
+//! them.
 
+use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use base::Mutex;
 use env::{Disk, Lock};
 
 use crate::error::{Error, IoContext, Result};
 use crate::format::manifest;
 use crate::format::segment;
+
+/// The directories whose locks this process has taken to read: those of other processes may have the same
+/// number, from another container.
+static OURS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Whether the directory is one of a reader in this process.
+pub(crate) fn is_ours(reader: &Path) -> bool {
+    OURS.lock().contains(reader)
+}
 
 /// How the directory of a reader is called, in the directory of history of each device.
 pub(crate) fn reader_name(number: u32) -> String {
@@ -80,6 +92,7 @@ pub(crate) fn make_reader(disk: &dyn Disk, reader: &Path) -> Result<Box<dyn Lock
         // What has taken away a dead one's directory of this name has taken ours.
         return Err(Error::Changing { path: manifest::path_in(reader) });
     }
+    OURS.lock().insert(reader.to_owned());
     Ok(lock)
 }
 
@@ -107,6 +120,7 @@ pub(crate) fn refused(path: &Path, error: io::Error) -> Error {
 /// Removes the directory, whose lock is held.
 pub(crate) fn remove_reader(disk: &dyn Disk, reader: &Path, lock: Box<dyn Lock>) {
     remove_links(disk, reader);
+    OURS.lock().remove(reader);
     drop(lock);
     let _left = disk.remove_dir(reader);
 }
@@ -118,7 +132,9 @@ pub(crate) fn remove_links(disk: &dyn Disk, reader: &Path) {
     let _left = empty(disk, reader);
     let _left = disk.sync_dir(&history);
     let _left = disk.remove_dir(&history);
-    let _left = disk.remove(&lock_of(reader));
+    if links(disk, reader).is_ok_and(|links| links.is_empty()) {
+        let _left = disk.remove(&lock_of(reader));
+    }
     let _left = disk.sync_dir(reader);
 }
 

@@ -169,7 +169,7 @@ fn carry_out(
     let build = build_dir(into);
     let is_begun = disk.exists(&build).at(&build, "look for")?;
     if !is_begun {
-        check_room(&**disk, into, &images, restored.bytes)?;
+        check_room(&**disk, into, (source, &images), restored.bytes)?;
     }
     // Neither another restore nor a server may begin there meanwhile. It is looked at again: one may have ended
     // since.
@@ -178,7 +178,7 @@ fn carry_out(
     discard(&**disk, &build, into)?;
     if is_begun {
         // What was left took room.
-        check_room(&**disk, into, &images, restored.bytes)?;
+        check_room(&**disk, into, (source, &images), restored.bytes)?;
     }
     begin(&**disk, &build, into)?;
     let (mut database, mut device, mut hash_seed) = (Id([0; 16]), Id([0; 16]), [0; 16]);
@@ -248,14 +248,22 @@ fn carry_out(
     Ok(restored)
 }
 
-/// Whether there is room for the images, which are `bytes` long with what was set aside for them.
-fn check_room(disk: &dyn Disk, into: &Path, images: &Catalog, bytes: u64) -> Result<()> {
+/// Whether there is room for the images, which are `bytes` long with what was set aside for them; next to a
+/// server that runs on the same disk, without making that short of room.
+fn check_room(
+    disk: &dyn Disk,
+    into: &Path,
+    (source, images): (&Source, &Catalog),
+    bytes: u64,
+) -> Result<()> {
     // Where it is not known a write will find out.
-    let Some(free_bytes) = free_bytes(disk, into) else { return Ok(()) };
-    if free_bytes >= bytes {
+    let Some(there) = nearest_dir(disk, into) else { return Ok(()) };
+    let Ok(free_bytes) = disk.available_bytes(there) else { return Ok(()) };
+    let left_bytes = source.left_bytes(disk, there);
+    if free_bytes >= bytes + left_bytes {
         return Ok(());
     }
-    let mut needed_bytes = 0;
+    let mut needed_bytes = left_bytes;
     for image in &images.files {
         // One that takes blocks is longer than what is in it.
         needed_bytes += if image.footer.is_some() { image.len } else { filled_bytes(disk, image)? };
@@ -277,8 +285,12 @@ fn filled_bytes(disk: &dyn Disk, image: &SegmentFile) -> Result<u64> {
 
 /// How much can be written to a data directory that is to be made; `None` if that is not known.
 pub fn free_bytes(disk: &dyn Disk, into: &Path) -> Option<u64> {
-    let there = into.ancestors().find(|dir| disk.exists(dir).unwrap_or(false));
-    disk.available_bytes(there?).ok()
+    disk.available_bytes(nearest_dir(disk, into)?).ok()
+}
+
+/// The directory, or what there is of the path to it.
+fn nearest_dir<'a>(disk: &dyn Disk, into: &'a Path) -> Option<&'a Path> {
+    into.ancestors().find(|dir| disk.exists(dir).unwrap_or(false))
 }
 
 /// Whether the directory is empty, or has nothing but an unfinished restore.

@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use base::Lsn;
 use env::{Disk, FileError, Lock};
 
+use crate::compact::room::left_bytes;
 use crate::error::{Error, IoContext, Result};
 use crate::format::manifest::{self, Manifest};
 use crate::format::segment;
@@ -29,7 +30,7 @@ use crate::read::catalog::{Catalog, FoundDevice, KeptImages, find_devices, histo
 use crate::read::images::ATTEMPTS_MAX;
 use crate::read::in_use::lock_if_there;
 use crate::read::reader_links::{
-    empty, make_reader, reader_name, refused, remove_links, remove_reader,
+    empty, is_ours, make_reader, reader_name, refused, remove_links, remove_reader,
 };
 use crate::read::scan::{Block, BlockCursor, Next, SegmentFile};
 
@@ -98,6 +99,16 @@ impl Source {
         matches!(self.hold, Hold::Linked(_))
     }
 
+    /// Returns how much room the disk of `into` must have left for the process that has the log open, if it is one
+    /// of that log's disks.
+    pub(crate) fn left_bytes(&self, disk: &dyn Disk, into: &Path) -> u64 {
+        let on = disk.file_system(into);
+        let mut devices = self.catalog.devices.iter();
+        let is_shared = on.is_some() && devices.any(|it| disk.file_system(&it.path) == on);
+        let is_asked = self.is_running() && is_shared;
+        is_asked.then(|| left_bytes(disk, into, 0)).flatten().unwrap_or(0)
+    }
+
     /// Lets go of the files. A process that dies before leaves that to the server.
     pub(crate) fn release(self, disk: &dyn Disk) {
         if let Hold::Linked(links) = self.hold {
@@ -112,7 +123,7 @@ pub fn abandon_reader(disk: &dyn Disk, dir: &Path, devices: &[PathBuf], number: 
     let Ok(Some(manifest)) = Manifest::read(disk, dir) else { return };
     for device in found_devices(disk, dir, &manifest, devices).unwrap_or_default() {
         let reader = segment::history_dir(&device.path).join(reader_name(number));
-        if disk.exists(&reader).unwrap_or(false) {
+        if is_ours(&reader) {
             remove_links(disk, &reader);
             let _left = disk.remove_dir(&reader);
         }

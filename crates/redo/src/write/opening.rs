@@ -23,7 +23,7 @@ use crate::compact::job::JobQueue;
 use crate::compact::segments::Segments;
 use crate::compact::validity::Validity;
 use crate::compact::window::Moment;
-use crate::error::{Error, IoContext, Result, is_full};
+use crate::error::{Error, IoContext, Result, is_full, is_no_room};
 use crate::format::kinds::Kinds;
 use crate::format::listing::Listed;
 use crate::format::manifest::{DeviceMark, Manifest, ManifestDevice, ManifestStore};
@@ -35,7 +35,7 @@ use crate::read::in_use::lock;
 use crate::recover::behind::{KnownBefore, StartPoint};
 use crate::recover::cut;
 use crate::recover::replay::{LogState, Progress, Reading, Replay};
-use crate::shared::device::{Device, DeviceState, Service, Shared};
+use crate::shared::device::{Device, Service, Shared};
 use crate::shared::durability::Durability;
 use crate::write::flusher::Flusher;
 use crate::write::log::{Begin, Log};
@@ -85,6 +85,8 @@ pub struct Recovery {
     catalog: Catalog,
     manifest: Manifest,
     lock: Box<dyn Lock>,
+    /// Why there is no directory for history on some device.
+    without_history: Vec<Error>,
     /// Something else than the log knows that it was durable up to this block.
     witnessed: Lsn,
 }
@@ -124,7 +126,15 @@ impl Recovery {
                 manifest
             }
         };
-        Ok(Self { env, options, catalog, manifest, lock, witnessed: Lsn::ZERO })
+        Ok(Self {
+            env,
+            options,
+            catalog,
+            manifest,
+            lock,
+            without_history: Vec::new(),
+            witnessed: Lsn::ZERO,
+        })
     }
 
     /// The seed of the keyspace's hashes: it belongs to the database and never changes.
@@ -301,9 +311,11 @@ impl Recovery {
             disk.create_dir_all(&device.path).at(&device.path, "make")?;
             if self.options.history.seconds > 0 {
                 // By the server, whatever process links there first: it must be able to.
+                // If it cannot be made no start fails: a compaction tries again.
                 let history = segment::history_dir(&device.path);
-                if !disk.exists(&history).at(&history, "look for")? {
-                    disk.create_dir_all(&history).at(&history, "make")?;
+                if !disk.exists(&history).unwrap_or(false) {
+                    let made = disk.create_dir_all(&history).at(&history, "make");
+                    self.without_history.extend(made.err());
                 }
             }
             let id = device.id.expect("given above");
@@ -338,7 +350,7 @@ impl Recovery {
         }
         let left: BTreeSet<_> = self.left(state).map(|left| (left.segment, left.part)).collect();
         self.manifest.listed.retain(|listed| left.contains(&(listed.segment, listed.part)));
-        let past = Past::take(
+        let mut past = Past::take(
             disk,
             &self.catalog,
             &self.options,
@@ -350,7 +362,16 @@ impl Recovery {
             Err(error) if is_full(&error) => {
                 // What is given up makes the room to say so. A start that comes in between finds it missing.
                 cut::remove_history(disk, &self.catalog, &past.names);
-                self.manifest.write(disk, &self.options.dir)?;
+                match self.manifest.write(disk, &self.options.dir) {
+                    Err(error) if is_no_room(&error) && !past.kept.is_empty() => {
+                        // A quota perhaps, or no file can be made any more: the disk seems to have room.
+                        let now = Moment::now(&*self.env.clock);
+                        past.give_up((&mut self.manifest, state.last_lsn), now);
+                        cut::remove_history(disk, &self.catalog, &past.names);
+                        self.manifest.write(disk, &self.options.dir)?;
+                    }
+                    written => written?,
+                }
             }
             written => written?,
         }
@@ -378,7 +399,7 @@ impl Recovery {
             let reserve_bytes = self.options.reserve_bytes;
             reserve::make_for_start(&*self.env.disk, &self.options.dir, reserve_bytes);
         }
-        let Self { env, options, catalog, manifest, lock, .. } = self;
+        let Self { env, options, catalog, manifest, lock, without_history, .. } = self;
         let next_segment = manifest.next_segment;
         let segments = state.segments;
         let devices = catalog.devices.iter();
@@ -425,8 +446,7 @@ impl Recovery {
         for (index, device) in shared.devices.iter().enumerate() {
             let reserve = reserve::make(&*shared.disk, &device.path, shared.reserve_bytes);
             if let Err(error) = &reserve {
-                device.set_last_error(error.to_string());
-                device.set_state(DeviceState::Full);
+                device.become_full(&*shared.disk, error);
             }
             flushers.push(Flusher::new(shared.clone(), index, reserve.is_ok()));
         }
@@ -447,6 +467,9 @@ impl Recovery {
                 path.display(),
                 log.history().from_lsn
             ));
+        }
+        for error in &without_history {
+            log.tell(format!("{error}; no history is kept there as long as that is so"));
         }
         for error in &past.stuck {
             log.tell(format!("{error}; nothing needs it any more"));

@@ -8,7 +8,7 @@
 //! It costs a look at each listed file, three reads: of as many as the window allows, four for each file of
 //! the log and 1,024, eight at a time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use base::Lsn;
@@ -33,6 +33,7 @@ pub(crate) struct Past {
     pub(crate) missing: Vec<PathBuf>,
     /// What could not be removed from `history/`, and why.
     pub(crate) stuck: Vec<Error>,
+    window: Window,
 }
 
 impl Past {
@@ -76,6 +77,7 @@ impl Past {
                 turn: 0,
                 from,
                 bytes: images.iter().map(|image| image.len).sum(),
+                is_linked: false,
                 kept_at: now,
             });
         }
@@ -86,11 +88,25 @@ impl Past {
             Some((index, wanted_bytes.checked_sub(available_bytes)?))
                 .filter(|(_, short)| *short > 0)
         });
-        window.make_room(&kept, now, short.collect());
+        let short: BTreeMap<usize, u64> = short.collect();
+        for kept in kept.iter_mut().filter(|kept| short.contains_key(&kept.device)) {
+            kept.is_linked = disk.has_other_names(&kept.path).unwrap_or(false);
+        }
+        window.make_room(&kept, now, short);
         kept.retain(|kept| window.needs(kept));
         window.describe(manifest, last);
         manifest.history = kept.iter().map(|kept| kept.file).collect();
         let names = kept.iter().map(|kept| kept.path.clone()).collect();
-        Self { names, kept, missing, stuck: Vec::new() }
+        Self { names, kept, missing, stuck: Vec::new(), window }
+    }
+
+    /// Gives up all of it: a start lacks room in a way that no disk tells.
+    pub(crate) fn give_up(&mut self, (manifest, last): (&mut Manifest, Lsn), now: Moment) {
+        for kept in self.kept.drain(..) {
+            self.window.lose(kept.from, kept.file.until, now);
+        }
+        self.names.clear();
+        self.window.describe(manifest, last);
+        manifest.history.clear();
     }
 }

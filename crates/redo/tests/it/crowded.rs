@@ -15,7 +15,7 @@ use crate::harness::{Database, key, options, value};
 
 /// What is asked of a disk, as far as it may be refused.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Call {
+pub(crate) enum Call {
     Create,
     Remove,
 }
@@ -24,14 +24,14 @@ type Refuses = dyn Fn(Call, &Path) -> bool + Send;
 
 /// A disk that says of some calls that there is no room, or something else.
 #[derive(Clone)]
-struct Crowded {
-    disk: SimDisk,
+pub(crate) struct Crowded {
+    pub(crate) disk: SimDisk,
     refuses: Arc<Mutex<Box<Refuses>>>,
-    error: io::ErrorKind,
+    pub(crate) error: io::ErrorKind,
 }
 
 impl Crowded {
-    fn new(disk: SimDisk) -> Self {
+    pub(crate) fn new(disk: SimDisk) -> Self {
         Self {
             disk,
             refuses: Arc::new(Mutex::new(Box::new(|_, _| false))),
@@ -39,7 +39,7 @@ impl Crowded {
         }
     }
 
-    fn refuse(&self, refuses: impl Fn(Call, &Path) -> bool + Send + 'static) {
+    pub(crate) fn refuse(&self, refuses: impl Fn(Call, &Path) -> bool + Send + 'static) {
         *self.refuses.lock().unwrap() = Box::new(refuses);
     }
 
@@ -73,6 +73,9 @@ impl Disk for Crowded {
         self.check(Call::Remove, path)?;
         self.disk.remove(path)
     }
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove_dir(path)
+    }
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.disk.sync_dir(dir)
     }
@@ -85,6 +88,14 @@ impl Disk for Crowded {
     fn available_bytes(&self, dir: &Path) -> io::Result<u64> {
         self.disk.available_bytes(dir)
     }
+    fn has_other_names(&self, path: &Path) -> io::Result<bool> {
+        self.disk.has_other_names(path)
+    }
+    fn file_system(&self, path: &Path) -> Option<u64> {
+        // Each directory at the top is a disk.
+        let top = path.components().nth(1)?;
+        Some(top.as_os_str().as_encoded_bytes().iter().map(|byte| u64::from(*byte)).sum())
+    }
     fn capacity_bytes(&self, dir: &Path) -> io::Result<u64> {
         self.disk.capacity_bytes(dir)
     }
@@ -94,7 +105,11 @@ fn open(disk: &Crowded, devices: &[&str]) -> redo::Result<Database> {
     open_with(disk, devices, HistoryOptions::OFF)
 }
 
-fn open_with(disk: &Crowded, devices: &[&str], history: HistoryOptions) -> redo::Result<Database> {
+pub(crate) fn open_with(
+    disk: &Crowded,
+    devices: &[&str],
+    history: HistoryOptions,
+) -> redo::Result<Database> {
     let mut options = options(Path::new("/data"));
     options.devices = devices.iter().map(PathBuf::from).collect();
     options.segment_bytes = 4000;
@@ -103,7 +118,7 @@ fn open_with(disk: &Crowded, devices: &[&str], history: HistoryOptions) -> redo:
     Database::open_on(Arc::new(disk.clone()), options)
 }
 
-fn fill(database: &mut Database, from: usize, to: usize) {
+pub(crate) fn fill(database: &mut Database, from: usize, to: usize) {
     for number in from..to {
         database.set(&key(number), &value(number));
         database.flush();
@@ -242,7 +257,7 @@ fn a_compaction_without_room_after_its_rename_goes_on_when_there_is_some() {
     }
 }
 
-fn is_segment(path: &Path) -> bool {
+pub(crate) fn is_segment(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "redo")
 }
 
