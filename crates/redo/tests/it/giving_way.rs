@@ -53,7 +53,7 @@ fn the_point_before_everything_went_stays_however_large_the_log_was() {
     let mut options = quiet_options();
     options.segment_bytes = 8000;
     options.history = HistoryOptions { seconds: 3600, bytes_min: 1, percentage: 100 };
-    let compaction = options.compaction.clone();
+    let compaction = options.compaction;
     let mut world = World::new(2, options);
     for number in 0..200 {
         world.database.set(&key(number), &[b'v'; 90]);
