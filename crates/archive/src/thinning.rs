@@ -28,22 +28,43 @@ const STEP_COUNT: usize = 32;
 
 /// Objects that are to go.
 #[derive(Default)]
-pub(crate) struct Leftovers(VecDeque<(u64, Name)>);
+pub(crate) struct Leftovers(VecDeque<Leftover>);
+
+struct Leftover {
+    at_us: u64,
+    name: Name,
+    why: Why,
+}
+
+/// Why an object is to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// Its blocks are in another one.
+    Replaced,
+    /// By the clock.
+    Old,
+}
 
 impl Leftovers {
     /// These are to go after a while.
-    pub(crate) fn add(&mut self, now_us: u64, names: impl IntoIterator<Item = Name>) {
-        self.0.extend(names.into_iter().map(|name| (now_us + GRACE_US, name)));
+    pub(crate) fn add(&mut self, now_us: u64, why: Why, names: impl IntoIterator<Item = Name>) {
+        let at_us = now_us + GRACE_US;
+        self.0.extend(names.into_iter().map(|name| Leftover { at_us, name, why }));
+    }
+
+    /// What is old by a clock that is wrong stays.
+    pub(crate) fn keep_old(&mut self) {
+        self.0.retain(|leftover| leftover.why != Why::Old);
     }
 
     /// Removes some whose time has come. Returns whether there were any.
     pub(crate) fn step(&mut self, target: &dyn Target, database: Id, now_us: u64) -> Result<bool> {
         let mut worked = false;
         for _ in 0..STEP_COUNT {
-            let Some((_, name)) = self.0.front().filter(|(at_us, _)| now_us >= *at_us) else {
+            let Some(leftover) = self.0.front().filter(|leftover| now_us >= leftover.at_us) else {
                 break;
             };
-            target.remove(database, name)?;
+            target.remove(database, &leftover.name)?;
             self.0.pop_front();
             worked = true;
         }

@@ -257,6 +257,7 @@ impl World {
     pub(crate) fn new(seed: u64) -> Self {
         let (disk, target_disk) =
             (SimDisk::new(seed, Faults::default()), SimDisk::new(seed + 1, Faults::default()));
+        target_disk.create_dir_all(Path::new(TARGET)).unwrap();
         let clock = Arc::new(ManualClock::default());
         let database = Database::open(&disk, &clock, log_options(seed), seed).unwrap();
         let mood =
@@ -356,7 +357,11 @@ impl World {
     pub(crate) fn settle(&mut self) {
         self.mood.lock().unwrap().lost_percent = 0;
         self.mood.lock().unwrap().is_away = false;
-        for _ in 0..10_000 {
+        for round in 1..10_000 {
+            if round % 500 == 0 {
+                // What was not compared is gone on from with another block.
+                self.write();
+            }
             self.clock.advance_us(200_000);
             self.database.flush();
             self.database.log.tick();
