@@ -26,7 +26,7 @@ use crate::gathered::Gathered;
 use crate::name::{Folder, Name};
 use crate::object::{Builder, Header, ObjectReader};
 use crate::target::{Put, Target};
-use crate::thinning::{Leftovers, Why, find_old};
+use crate::thinning::{Begun, Leftovers, Why, find_old};
 
 /// How a step of an archiver has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,9 +41,6 @@ pub enum ArchiveStep {
 
 /// How often it is looked for what is too old.
 const THIN_EVERY_US: u64 = 3_600_000_000;
-
-/// If the wall clock has gone so much faster or slower than the other one, nothing is removed for its age.
-const CLOCK_OFF_MS: i64 = 3_600_000;
 
 /// Blocks are shipped before the interval has passed when this part of a segment was written.
 const EARLY_SHARE: u64 = 4;
@@ -78,7 +75,7 @@ pub struct Archiver {
     /// When it was looked for what is too old.
     thinned_us: Option<u64>,
     /// What both clocks said at the beginning.
-    begun: (i64, u64),
+    begun: Begun,
     /// The time of the newest thing that was there when it was claimed.
     found_ms: Option<i64>,
     /// The last block of what was there, if it was not seen to be the log's own: nothing goes on from it.
@@ -126,7 +123,7 @@ impl Archiver {
         seed: u64,
     ) -> Self {
         let (database, options) = (reader.database(), desk.options());
-        let begun = (clock.now_ms(), clock.monotonic_us());
+        let begun = Begun { wall_ms: clock.now_ms(), us: clock.monotonic_us() };
         let archiver = Self {
             reader,
             target,
@@ -153,7 +150,7 @@ impl Archiver {
             looked_all_us: None,
             figures: Figures::default(),
         };
-        archiver.desk.tell(Figures { state: State::Claiming, ..Figures::default() }, begun.1);
+        archiver.desk.tell(Figures { state: State::Claiming, ..Figures::default() }, begun.us);
         archiver
     }
 
@@ -209,7 +206,7 @@ impl Archiver {
             return Ok(true);
         }
         self.thin(now_us)?;
-        if self.is_clock_off(now_us) {
+        if self.begun.is_clock_off(self.clock.now_ms(), now_us) {
             self.leftovers.keep_old();
         }
         self.leftovers.step(&*self.target, self.database, now_us)
@@ -217,20 +214,20 @@ impl Archiver {
 
     /// Looks now and then for what is older than it is to be kept.
     fn thin(&mut self, now_us: u64) -> Result<()> {
-        let (begun_ms, begun_us) = self.begun;
-        let is_due = now_us >= self.thinned_us.unwrap_or(begun_us) + THIN_EVERY_US;
+        let is_due = now_us >= self.thinned_us.unwrap_or(self.begun.us) + THIN_EVERY_US;
         let keep_ms =
             i64::try_from(self.options.keep_seconds).unwrap_or(i64::MAX).saturating_mul(1000);
         if keep_ms == 0 || !is_due || self.base.is_none() {
             return Ok(());
         }
-        if self.is_clock_off(now_us) {
+        if self.begun.is_clock_off(self.clock.now_ms(), now_us) {
             // The wall clock was set: what it says to be old may be young.
             self.thinned_us = Some(now_us);
             return Ok(());
         }
         // A clock that was wrong from the beginning makes nothing older than it is by what was found.
-        let found_ms = self.found_ms.unwrap_or(begun_ms).saturating_add(self.passed_ms(now_us));
+        let found_ms = self.found_ms.unwrap_or(self.begun.wall_ms);
+        let found_ms = found_ms.saturating_add(self.begun.passed_ms(now_us));
         let now_ms = self.clock.now_ms().min(found_ms);
         match find_old(&*self.target, self.database, now_ms.saturating_sub(keep_ms)) {
             Ok(Some(old)) => {
@@ -247,17 +244,6 @@ impl Archiver {
         }
         self.thinned_us = Some(now_us);
         Ok(())
-    }
-
-    /// How long it has run.
-    fn passed_ms(&self, now_us: u64) -> i64 {
-        i64::try_from(now_us.saturating_sub(self.begun.1) / 1000).unwrap_or(i64::MAX)
-    }
-
-    /// Whether the wall clock was set since the beginning.
-    fn is_clock_off(&self, now_us: u64) -> bool {
-        let should_be_ms = self.begun.0.saturating_add(self.passed_ms(now_us));
-        self.clock.now_ms().saturating_sub(should_be_ms).abs() > CLOCK_OFF_MS
     }
 
     /// Ships what is durable, if that is possible at once.

@@ -26,6 +26,29 @@ const GRACE_US: u64 = 600_000_000;
 /// So many go in one step.
 const STEP_COUNT: usize = 32;
 
+/// If the wall clock has gone so much faster or slower than the other one, nothing is removed for its age.
+const CLOCK_OFF_MS: i64 = 3_600_000;
+
+/// What both clocks said at the beginning.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Begun {
+    pub(crate) wall_ms: i64,
+    pub(crate) us: u64,
+}
+
+impl Begun {
+    /// How long ago that is.
+    pub(crate) fn passed_ms(self, now_us: u64) -> i64 {
+        i64::try_from(now_us.saturating_sub(self.us) / 1000).unwrap_or(i64::MAX)
+    }
+
+    /// Whether the wall clock was set since.
+    pub(crate) fn is_clock_off(self, now_ms: i64, now_us: u64) -> bool {
+        let should_be_ms = self.wall_ms.saturating_add(self.passed_ms(now_us));
+        now_ms.saturating_sub(should_be_ms).abs() > CLOCK_OFF_MS
+    }
+}
+
 /// Objects that are to go.
 #[derive(Default)]
 pub(crate) struct Leftovers(VecDeque<Leftover>);

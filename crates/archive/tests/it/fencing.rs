@@ -272,3 +272,36 @@ fn a_target_that_hangs_is_away_after_a_while() {
     drop(release);
     thread.join().unwrap();
 }
+
+/// One object that cannot be read at the claim makes no gap.
+#[test]
+fn a_claim_whose_reading_fails_is_made_again() {
+    for opens in 1..6 {
+        let mut world = World::new(2);
+        world.write();
+        world.settle();
+        // Nothing is compacted: the last block can be compared.
+        let go_on = |world: &mut World, rounds| {
+            for _ in 0..rounds {
+                world.clock.advance_us(1_000_000);
+                world.database.log.tick();
+                world.archive();
+            }
+        };
+        for is_restarted in [false, true] {
+            if is_restarted {
+                world.restart(false);
+                world.mood.lock().unwrap().opens_until_lost = opens;
+            }
+            for _ in 0..3 {
+                world.write();
+                world.database.flush();
+            }
+            go_on(&mut world, 100);
+            assert_eq!(world.desk.figures().archived.0, world.database.last());
+        }
+        let ranges = world.picture().ranges;
+        assert_eq!((ranges.len(), world.desk.figures().gaps), (1, 0), "{opens}: {ranges:?}");
+        world.check(1);
+    }
+}

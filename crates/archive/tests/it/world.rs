@@ -141,6 +141,8 @@ pub(crate) struct Mood {
     /// Of so many calls out of a hundred nothing is heard, whatever they have done.
     pub(crate) lost_percent: u64,
     pub(crate) puts: u64,
+    /// The last one of so many objects that are opened from now on cannot be.
+    pub(crate) opens_until_lost: u64,
 }
 
 /// A directory that answers or does not.
@@ -190,6 +192,16 @@ impl Target for Moody {
     }
 
     fn open(&self, database: Id, name: &Name) -> TargetResult<Box<dyn Object>> {
+        let mut mood = self.mood.lock().unwrap();
+        let left = &mut mood.opens_until_lost;
+        if *left == 1 {
+            *left = 0;
+            return Err(TargetError::of("open", name.to_string())(
+                std::io::ErrorKind::TimedOut.into(),
+            ));
+        }
+        *left = left.saturating_sub(1);
+        drop(mood);
         self.call(|| self.inner.open(database, name))
     }
 
