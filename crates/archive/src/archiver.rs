@@ -26,7 +26,7 @@ use crate::gathered::Gathered;
 use crate::name::{Folder, Name};
 use crate::object::{Builder, Header, ObjectReader};
 use crate::target::{Put, Target};
-use crate::thinning::{Leftovers, find_old};
+use crate::thinning::{Begun, Leftovers, Why, find_old};
 
 /// How a step of an archiver has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,11 +42,11 @@ pub enum ArchiveStep {
 /// How often it is looked for what is too old.
 const THIN_EVERY_US: u64 = 3_600_000_000;
 
-/// If the wall clock has gone so much faster or slower than the other one, nothing is removed for its age.
-const CLOCK_OFF_MS: i64 = 3_600_000;
-
 /// Blocks are shipped before the interval has passed when this part of a segment was written.
 const EARLY_SHARE: u64 = 4;
+
+/// So often the log cannot be read at a block before what is there is given up for a new copy.
+const FAILURES_MAX: u32 = 6;
 
 /// How long an archiver that ends ships what is left.
 const ENDING_US: u64 = 2_000_000;
@@ -75,11 +75,17 @@ pub struct Archiver {
     /// When it was looked for what is too old.
     thinned_us: Option<u64>,
     /// What both clocks said at the beginning.
-    begun: (i64, u64),
+    begun: Begun,
+    /// The time of the newest thing that was there when it was claimed.
+    found_ms: Option<i64>,
+    /// The last block of what was there, if it was not seen to be the log's own: nothing goes on from it.
+    unlike: Option<Lsn>,
     /// The copy that the stream goes on from.
     base: Option<Base>,
     /// Since when there are blocks to be shipped.
     behind_since_us: Option<u64>,
+    /// When it was looked for blocks, if all that there were then are pending.
+    looked_all_us: Option<u64>,
     figures: Figures,
 }
 
@@ -95,6 +101,8 @@ struct Stream {
     time_ms: i64,
     /// The first block that was shipped without a gap.
     first: Lsn,
+    /// How often the next block could not be read.
+    failures: u32,
 }
 
 /// A complete copy.
@@ -115,7 +123,7 @@ impl Archiver {
         seed: u64,
     ) -> Self {
         let (database, options) = (reader.database(), desk.options());
-        let begun = (clock.now_ms(), clock.monotonic_us());
+        let begun = Begun { wall_ms: clock.now_ms(), us: clock.monotonic_us() };
         let archiver = Self {
             reader,
             target,
@@ -135,17 +143,21 @@ impl Archiver {
             leftovers: Leftovers::default(),
             thinned_us: None,
             begun,
+            found_ms: None,
+            unlike: None,
             base: None,
             behind_since_us: None,
+            looked_all_us: None,
             figures: Figures::default(),
         };
-        archiver.desk.tell(Figures { state: State::Claiming, ..Figures::default() });
+        archiver.desk.tell(Figures { state: State::Claiming, ..Figures::default() }, begun.us);
         archiver
     }
 
     /// Does some of what there is to do.
     pub fn step(&mut self) -> ArchiveStep {
         let now_us = self.clock.monotonic_us();
+        self.desk.begin_step(now_us);
         self.options = self.desk.options();
         if let Some(ending) = self.desk.ending() {
             if ending == Ending::Shipping {
@@ -194,29 +206,33 @@ impl Archiver {
             return Ok(true);
         }
         self.thin(now_us)?;
+        if self.begun.is_clock_off(self.clock.now_ms(), now_us) {
+            self.leftovers.keep_old();
+        }
         self.leftovers.step(&*self.target, self.database, now_us)
     }
 
     /// Looks now and then for what is older than it is to be kept.
     fn thin(&mut self, now_us: u64) -> Result<()> {
-        let is_due = self.thinned_us.is_none_or(|at| now_us >= at + THIN_EVERY_US);
+        let is_due = now_us >= self.thinned_us.unwrap_or(self.begun.us) + THIN_EVERY_US;
         let keep_ms =
             i64::try_from(self.options.keep_seconds).unwrap_or(i64::MAX).saturating_mul(1000);
         if keep_ms == 0 || !is_due || self.base.is_none() {
             return Ok(());
         }
-        let (begun_ms, begun_us) = self.begun;
-        let now_ms = self.clock.now_ms();
-        let passed_ms = i64::try_from((now_us - begun_us) / 1000).unwrap_or(i64::MAX);
-        if (now_ms - begun_ms - passed_ms).abs() > CLOCK_OFF_MS {
+        if self.begun.is_clock_off(self.clock.now_ms(), now_us) {
             // The wall clock was set: what it says to be old may be young.
             self.thinned_us = Some(now_us);
             return Ok(());
         }
+        // A clock that was wrong from the beginning makes nothing older than it is by what was found.
+        let found_ms = self.found_ms.unwrap_or(self.begun.wall_ms);
+        let found_ms = found_ms.saturating_add(self.begun.passed_ms(now_us));
+        let now_ms = self.clock.now_ms().min(found_ms);
         match find_old(&*self.target, self.database, now_ms.saturating_sub(keep_ms)) {
             Ok(Some(old)) => {
                 self.figures.restorable_from = self.figures.restorable_from.max(old.first);
-                self.leftovers.add(now_us, old.names);
+                self.leftovers.add(now_us, Why::Old, old.names);
             }
             Ok(None) => {}
             Err(error @ Error::Target(_)) => return Err(error),
@@ -252,17 +268,35 @@ impl Archiver {
 
     fn claim(&mut self) -> Result<()> {
         let claim = Claim::take(&*self.target, self.database, &self.reader)?;
-        self.writer = Some(claim.writer);
+        self.go_on_from(&claim)?;
         self.figures.writer = claim.writer;
+        // Last: what could not be read is read again by the next claim.
+        self.writer = Some(claim.writer);
+        Ok(())
+    }
+
+    /// Finds out what the stream goes on from. Changes nothing when that cannot be read.
+    fn go_on_from(&mut self, claim: &Claim) -> Result<()> {
         let Some(last) = claim.picture.last else { return Ok(()) };
-        let header = claim.last;
-        let run = claim.picture.range_of(last);
+        let newest = claim.picture.ranges.last().and_then(|range| range.fills.last());
+        let whole = match newest {
+            Some((fill, objects)) => {
+                let name = Name::Whole { fill: *fill, objects: *objects };
+                Some(*ObjectReader::open(&*self.target, self.database, name)?.header())
+            }
+            None => None,
+        };
+        let times_ms = [claim.last, whole].into_iter().flatten().map(|header| header.time_max_ms);
+        self.found_ms = times_ms.max();
+        let Some(header) = claim.last else {
+            self.unlike = Some(last);
+            return Ok(());
+        };
         // Without a copy in it, what is there leads nowhere.
-        let Some(range) = run else { return Ok(()) };
-        let (base, objects) = *range.fills.last().expect("a range has a copy");
-        let whole =
-            *ObjectReader::open(&*self.target, self.database, Name::Whole { fill: base, objects })?
-                .header();
+        let (Some(range), Some(whole)) = (claim.picture.range_of(last), whole) else {
+            return Ok(());
+        };
+        let (base, _) = *range.fills.last().expect("a range has a copy");
         let mut log_bytes = 0;
         for name in range
             .logs
@@ -272,14 +306,15 @@ impl Archiver {
             log_bytes += ObjectReader::open(&*self.target, self.database, *name)?.header().bytes;
         }
         self.base = Some(Base { bytes: whole.bytes, log_bytes });
-        let time_ms = header.map_or(whole.time_max_ms, |header| header.time_max_ms);
+        let time_ms = header.time_max_ms;
         self.stream = Some(Stream {
             next: last.next(),
-            before_crc: header.map_or(0, |header| header.last_crc),
+            before_crc: header.last_crc,
             looked_us: None,
             looked_bytes: 0,
             time_ms,
             first: range.first.next(),
+            failures: 0,
         });
         (self.figures.archived, self.figures.archived_time_ms) = (last, time_ms);
         self.figures.restorable_from = range.first;
@@ -327,12 +362,15 @@ impl Archiver {
         };
         // What was read is shipped first; the next look meets the error again.
         if let Some(error) = failed.filter(|_| builder.is_empty()) {
-            if matches!(error, Error::Log(redo::Error::BlocksGone { .. })) {
+            stream.failures += 1;
+            let is_gone = matches!(error, Error::Log(redo::Error::BlocksGone { .. }));
+            if is_gone || stream.failures >= FAILURES_MAX {
                 self.note_gap();
                 return Ok(true);
             }
             return Err(error);
         }
+        self.looked_all_us = is_all.then_some(now_us);
         if is_all {
             (stream.looked_us, stream.looked_bytes) = (Some(now_us), written_bytes);
         }
@@ -342,7 +380,7 @@ impl Archiver {
         Ok(true)
     }
 
-    /// Blocks were compacted before they were shipped.
+    /// Blocks were compacted before they were shipped, or cannot be read.
     fn note_gap(&mut self) {
         (self.stream, self.base) = (None, None);
         self.figures.gaps += 1;
@@ -363,6 +401,10 @@ impl Archiver {
         if matches!(self.filling, Filling::Idle) && !self.is_fill_due() {
             return Ok(false);
         }
+        // A copy of the same block would have the stream go on from what is there.
+        if self.unlike.is_some_and(|last| self.reader.whole_blocks(Lsn(1)).end() <= last) {
+            return Ok(false);
+        }
         let number = (writer, self.fill_count + 1);
         let now_ms = self.clock.now_ms();
         let worked = self.filling.begin(&self.desk, self.database, number, now_ms);
@@ -379,6 +421,7 @@ impl Archiver {
                     looked_bytes: 0,
                     time_ms,
                     first: next,
+                    failures: 0,
                 });
             }
         }
@@ -404,13 +447,20 @@ impl Archiver {
         if let Some(by) = claims.iter().map(Name::writer).max().filter(|by| *by > writer) {
             return Err(Error::Fenced { by });
         }
+        let own = Name::Writer { writer };
+        if !claims.contains(&own) {
+            let what = "the claim of this server is gone: the directory was emptied, or what it is on is not mounted. Mount it; to begin anew, set archive to nothing and back";
+            let source = std::io::Error::other(what);
+            return Err(TargetError::of("archive behind", own.to_string())(source).into());
+        }
         self.figures.objects += 1;
         self.figures.bytes += bytes.len() as u64;
         let header = *header;
         let Some(portion) = self.pending.take() else { return Ok(()) };
         match name {
             Name::Log { .. } if !portion.replaces.is_empty() => {
-                self.leftovers.add(self.clock.monotonic_us(), portion.replaces);
+                let now_us = self.clock.monotonic_us();
+                self.leftovers.add(now_us, Why::Replaced, portion.replaces);
             }
             Name::Log { last, .. } => {
                 self.gathered.note(&portion);
@@ -443,6 +493,11 @@ impl Archiver {
             stream.next = last.next();
             stream.before_crc = header.last_crc;
             stream.time_ms = header.time_max_ms;
+            stream.failures = 0;
+        }
+        if let Some(looked_us) = self.looked_all_us.take() {
+            // What there is now has come since.
+            self.behind_since_us = Some(looked_us);
         }
         if let Some(base) = &mut self.base {
             base.log_bytes += header.bytes;
@@ -488,6 +543,7 @@ impl Archiver {
             | Error::Diverged { .. }
             | Error::Different { .. }
             | Error::Damaged { .. }
+            | Error::NoNumber { .. }
             | Error::Newer { .. } => Some(State::Failed),
             _ => None,
         };
@@ -497,7 +553,7 @@ impl Archiver {
     fn state(&self) -> State {
         match self.over {
             Some(state) => state,
-            None if self.is_away => State::Away,
+            None if self.is_away || self.base.is_some() && self.retry.is_failing() => State::Away,
             None if self.writer.is_none() => State::Claiming,
             None if self.base.is_some() => State::Streaming,
             None if self.figures.gaps > 0 => State::Gap,
@@ -509,6 +565,7 @@ impl Archiver {
         let next = self.stream.as_ref().map(|stream| stream.next);
         let durable = self.reader.whole_blocks(Lsn(1)).end();
         let shipped = next.map_or(self.figures.archived, |next| Lsn(next.0 - 1));
+        self.figures.shipped = shipped;
         self.figures.lag_blocks = durable.0.saturating_sub(shipped.0);
         if self.figures.lag_blocks == 0 {
             self.behind_since_us = None;
@@ -519,7 +576,7 @@ impl Archiver {
         self.figures.lag_ms = behind_us / 1000;
         (self.figures.fill_done, self.figures.fill_total) = self.filling.progress();
         self.figures.state = self.state();
-        self.desk.tell(self.figures.clone());
+        self.desk.tell(self.figures.clone(), now_us);
     }
 }
 

@@ -11,8 +11,8 @@
 use base::Lsn;
 use redo::{Id, Reader};
 
-use crate::error::{Error, Result};
-use crate::name::{Folder, Name};
+use crate::error::{Error, Result, TargetError};
+use crate::name::{Folder, Name, WRITER_MAX};
 use crate::object::{Header, ObjectReader};
 use crate::picture::Picture;
 use crate::target::{Put, Target};
@@ -22,32 +22,39 @@ use crate::target::{Put, Target};
 pub(crate) struct Claim {
     pub(crate) writer: u64,
     pub(crate) picture: Picture,
-    /// The header of the object that ends with the last block; `None` if there is none.
+    /// The header of the object that ends with the last block, if that was seen to be the log's own.
     pub(crate) last: Option<Header>,
 }
 
 impl Claim {
     /// Claims the archive of the database whose log `reader` reads.
     pub(crate) fn take(target: &dyn Target, database: Id, reader: &Reader) -> Result<Self> {
-        loop {
-            let before = Picture::read(target, database)?;
-            last_of(target, database, &before, reader)?;
-            let writer = before.writer + 1;
-            let name = Name::Writer { writer };
-            let claim = Header::new(database, name).encode();
-            if target.put_new(database, &name, &claim)? == Put::Taken {
-                continue;
-            }
-            // An earlier writer may have put something until now.
-            let picture = Picture::read(target, database)?;
-            let last = last_of(target, database, &picture, reader)?;
-            tidy(target, database, &picture, writer)?;
-            return Ok(Self { writer, picture, last });
+        let before = Picture::read(target, database)?;
+        last_of(target, database, &before, reader)?;
+        if before.writer >= WRITER_MAX {
+            return Err(Error::NoNumber { writer: before.writer });
         }
+        let writer = before.writer + 1;
+        let name = Name::Writer { writer };
+        let claim = Header::new(database, name).encode();
+        if target.put_new(database, &name, &claim)? == Put::Taken {
+            // The next attempt takes the number behind it.
+            let source = std::io::ErrorKind::AlreadyExists.into();
+            return Err(TargetError::of("claim the archive by", name.to_string())(source).into());
+        }
+        // An earlier writer may have put something until now.
+        let picture = Picture::read(target, database)?;
+        let last = last_of(target, database, &picture, reader)?;
+        tidy(target, database, &picture, writer)?;
+        Ok(Self { writer, picture, last })
     }
 }
 
-/// The header of the last object, if the archive is one of this log.
+/// The header of the last object, if its last block was compared with the log's and is the same. What was compacted or is damaged
+/// cannot be compared, nor a copy: a log that went another way could be taken for this one.
+///
+/// # Errors
+/// When the archive is seen not to be of this log.
 fn last_of(
     target: &dyn Target,
     database: Id,
@@ -67,12 +74,10 @@ fn last_of(
             if block.payload_crc != header.last_crc || block.time_ms > header.time_max_ms {
                 return Err(Error::Diverged { lsn: archived });
             }
+            Ok(Some(header))
         }
-        // It was compacted: what was dropped of it cannot be compared.
-        Ok(None) | Err(redo::Error::BlocksGone { .. }) => {}
-        Err(error) => return Err(error.into()),
+        Ok(None) | Err(_) => Ok(None),
     }
-    Ok(Some(header))
 }
 
 /// Removes what earlier writers have begun and not completed, or made one and not removed, and their claims.

@@ -4,9 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use base::Lsn;
 use redo::Mark;
 
-use crate::figures::Figures;
+use crate::figures::{Figures, State};
+
+/// A target that takes longer for a step is away.
+const STEP_US_MAX: u64 = 10_000_000;
 
 /// How an archive is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +60,9 @@ struct Inner {
     ending: Option<Ending>,
     mark: Option<Mark>,
     figures: Figures,
+    /// When they were told, and when the step has begun that is under way.
+    told_us: u64,
+    step_us: Option<u64>,
     options: ArchiveOptions,
 }
 
@@ -108,6 +115,40 @@ impl Desk {
         self.state().figures.clone()
     }
 
+    /// As [`Self::figures`], with what has come since they were told: the log is durable up to `durable`, and a step that
+    /// is under way for long waits for the target.
+    #[must_use]
+    pub fn figures_at(&self, now_us: u64, durable: Lsn) -> Figures {
+        let state = self.state();
+        let (told_us, step_us) = (state.told_us, state.step_us);
+        let mut figures = state.figures.clone();
+        drop(state);
+        figures.lag_blocks = durable.0.saturating_sub(figures.shipped.0);
+        figures.lag_ms = match figures.lag_blocks {
+            0 => 0,
+            _ => figures.lag_ms + now_us.saturating_sub(told_us) / 1000,
+        };
+        let is_over = matches!(figures.state, State::Off | State::Fenced | State::Failed);
+        let step_us = step_us.map_or(0, |begun| now_us.saturating_sub(begun));
+        if step_us >= STEP_US_MAX && !is_over {
+            let seconds = step_us / 1_000_000;
+            figures.state = State::Away;
+            figures.last_error = Some(format!("the target has not answered for {seconds} seconds"));
+        }
+        figures
+    }
+
+    /// The archiver does not run, for this reason.
+    pub fn fail(&self, why: &dyn std::fmt::Display) {
+        let mut state = self.state();
+        state.figures.state = State::Failed;
+        state.figures.last_error = Some(why.to_string());
+    }
+
+    pub(crate) fn begin_step(&self, now_us: u64) {
+        self.state().step_us = Some(now_us);
+    }
+
     pub(crate) fn ask_for_mark(&self) {
         self.wants_mark.store(true, Ordering::Release);
     }
@@ -120,8 +161,10 @@ impl Desk {
         self.state().ending
     }
 
-    pub(crate) fn tell(&self, figures: Figures) {
-        self.state().figures = figures;
+    /// What has been done by the end of a step.
+    pub(crate) fn tell(&self, figures: Figures, now_us: u64) {
+        let mut state = self.state();
+        (state.figures, state.told_us, state.step_us) = (figures, now_us, None);
     }
 
     /// Waits for a mark or the end, or for `timeout`.

@@ -25,7 +25,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// The archives in `root`, which is made when something is put there.
+    /// The archives in `root`, which is never made: a directory that is not there may be one that is not mounted.
     #[must_use]
     pub fn new(disk: Arc<dyn Disk>, root: &Path) -> Self {
         Self { disk, root: root.to_owned() }
@@ -85,6 +85,12 @@ impl Target for Directory {
         let folder = self.folder(database, name.folder());
         let path = self.path(database, name);
         let failed = |doing| TargetError::of(doing, shown(&path));
+        let is_there = self.disk.exists(&self.root);
+        if !is_there.map_err(TargetError::of("look for", shown(&self.root)))? {
+            let what = "the directory is not there; mount what it is on, or make it";
+            let source = io::Error::new(ErrorKind::NotFound, what);
+            return Err(TargetError::of("archive in", shown(&self.root))(source));
+        }
         if !self.disk.exists(&folder).map_err(failed("look for the folder of"))? {
             self.disk.create_dir_all(&folder).map_err(failed("make the folder of"))?;
         }

@@ -98,6 +98,15 @@ pub enum Error {
         by: u64,
     },
 
+    /// There is no number for another writer.
+    #[error(
+        "the archive has something of writer {writer}, and no later writer has a number: give this server another target"
+    )]
+    NoNumber {
+        /// The last number that there is, or a later one.
+        writer: u64,
+    },
+
     /// The archive has blocks that the log does not have.
     #[error(
         "the archive ends with block {archived}, and the log with block {durable}: it was lost in part, or is an old copy of the data directory. What only the archive has is brought back by `indelible restore --latest`; to go on without it give another target"
@@ -168,15 +177,27 @@ pub enum Error {
 
     /// The time is in a gap.
     #[error(
-        "what the log was at {time} cannot be restored: blocks are missing behind {before}, up to {after}; give one of these two"
+        "what the log was at {time} cannot be restored: blocks are missing behind {before}{}",
+        up_to(*after)
     )]
     InGap {
         /// The time.
         time: TimeOfBlock,
         /// The last block before it that can.
         before: Lsn,
-        /// The first behind it that can.
-        after: Lsn,
+        /// The first behind it that can, if one can.
+        after: Option<Lsn>,
+    },
+
+    /// Databases may have been emptied or exchanged in a gap.
+    #[error(
+        "block {lsn} is the last one before databases were emptied or exchanged, as far as the archive knows; but blocks are missing behind {before}, and they may have been emptied there, too. If this one is meant say --at {lsn}"
+    )]
+    FlushOrGap {
+        /// The block before they were, in what the archive has.
+        lsn: Lsn,
+        /// The last block before the gap.
+        before: Lsn,
     },
 
     /// The clock was set back, so that several blocks are meant.
@@ -231,6 +252,17 @@ impl std::fmt::Display for NewerWhat {
 
 const fn kind_of_bit(bit: u32) -> u32 {
     if bit < 32 { bit } else { 128 + bit - 32 }
+}
+
+/// Says what there is behind a gap.
+fn up_to(after: Option<Lsn>) -> String {
+    after.map_or_else(
+        || {
+            ", and no copy of the data is complete behind them; give that block, or --latest"
+                .to_owned()
+        },
+        |after| format!(", up to {after}; give one of these two"),
+    )
 }
 
 /// Says which blocks are nearest to one that cannot be restored.

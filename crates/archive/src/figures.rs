@@ -14,7 +14,7 @@ pub enum State {
     Filling,
     /// Blocks are shipped as they become durable.
     Streaming,
-    /// The target cannot be used; it is tried again.
+    /// The target cannot be used, or the log not be read; it is tried again.
     Away,
     /// Blocks were compacted before they were shipped: a new copy is made, behind which the stream goes on.
     Gap,
@@ -54,6 +54,8 @@ pub struct Figures {
     pub archived_time_ms: i64,
     /// The first block of those up to `archived` without a gap.
     pub restorable_from: Lsn,
+    /// The last block that was shipped.
+    pub shipped: Lsn,
     /// How many blocks are durable and not shipped.
     pub lag_blocks: u64,
     /// Since when there are some, in milliseconds.

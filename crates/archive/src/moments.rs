@@ -45,7 +45,15 @@ impl Moments<'_> {
         match candidates[..] {
             [[Some(before), after]] => match after.filter(|after| after.range != before.range) {
                 Some(after) => {
-                    Err(Error::InGap { time, before: before.block.lsn, after: after.block.lsn })
+                    let (before, after) = (before.block.lsn, Some(after.block.lsn));
+                    Err(Error::InGap { time, before, after })
+                }
+                // What is behind the last range, and before that time, cannot be restored.
+                None if after.is_none()
+                    && time_ms > before.block.time_ms
+                    && self.picture.last > Some(self.picture.ranges[before.range].last) =>
+                {
+                    Err(Error::InGap { time, before: before.block.lsn, after: None })
                 }
                 None => Ok(before.block.lsn),
             },
@@ -115,7 +123,7 @@ impl Moments<'_> {
     /// The block before databases were emptied or exchanged: for the last time with 1, for the time before with 2.
     pub(crate) fn before_flush(&self, wanted: usize) -> Result<Lsn> {
         let mut flushes = Vec::new();
-        for range in &self.picture.ranges {
+        for (index, range) in self.picture.ranges.iter().enumerate() {
             let mut map = self.map_of(range)?;
             let mut last = range.first;
             for name in &range.logs {
@@ -133,7 +141,7 @@ impl Moments<'_> {
                         continue;
                     };
                     if map.as_ref() != Some(&new) {
-                        flushes.push(Lsn(last.0 - 1));
+                        flushes.push((index, Lsn(last.0 - 1)));
                         map = Some(new);
                     }
                 }
@@ -141,7 +149,13 @@ impl Moments<'_> {
         }
         let known = flushes.len();
         let found = flushes.into_iter().rev().nth(wanted.max(1) - 1);
-        found.ok_or(Error::NoFlush { wanted, known })
+        let (index, lsn) = found.ok_or(Error::NoFlush { wanted, known })?;
+        let before = self.picture.ranges[index].last;
+        // There may have been another one in a gap.
+        match self.picture.last > Some(before) {
+            true => Err(Error::FlushOrGap { lsn, before }),
+            false => Ok(lsn),
+        }
     }
 
     /// The map of databases in the range's first copy.

@@ -16,7 +16,7 @@ use base::Lsn;
 use redo::Id;
 
 /// The largest number of a writer.
-const WRITER_MAX: u64 = 9_999_999_999;
+pub(crate) const WRITER_MAX: u64 = 9_999_999_999;
 
 /// The folders of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

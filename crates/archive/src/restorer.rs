@@ -66,8 +66,8 @@ pub struct Restored {
     pub parent: Parent,
     /// When that block was ended, in Unix milliseconds.
     pub time_ms: Option<i64>,
-    /// Of [`Point::Latest`]: the last block that the archive has, if it lacks some before it, and no copy behind those is complete;
-    /// and when that block was ended.
+    /// If this is the last block that can be restored: the last one that the archive has, if it lacks some before it, and no copy
+    /// behind those is complete; and when that block was ended.
     pub cut_off: Option<(Lsn, i64)>,
     /// The block whose copy the restore began with.
     pub base: Lsn,
@@ -124,9 +124,9 @@ pub fn restore(
     let mut restored = Restored {
         parent: Parent { database, lsn },
         time_ms: moments.time_of(lsn)?,
-        cut_off: match request.point {
-            Point::Latest => cut_off(target, database, &picture, lsn)?,
-            _ => None,
+        cut_off: match picture.ranges.last().filter(|range| range.last == lsn) {
+            Some(_) => cut_off(target, database, &picture, lsn)?,
+            None => None,
         },
         base: chain.fill.lsn,
         objects: u64::from(chain.objects) + chain.logs.len() as u64,

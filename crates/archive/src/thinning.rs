@@ -26,24 +26,68 @@ const GRACE_US: u64 = 600_000_000;
 /// So many go in one step.
 const STEP_COUNT: usize = 32;
 
+/// If the wall clock has gone so much faster or slower than the other one, nothing is removed for its age.
+const CLOCK_OFF_MS: i64 = 3_600_000;
+
+/// What both clocks said at the beginning.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Begun {
+    pub(crate) wall_ms: i64,
+    pub(crate) us: u64,
+}
+
+impl Begun {
+    /// How long ago that is.
+    pub(crate) fn passed_ms(self, now_us: u64) -> i64 {
+        i64::try_from(now_us.saturating_sub(self.us) / 1000).unwrap_or(i64::MAX)
+    }
+
+    /// Whether the wall clock was set since.
+    pub(crate) fn is_clock_off(self, now_ms: i64, now_us: u64) -> bool {
+        let should_be_ms = self.wall_ms.saturating_add(self.passed_ms(now_us));
+        now_ms.saturating_sub(should_be_ms).abs() > CLOCK_OFF_MS
+    }
+}
+
 /// Objects that are to go.
 #[derive(Default)]
-pub(crate) struct Leftovers(VecDeque<(u64, Name)>);
+pub(crate) struct Leftovers(VecDeque<Leftover>);
+
+struct Leftover {
+    at_us: u64,
+    name: Name,
+    why: Why,
+}
+
+/// Why an object is to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// Its blocks are in another one.
+    Replaced,
+    /// By the clock.
+    Old,
+}
 
 impl Leftovers {
     /// These are to go after a while.
-    pub(crate) fn add(&mut self, now_us: u64, names: impl IntoIterator<Item = Name>) {
-        self.0.extend(names.into_iter().map(|name| (now_us + GRACE_US, name)));
+    pub(crate) fn add(&mut self, now_us: u64, why: Why, names: impl IntoIterator<Item = Name>) {
+        let at_us = now_us + GRACE_US;
+        self.0.extend(names.into_iter().map(|name| Leftover { at_us, name, why }));
+    }
+
+    /// What is old by a clock that is wrong stays.
+    pub(crate) fn keep_old(&mut self) {
+        self.0.retain(|leftover| leftover.why != Why::Old);
     }
 
     /// Removes some whose time has come. Returns whether there were any.
     pub(crate) fn step(&mut self, target: &dyn Target, database: Id, now_us: u64) -> Result<bool> {
         let mut worked = false;
         for _ in 0..STEP_COUNT {
-            let Some((_, name)) = self.0.front().filter(|(at_us, _)| now_us >= *at_us) else {
+            let Some(leftover) = self.0.front().filter(|leftover| now_us >= leftover.at_us) else {
                 break;
             };
-            target.remove(database, name)?;
+            target.remove(database, &leftover.name)?;
             self.0.pop_front();
             worked = true;
         }

@@ -1,5 +1,8 @@
 //! Reads all of an archive.
 
+use std::collections::VecDeque;
+
+use base::Lsn;
 use redo::Id;
 
 use crate::error::{Error, Result, TargetResult};
@@ -44,34 +47,75 @@ pub fn verify(
     for range in &picture.ranges {
         for (fill, objects) in &range.fills {
             let read = verified.read_fill(target, database, *fill, *objects);
-            verified.errors.extend(read.err());
+            if let Err(error) = read {
+                // One that is not there any more was too old.
+                let is_gone =
+                    is_not_found(&error) && !Picture::read(target, database)?.is_whole(fill);
+                verified.errors.extend((!is_gone).then_some(error));
+            }
             done += 1;
             progress(done, total);
         }
         let (mut last, mut last_crc) = (range.first, None);
-        for name in &range.logs {
+        let mut logs = VecDeque::from(range.logs.clone());
+        while let Some(name) = logs.pop_front() {
             let read = (|| {
-                let mut object = ObjectReader::open(target, database, *name)?;
+                let mut object = ObjectReader::open(target, database, name)?;
                 check_joins(&object, last, last_crc)?;
                 let end = verified.read(&mut object)?;
                 Ok(end)
             })();
             match read {
                 Ok(crc) => last_crc = Some(crc),
+                Err(error) if is_not_found(&error) => {
+                    let now = Picture::read(target, database)?;
+                    if let Some((first, behind)) = logs_behind(&now, range, last, name) {
+                        last_crc = last_crc.filter(|_| first == last);
+                        (last, logs) = (first, behind);
+                        continue;
+                    }
+                    verified.errors.push(error);
+                    last_crc = None;
+                }
                 Err(error) => {
                     verified.errors.push(error);
                     last_crc = None;
                 }
             }
             if let Name::Log { last: end, .. } = name {
-                last = *end;
+                last = end;
             }
             done += 1;
-            progress(done, total);
+            progress(done.min(total), total);
         }
     }
     verified.ranges = picture.ranges;
     Ok(verified)
+}
+
+fn is_not_found(error: &Error) -> bool {
+    matches!(error, Error::Target(error) if error.is_not_found())
+}
+
+/// What is to be read behind `last` instead of an object that is not there any more, because it was made one with others or was too
+/// old; and behind which block. `None` if nothing has taken its place.
+fn logs_behind(
+    now: &Picture,
+    range: &Range,
+    last: Lsn,
+    missing: Name,
+) -> Option<(Lsn, VecDeque<Name>)> {
+    let begin = now.ranges.first()?.first;
+    if begin > range.last {
+        return Some((range.last, VecDeque::new()));
+    }
+    let there = now.range_of(range.last).filter(|there| !there.logs.contains(&missing))?;
+    if there.first > last && there.first != begin {
+        return None;
+    }
+    let last = last.max(there.first);
+    let is_behind = |name: &Name| matches!(name, Name::Log { last: end, .. } if *end > last);
+    Some((last, there.logs.iter().copied().filter(is_behind).collect()))
 }
 
 impl Verified {

@@ -15,9 +15,6 @@ use crate::process::unhurried;
 /// How long an archiver that has nothing to do waits before it looks again.
 const IDLE_WAIT: Duration = Duration::from_millis(20);
 
-/// How long is waited for archivers that were told to end: a target may never answer.
-const END_WAIT: Duration = Duration::from_secs(3);
-
 /// Steps archivers.
 pub trait ArchiveRunner: Send {
     /// The target that an archive in this directory has.
@@ -29,8 +26,8 @@ pub trait ArchiveRunner: Send {
     /// When the system has no thread for it.
     fn run(&mut self, archiver: Archiver) -> io::Result<()>;
 
-    /// Waits a while until all have ended, which they were told to.
-    fn finish(&mut self);
+    /// Waits until all have ended, which they were told to, but not longer than `most`.
+    fn finish(&mut self, most: Duration);
 }
 
 /// See the file's top.
@@ -73,13 +70,12 @@ impl ArchiveRunner for ArchiveThreads {
         Ok(())
     }
 
-    fn finish(&mut self) {
+    fn finish(&mut self, most: Duration) {
         let begun = Instant::now();
-        while self.threads.iter().any(|thread| !thread.is_finished()) && begun.elapsed() < END_WAIT
-        {
+        while self.threads.iter().any(|thread| !thread.is_finished()) && begun.elapsed() < most {
             std::thread::sleep(Duration::from_millis(1));
         }
-        // One that waits for a target that never answers ends with the process.
-        self.threads.clear();
+        // One that waits for a target that never answers ends when it does, or with the process.
+        self.threads.retain(|thread| !thread.is_finished());
     }
 }

@@ -13,6 +13,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use archive::{
     ArchiveStep, Archiver, Directory, Folder, Name, Object, ObjectReader, Picture, Point, Put,
@@ -54,7 +55,9 @@ struct Site {
 
 impl Far {
     pub(crate) fn new(seed: u64) -> Self {
-        Self::of(SimDisk::new(seed, Faults::default()), SimEntropy::new(seed))
+        let disk = SimDisk::new(seed, Faults::default());
+        disk.create_dir_all(Path::new("/archive")).expect("a disk without faults");
+        Self::of(disk, SimEntropy::new(seed))
     }
 
     fn of(disk: SimDisk, rng: SimEntropy) -> Self {
@@ -172,7 +175,7 @@ impl ArchiveRunner for Archivers {
         Ok(())
     }
 
-    fn finish(&mut self) {
+    fn finish(&mut self, _: Duration) {
         for mut archiver in lock(&self.archivers).drain(..) {
             let is_over = (0..STEPS_MAX).any(|_| archiver.step() == ArchiveStep::Finished);
             assert!(is_over, "an archiver that was told to end has ended");

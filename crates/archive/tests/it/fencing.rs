@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use archive::{Name, Put, State, Target};
+use archive::{Folder, Name, Put, State, Target};
 use env_sim::SimDisk;
 
 use crate::world::{Database, World, begin, log_options};
@@ -140,4 +140,168 @@ fn an_object_that_is_there_and_is_another_one_ends_the_archive() {
     assert!(error.contains("is there already, and is not what this server writes"), "{error}");
     let object = world.target().open(database, &name).unwrap();
     assert_eq!(object.bytes().unwrap(), 7, "it is as it was");
+}
+
+/// What the target is on is not mounted any more, or the operator has emptied it.
+#[test]
+fn nothing_is_told_to_be_archived_without_the_claim() {
+    let mut world = World::new(3);
+    world.write();
+    world.settle();
+    let database = archive::database_of(&world.target(), None).unwrap();
+    let (archived, writer) = (world.desk.figures().archived, world.desk.figures().writer);
+    let claim = Name::Writer { writer };
+    world.target().remove(database, &claim).unwrap();
+    for _ in 0..20 {
+        world.write();
+        world.database.flush();
+        world.clock.advance_us(1_000_000);
+        world.archive();
+    }
+    let figures = world.desk.figures();
+    assert_eq!((figures.state, figures.archived), (State::Away, archived));
+    let error = figures.last_error.unwrap();
+    assert!(error.contains("the claim of this server is gone"), "{error}");
+    // It is mounted again.
+    world.target().put_new(database, &claim, b"").unwrap();
+    world.settle();
+    assert!(world.desk.figures().archived > archived);
+    world.check(1);
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_not_made() {
+    let world = World::new(3);
+    let elsewhere = SimDisk::new(7, env_sim::Faults::default());
+    let (mut archiver, desk) = begin(&world.database, &elsewhere, &world.clock, &Arc::default(), 9);
+    archiver.step();
+    assert_eq!(desk.figures().state, State::Away);
+    let error = desk.figures().last_error.unwrap();
+    assert!(error.contains("is not there; mount what it is on, or make it"), "{error}");
+    let root = std::path::Path::new(crate::world::TARGET);
+    assert!(!env::Disk::exists(&elsewhere, root).unwrap());
+}
+
+#[test]
+fn numbers_of_writers_end() {
+    let mut world = World::new(3);
+    world.write();
+    world.settle();
+    let database = archive::database_of(&world.target(), None).unwrap();
+    let last = Name::Writer { writer: 9_999_999_999 };
+    world.target().put_new(database, &last, b"").unwrap();
+    let (mut archiver, desk) =
+        begin(&world.database, &world.target_disk, &world.clock, &Arc::default(), 9);
+    archiver.step();
+    assert_eq!((desk.figures().state, desk.figures().writer), (State::Failed, 0));
+    assert!(desk.figures().last_error.unwrap().contains("no later writer has a number"));
+}
+
+/// A copy has nothing that the log's block could be compared with: it may be of a log that went another way.
+#[test]
+fn a_chain_does_not_go_on_behind_what_was_not_compared() {
+    let mut world = World::new(3);
+    world.write();
+    world.settle();
+    let before = world.picture();
+    assert_eq!(before.last_log, None, "the last thing is a copy");
+    world.restart(false);
+    for _ in 0..50 {
+        world.clock.advance_us(200_000);
+        world.archive();
+    }
+    let figures = world.desk.figures();
+    assert_eq!((figures.state, figures.archived.0), (State::Filling, 0));
+    assert_eq!(world.picture().ranges, before.ranges, "no copy of the same block is made");
+    world.write();
+    world.settle();
+    let ranges = world.picture().ranges;
+    assert_eq!(ranges[..ranges.len() - 1], before.ranges[..]);
+    assert!(ranges.last().unwrap().first > before.ranges[0].last);
+    world.check(1);
+}
+
+/// A step that never ends tells nothing itself.
+#[test]
+fn a_target_that_hangs_is_away_after_a_while() {
+    struct Hanging(std::sync::mpsc::Receiver<()>, archive::Directory);
+
+    impl Target for Hanging {
+        fn put_new(&self, _: redo::Id, _: &Name, _: &[u8]) -> archive::TargetResult<Put> {
+            self.0.recv().unwrap_or_default();
+            Ok(Put::Taken)
+        }
+        fn open(
+            &self,
+            database: redo::Id,
+            name: &Name,
+        ) -> archive::TargetResult<Box<dyn archive::Object>> {
+            self.1.open(database, name)
+        }
+        fn list(&self, database: redo::Id, folder: Folder) -> archive::TargetResult<Vec<Name>> {
+            // The step has begun.
+            self.1.list(database, folder)
+        }
+        fn remove(&self, database: redo::Id, name: &Name) -> archive::TargetResult<()> {
+            self.1.remove(database, name)
+        }
+        fn clean(&self, database: redo::Id) -> archive::TargetResult<()> {
+            self.1.clean(database)
+        }
+        fn databases(&self) -> archive::TargetResult<Vec<redo::Id>> {
+            self.1.databases()
+        }
+    }
+
+    let world = World::new(3);
+    let (release, held) = std::sync::mpsc::channel();
+    let desk = Arc::new(archive::Desk::new(crate::world::archive_options()));
+    let target = Box::new(Hanging(held, world.target()));
+    let reader = world.database.log.reader();
+    let mut archiver =
+        archive::Archiver::new(reader, target, world.clock.clone(), Arc::clone(&desk), 1);
+    let thread = std::thread::spawn(move || _ = archiver.step());
+    // Until the step has begun it is not away, however late it is.
+    let late_us = env::Clock::monotonic_us(&*world.clock) + 11_000_000;
+    while desk.figures_at(late_us, base::Lsn(7)).state != State::Away {
+        std::thread::yield_now();
+    }
+    let figures = desk.figures_at(late_us, base::Lsn(7));
+    assert_eq!((figures.lag_blocks, figures.lag_ms), (7, 11_000));
+    assert!(figures.last_error.unwrap().contains("has not answered for 11 seconds"));
+    drop(release);
+    thread.join().unwrap();
+}
+
+/// One object that cannot be read at the claim makes no gap.
+#[test]
+fn a_claim_whose_reading_fails_is_made_again() {
+    for opens in 1..6 {
+        let mut world = World::new(2);
+        world.write();
+        world.settle();
+        // Nothing is compacted: the last block can be compared.
+        let go_on = |world: &mut World, rounds| {
+            for _ in 0..rounds {
+                world.clock.advance_us(1_000_000);
+                world.database.log.tick();
+                world.archive();
+            }
+        };
+        for is_restarted in [false, true] {
+            if is_restarted {
+                world.restart(false);
+                world.mood.lock().unwrap().opens_until_lost = opens;
+            }
+            for _ in 0..3 {
+                world.write();
+                world.database.flush();
+            }
+            go_on(&mut world, 100);
+            assert_eq!(world.desk.figures().archived.0, world.database.last());
+        }
+        let ranges = world.picture().ranges;
+        assert_eq!((ranges.len(), world.desk.figures().gaps), (1, 0), "{opens}: {ranges:?}");
+        world.check(1);
+    }
 }

@@ -235,6 +235,7 @@ fn an_archiver_may_be_cut_off_at_every_single_io() {
         world
     };
     let start = SimDisk::new(8, Faults::default());
+    start.create_dir_all(std::path::Path::new(crate::world::TARGET)).unwrap();
     let mut runs = 0;
     crash_everywhere(
         &start,
@@ -335,4 +336,35 @@ fn a_restore_may_be_cut_off_at_every_single_io() {
     );
     assert!(ios > 20, "{ios}");
     assert!(restored(&archive, lsn + 1).is_err());
+}
+
+/// A verifier reads while small objects are made one, and go.
+#[test]
+fn what_was_made_one_meanwhile_is_no_damage() {
+    let mut world = World::new(2);
+    world.write();
+    world.settle();
+    for _ in 0..12 {
+        world.write();
+        world.database.flush();
+        world.clock.advance_us(1_000_000);
+        (0..3).for_each(|_| world.archive());
+    }
+    let archive = world.target();
+    let database = archive::database_of(&archive, None).unwrap();
+    let mut logs = archive.list(database, Folder::Log).unwrap();
+    let count = logs.len();
+    let verified = archive::verify(&archive, database, &mut |_, _| {
+        for _ in 0..10 {
+            world.write();
+            world.database.flush();
+            world.clock.advance_us(200_000_000);
+            (0..4).for_each(|_| world.archive());
+        }
+    });
+    let verified = verified.unwrap();
+    assert!(verified.errors.is_empty(), "{:?}", verified.errors);
+    let there = archive.list(database, Folder::Log).unwrap();
+    logs.retain(|name| there.contains(name));
+    assert!(logs.len() < count, "some have gone meanwhile");
 }

@@ -102,6 +102,11 @@ fn the_latest_state_says_that_blocks_behind_it_are_cut_off() {
     let (cut_off, time_ms) = restored.cut_off.unwrap();
     assert_eq!(cut_off, last);
     assert!((now_ms - 10_000..=now_ms).contains(&time_ms), "{time_ms}, {now_ms}");
+    let error = lsn_at(&world, Point::Time(i64::MAX)).unwrap_err();
+    assert!(
+        matches!(error, Error::InGap { before, after: None, .. } if before == restored.parent.lsn),
+        "{error}"
+    );
     world.settle();
     let healed = latest(&world);
     assert_eq!((healed.parent.lsn.0, healed.cut_off), (world.database.last(), None));
@@ -151,4 +156,9 @@ fn before_the_last_flush_is_the_block_before_the_map_of_databases_changed() {
     }
     let error = lsn_at(&world, Point::BeforeFlush(4)).unwrap_err();
     assert!(matches!(error, Error::NoFlush { wanted: 4, known: 3 }), "{error}");
+    // In what is missing there may have been another one.
+    make_gap(&mut world);
+    world.settle();
+    let error = lsn_at(&world, Point::BeforeFlush(1)).unwrap_err();
+    assert!(matches!(error, Error::FlushOrGap { lsn, .. } if lsn.0 == before[2]), "{error}");
 }

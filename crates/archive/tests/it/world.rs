@@ -141,6 +141,8 @@ pub(crate) struct Mood {
     /// Of so many calls out of a hundred nothing is heard, whatever they have done.
     pub(crate) lost_percent: u64,
     pub(crate) puts: u64,
+    /// The last one of so many objects that are opened from now on cannot be.
+    pub(crate) opens_until_lost: u64,
 }
 
 /// A directory that answers or does not.
@@ -190,6 +192,16 @@ impl Target for Moody {
     }
 
     fn open(&self, database: Id, name: &Name) -> TargetResult<Box<dyn Object>> {
+        let mut mood = self.mood.lock().unwrap();
+        let left = &mut mood.opens_until_lost;
+        if *left == 1 {
+            *left = 0;
+            return Err(TargetError::of("open", name.to_string())(
+                std::io::ErrorKind::TimedOut.into(),
+            ));
+        }
+        *left = left.saturating_sub(1);
+        drop(mood);
         self.call(|| self.inner.open(database, name))
     }
 
@@ -257,6 +269,7 @@ impl World {
     pub(crate) fn new(seed: u64) -> Self {
         let (disk, target_disk) =
             (SimDisk::new(seed, Faults::default()), SimDisk::new(seed + 1, Faults::default()));
+        target_disk.create_dir_all(Path::new(TARGET)).unwrap();
         let clock = Arc::new(ManualClock::default());
         let database = Database::open(&disk, &clock, log_options(seed), seed).unwrap();
         let mood =
@@ -356,7 +369,11 @@ impl World {
     pub(crate) fn settle(&mut self) {
         self.mood.lock().unwrap().lost_percent = 0;
         self.mood.lock().unwrap().is_away = false;
-        for _ in 0..10_000 {
+        for round in 1..10_000 {
+            if round % 500 == 0 {
+                // What was not compared is gone on from with another block.
+                self.write();
+            }
             self.clock.advance_us(200_000);
             self.database.flush();
             self.database.log.tick();

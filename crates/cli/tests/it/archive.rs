@@ -34,7 +34,9 @@ const OPTIONS: [&str; 14] = [
 /// A place for an archive, and its URL.
 fn place() -> (TempDir, String) {
     let place = tempfile::tempdir().unwrap();
-    let url = format!("file://{}", place.path().join("archive").display());
+    let directory = place.path().join("archive");
+    std::fs::create_dir(&directory).unwrap();
+    let url = format!("file://{}", directory.display());
     (place, url)
 }
 
@@ -232,6 +234,7 @@ fn config_set_begins_and_ends_an_archive() {
 fn a_target_that_is_away_is_told_of_and_holds_nothing_up() {
     let (place, url) = place();
     let blocker = place.path().join("archive");
+    fs::remove_dir(&blocker).unwrap();
     fs::write(&blocker, "a file").unwrap();
     let server = start(&url, &[]);
     let mut connection = server.connect();
@@ -240,6 +243,7 @@ fn a_target_that_is_away_is_told_of_and_holds_nothing_up() {
     assert!(error.contains("cannot list") && error.contains("archive"), "{error}");
     assert_eq!(connection.words("SET served yes").text(), "OK");
     fs::remove_file(&blocker).unwrap();
+    fs::create_dir(&blocker).unwrap();
     wait_until(|| info(&mut connection, "archive_state") == "streaming");
     catch_up(&mut connection);
     assert!(server.log().contains("cannot be used"), "{}", server.log());

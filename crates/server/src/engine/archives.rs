@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use archive::{ArchiveOptions, Archiver, Desk, Ending, Figures, State};
+use base::Lsn;
 use env::Clock;
 use redo::Reader;
 
@@ -71,6 +73,12 @@ impl Archives {
         self.running.as_ref().map_or_else(|| self.before.clone(), |running| running.desk.figures())
     }
 
+    /// As [`Self::figures`], as of now, when the log is durable up to `durable`.
+    pub(super) fn figures_at(&self, now_us: u64, durable: Lsn) -> Figures {
+        let desk = self.running.as_ref().map(|running| &running.desk);
+        desk.map_or_else(|| self.before.clone(), |desk| desk.figures_at(now_us, durable))
+    }
+
     pub(super) fn set_options(&self, settings: &ArchiveSettings) {
         if let Some(running) = &self.running {
             running.desk.set_options(options(settings));
@@ -93,8 +101,13 @@ impl Archives {
         let desk = Arc::new(Desk::new(options(settings)));
         let target = runner.target(directory);
         let archiver = Archiver::new(reader, target, Arc::clone(clock), Arc::clone(&desk), seed);
+        let started = runner.run(archiver);
+        if let Err(why) = &started {
+            desk.fail(why);
+            self.told = State::Failed;
+        }
         self.running = Some(Running { desk, directory: directory.to_owned() });
-        runner.run(archiver)
+        started
     }
 
     /// Tells the archiver to end.
@@ -106,9 +119,9 @@ impl Archives {
         }
     }
 
-    /// Waits a while until all that were told to end have ended.
-    pub(super) fn finish(&mut self) {
-        self.runner.iter_mut().for_each(|runner| runner.finish());
+    /// Waits until all that were told to end have ended, but not longer than `most`.
+    pub(super) fn finish(&mut self, most: Duration) {
+        self.runner.iter_mut().for_each(|runner| runner.finish(most));
     }
 
     /// The desk of an archiver that wants a mark.
@@ -127,13 +140,13 @@ impl Archives {
     }
 
     /// What the operator should know of how it goes.
-    pub(super) fn news(&mut self, now_us: u64) -> Option<News> {
+    pub(super) fn news(&mut self, now_us: u64, durable: Lsn) -> Option<News> {
         let running = self.running.as_ref()?;
         if now_us < self.looked_us + LOOK_EVERY_US {
             return None;
         }
         self.looked_us = now_us;
-        let figures = running.desk.figures();
+        let figures = running.desk.figures_at(now_us, durable);
         let before = std::mem::replace(&mut self.told, figures.state);
         if before == figures.state {
             return None;

@@ -1,6 +1,7 @@
 //! What archiving the log needs of the engine: a reader, now and then a mark, and to be told of changes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use archive::Ending;
 
@@ -9,6 +10,12 @@ use super::archives::News;
 use super::shard::LogState;
 use crate::archive_threads::ArchiveRunner;
 use crate::config::FsyncPolicy;
+
+/// So long the end of the process waits for an archiver: a target may never answer.
+pub(super) const AT_END: Duration = Duration::from_secs(3);
+
+/// So long a server that goes on waits for one that is between two steps, and lets go of the log at once.
+pub(super) const MEANWHILE: Duration = Duration::from_millis(20);
 
 impl Engine {
     /// Has the log archived by `runner`.
@@ -38,13 +45,13 @@ impl Engine {
         {
             desk.give_mark(mark);
         }
-        match self.archives.news(self.time.now_us) {
+        let durable = self.shard.reach.durable;
+        match self.archives.news(self.time.now_us, durable) {
             Some(News::Good(text)) => self.deps.logger.notice(&text),
             Some(News::Bad(text)) => self.deps.logger.warning(&text),
             None => {}
         }
         let interval_us = self.options.log.archive.interval_ms * 1000;
-        let durable = self.shard.reach.durable;
         if self.options.fsync == FsyncPolicy::No
             && self.archives.is_sync_due(self.time.now_us, interval_us)
             && let Some(log) = self.shard.log_mut()
@@ -79,9 +86,11 @@ impl Engine {
         }
     }
 
-    /// Ends the archive, and waits for it.
-    pub(super) fn end_archive(&mut self, ending: Ending) {
-        self.archives.end(ending);
-        self.archives.finish();
+    /// Ends the archive, if there is one, and waits for it, but not longer than `most`.
+    pub(super) fn end_archive(&mut self, ending: Ending, most: Duration) {
+        if self.archives.is_on() {
+            self.archives.end(ending);
+            self.archives.finish(most);
+        }
     }
 }

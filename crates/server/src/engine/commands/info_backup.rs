@@ -18,7 +18,7 @@ pub(super) fn section(engine: &Engine, out: &mut String) {
 }
 
 fn archive(engine: &Engine, out: &mut String) {
-    let figures = engine.archives.figures();
+    let figures = engine.archives.figures_at(engine.time.now_us, engine.shard.reach.durable);
     line(out, "archive_state", figures.state.name());
     line(out, "archive_target", engine.config.value("archive"));
     line(out, "archive_writer", figures.writer);
