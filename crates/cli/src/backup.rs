@@ -1,84 +1,38 @@
-//! `indelible backup`: what of a log can be restored.
+//! What of the log in a data directory can be restored: `indelible backup list` and `timeline`.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
 use env_os::OsDisk;
 use redo::{BlockTime, NamedBackup, NotedCommand, StoredHistory, TimeOfBlock};
 
 use crate::progress::Said;
 
-/// Says what `indelible restore` can restore of the log in a data directory. Its server may run meanwhile.
-#[derive(Parser)]
-#[command(name = "indelible backup", version)]
-struct Arguments {
-    #[command(subcommand)]
-    what: What,
-}
-
-#[derive(Subcommand)]
-enum What {
-    /// Lists the backups.
-    List(Source),
-    /// Shows from which block on every state can be restored, backups, the points before databases were emptied or
-    /// exchanged, and the last dangerous commands.
-    Timeline(Source),
-}
-
-#[derive(clap::Args)]
-struct Source {
-    /// The data directory of the server.
-    source: PathBuf,
-    /// Says it as an object of JSON.
-    #[arg(long)]
-    json: bool,
-    /// The directories of log-devices; without them, those that the log itself names.
-    #[arg(long = "device", visible_alias = "log-devices", value_name = "DIRECTORY", num_args = 1..)]
-    devices: Vec<PathBuf>,
-}
-
-/// Runs `indelible backup` with these arguments, the first of which is `backup`.
-pub(crate) fn backup(arguments: &[String]) -> ExitCode {
-    let arguments: Arguments = match crate::arguments::parse(arguments, ExitCode::FAILURE) {
-        Ok(arguments) => arguments,
-        Err(code) => return code,
+/// Lists the backups of the log in `source`, or says what happened when in it; its server may run meanwhile.
+pub(crate) fn tell(
+    source: &Path,
+    devices: &[PathBuf],
+    is_list: bool,
+    is_json: bool,
+) -> anyhow::Result<ExitCode> {
+    let mut said = Said::default();
+    let mut progress = |done: u64, all: u64| {
+        said.say("reading the log", done.saturating_mul(100) / all.max(1));
     };
-    match arguments.run() {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
+    let reader = std::process::id();
+    let found = redo::stored_history(&OsDisk, source, devices, reader, &mut progress)?;
+    let Some(history) = found else {
+        crate::log::say_no_log(source);
+        return Ok(ExitCode::FAILURE);
+    };
+    match (is_json, is_list) {
+        (true, true) => println!("{}", serde_json::json!({ "backups": backups(&history) })),
+        (true, false) => println!("{}", json_of(&history)),
+        (false, true) => print!("{}", list(&history)),
+        (false, false) => print!("{}", timeline(&history)),
     }
-}
-
-impl Arguments {
-    fn run(self) -> redo::Result<ExitCode> {
-        let (source, is_list) = match self.what {
-            What::List(source) => (source, true),
-            What::Timeline(source) => (source, false),
-        };
-        let mut said = Said::default();
-        let mut progress = |done: u64, all: u64| {
-            said.say("reading the log", done.saturating_mul(100) / all.max(1));
-        };
-        let Source { source, json, devices } = source;
-        let reader = std::process::id();
-        let found = redo::stored_history(&OsDisk, &source, &devices, reader, &mut progress)?;
-        let Some(history) = found else {
-            crate::log::say_no_log(&source);
-            return Ok(ExitCode::from(2));
-        };
-        match (json, is_list) {
-            (true, true) => println!("{}", serde_json::json!({ "backups": backups(&history) })),
-            (true, false) => println!("{}", json_of(&history)),
-            (false, true) => print!("{}", list(&history)),
-            (false, false) => print!("{}", timeline(&history)),
-        }
-        Ok(ExitCode::SUCCESS)
-    }
+    Ok(ExitCode::SUCCESS)
 }
 
 const fn state_of(backup: &NamedBackup) -> &'static str {

@@ -7,7 +7,8 @@
 //!   indelible index verify|stats|rebuild DIR                 looks at the index of a redo log
 //!   indelible export DIR FILE                                writes the data of a redo log as a dump
 //!   indelible restore SOURCE --into DIR ...                  makes a data directory of a log as it was
-//!   indelible backup list|timeline SOURCE                    says what can be restored
+//!   indelible view SOURCE ...                                serves a log as it was, for reading
+//!   indelible backup list|timeline|verify SOURCE             says what can be restored of a log, or an archive
 //!   indelible transfer serve|send|fetch|token ...            files, verified on the medium they rest on
 //!   indelible import SRC DIR                               makes a data directory of a Redis server's files
 //!   indelible rdb check|digest|diff FILE ...                 looks at dumps of Redis and Valkey
@@ -19,14 +20,18 @@
 //! they are read by the configuration's own reader and not by an argument parser.
 
 mod allocator;
+mod archive;
 mod arguments;
 mod backup;
+mod client;
 mod daemon;
 mod export;
+mod give_back;
 mod host;
 mod import;
 mod index;
 mod log;
+mod moment;
 mod progress;
 mod rdb;
 mod restore;
@@ -35,6 +40,7 @@ mod size;
 mod tail;
 mod tap;
 mod transfer;
+mod view;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -72,9 +78,17 @@ Usage:
   indelible restore SOURCE --into DIR --at NAME|LSN|TIME | --before flush | --before-delete KEY | --latest
                            [--dry-run] [--json]
       Makes a new data directory of another one's log as it was: at a backup, after a block, at a time,
-      before the last FLUSHALL, before a key was lost, or now. Its server may run meanwhile.
+      before the last FLUSHALL, before a key was lost, or now. Its server may run meanwhile. SOURCE may be
+      an archive, too: file:///path.
+  indelible restore SOURCE --at ... --keys PATTERN --to HOST:PORT [--replace] [--expiry absolute|relative|never]
+      Brings single keys of the past into a server that runs.
+  indelible view SOURCE --at NAME|LSN|TIME | --before flush | --before-delete KEY | --latest [--port 6400]
+      Serves the past, to be read: a copy of it, in which nothing expires any more.
   indelible backup list|timeline SOURCE [--json]
-      Says what can be restored of it: backups, and what happened when.
+      Says what can be restored: backups, and what happened when. SOURCE is a data directory, or an archive
+      that a server writes (directive archive).
+  indelible backup verify file:///path [--json]
+      Reads all of an archive.
   indelible import SRC DIR [--check-only]
       Makes a new data directory of what a Redis or Valkey server has saved: an RDB file, an AOF, or the
       directory of an AOF in several files. All of it is checked first.
@@ -136,8 +150,14 @@ fn main() -> ExitCode {
         ["log", ..] => log::log(&arguments),
         ["index", ..] => index::index(&arguments),
         ["export", ..] => export::export(&arguments),
+        ["restore", ..]
+            if words.iter().any(|word| *word == "--keys" || word.starts_with("--keys=")) =>
+        {
+            give_back::give_back(&arguments)
+        }
         ["restore", ..] => restore::restore(&arguments),
-        ["backup", ..] => backup::backup(&arguments),
+        ["view", ..] => view::view(&arguments),
+        ["backup", ..] => archive::backup(&arguments),
         ["import", ..] => import::import(&arguments),
         ["rdb", ..] => rdb::rdb(&arguments),
         ["tap", ..] => tap::tap(&arguments),

@@ -46,8 +46,32 @@ impl Line {
         }
     }
 
-    /// Shows how far `what` is: bytes, how many things were in them, and the rate.
+    /// Shows how far `what` is: bytes, how many keys were in them, and the rate.
     pub(crate) fn show(&mut self, what: &'static str, done: u64, total: u64, items: u64) {
+        self.draw(what, done, total, |rate| {
+            format!("{}/{} MiB  {items} keys  {rate:.0} MiB/s", done >> 20, total >> 20)
+        });
+    }
+
+    /// Shows how far `what` is: bytes, and the rate.
+    pub(crate) fn show_bytes(&mut self, what: &'static str, done: u64, total: u64) {
+        self.draw(what, done, total, |rate| {
+            format!("{}/{} MiB  {rate:.0} MiB/s", done >> 20, total >> 20)
+        });
+    }
+
+    /// Shows how far `what` is: how many things.
+    pub(crate) fn show_count(&mut self, what: &'static str, done: u64, total: u64, things: &str) {
+        self.draw(what, done, total, |_| format!("{done}/{total} {things}"));
+    }
+
+    fn draw(
+        &mut self,
+        what: &'static str,
+        done: u64,
+        total: u64,
+        how_far: impl FnOnce(f64) -> String,
+    ) {
         if self.what != what {
             (self.what, self.started, self.shown) = (what, Instant::now(), None);
         }
@@ -63,13 +87,8 @@ impl Line {
         let percents = usize::try_from(percentage).unwrap_or_default().min(100);
         let filled = percents * BAR_CHARACTERS / 100;
         let bar = format!("{}{}", "#".repeat(filled), ".".repeat(BAR_CHARACTERS - filled));
-        let mib = |bytes: u64| bytes >> 20;
-        let rate = mib(done) as f64 / self.started.elapsed().as_secs_f64().max(1e-3);
-        eprint!(
-            "\r{what} [{bar}] {percentage:3} %  {}/{} MiB  {items} keys  {rate:.0} MiB/s\x1b[K",
-            mib(done),
-            mib(total)
-        );
+        let rate = (done >> 20) as f64 / self.started.elapsed().as_secs_f64().max(1e-3);
+        eprint!("\r{what} [{bar}] {percentage:3} %  {}\x1b[K", how_far(rate));
         let _ignored = std::io::stderr().flush();
     }
 

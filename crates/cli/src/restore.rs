@@ -9,7 +9,9 @@ use clap::{ArgGroup, Parser};
 use env::Clock as _;
 use env_os::{OsClock, OsDisk, OsEntropy};
 use redo::{RestorePoint, RestoreRequest, Restored, Restoring, TimeOfBlock, WantedKey};
+use signal_hook::consts::{SIGINT, SIGTERM};
 
+use crate::archive::{FromArchive, is_archive};
 use crate::progress::Said;
 
 /// Makes a new data directory of the log in another one, as it was after a block: what the log has, and what its
@@ -20,7 +22,7 @@ use crate::progress::Said;
 #[command(group(ArgGroup::new("point").required(true).args(["at", "before", "before_delete", "latest"])))]
 #[command(group(ArgGroup::new("target").required(true).multiple(true).args(["into", "dry_run"])))]
 struct Arguments {
-    /// The data directory of the server.
+    /// The data directory of the server, or an archive of its log: file:///path.
     source: PathBuf,
     /// The data directory that is made: empty, or not there yet.
     #[arg(long, value_name = "DIR")]
@@ -33,7 +35,7 @@ struct Arguments {
     #[arg(long, value_name = "flush[:N]", value_parser = flush)]
     before: Option<usize>,
     /// The state before the block in which this key was lost last: deleted, expired, or flushed with its database.
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     before_delete: Option<String>,
     /// The database of that key.
     #[arg(long, value_name = "N", default_value_t = 0, requires = "before_delete")]
@@ -50,6 +52,9 @@ struct Arguments {
     /// The directories of log-devices; without them, those that the log itself names.
     #[arg(long = "device", visible_alias = "log-devices", value_name = "DIRECTORY", num_args = 1..)]
     devices: Vec<PathBuf>,
+    /// Of an archive: the database, if it has several.
+    #[arg(long, value_name = "ID")]
+    database: Option<String>,
 }
 
 /// What `--at` says.
@@ -121,8 +126,34 @@ impl Arguments {
         }
     }
 
+    fn run_from_archive(&self, point: RestorePoint) -> anyhow::Result<ExitCode> {
+        let into =
+            self.into.as_deref().filter(|_| !self.dry_run).map(std::path::absolute).transpose()?;
+        let point = match point {
+            RestorePoint::Latest => archive::Point::Latest,
+            RestorePoint::Lsn(lsn) => archive::Point::Lsn(lsn),
+            RestorePoint::Time(time_ms) => archive::Point::Time(time_ms),
+            RestorePoint::BeforeFlush(count) => archive::Point::BeforeFlush(count),
+            RestorePoint::Backup(_) | RestorePoint::BeforeDelete(_) => anyhow::bail!(
+                "an archive has neither the names of backups nor the keys that were deleted: give a block or a time (indelible backup timeline DIR says \
+                 those of the data directory, if it is there), or --before flush"
+            ),
+        };
+        let from = FromArchive {
+            url: self.source.to_str().unwrap_or_default(),
+            database: self.database.as_deref(),
+            into: into.as_deref(),
+            point,
+            is_json: self.json,
+        };
+        from.run()
+    }
+
     fn run(self) -> anyhow::Result<ExitCode> {
         let point = self.point();
+        if is_archive(&self.source) {
+            return self.run_from_archive(point);
+        }
         let durable = match redo::database_of(&OsDisk, &self.source)? {
             // An index may be the only witness of what was durable.
             Some(database) => {
@@ -140,6 +171,8 @@ impl Arguments {
             durable,
             reader: std::process::id(),
         };
+        let number = request.reader;
+        remove_links_when_ended(&self.source, &self.devices, number)?;
         let (mut said, started) = (Said::default(), Instant::now());
         let percentage = |done: u64, all: u64| done.saturating_mul(100) / all.max(1);
         let disk: Arc<dyn env::Disk> = Arc::new(OsDisk);
@@ -151,9 +184,12 @@ impl Arguments {
         })?;
         let Some(restored) = restored else { return Ok(no_log(&self.source)) };
         if self.json {
-            println!("{}", json(&restored));
+            println!("{}", json(&restored, self.into.as_deref()));
         } else {
             print!("{}", report(&restored, into.as_deref(), started.elapsed().as_secs_f64()));
+        }
+        if let Some(into) = self.into.as_deref().filter(|_| self.dry_run && !self.json) {
+            print!("{}", room(&restored, into));
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -202,7 +238,33 @@ fn report(restored: &Restored, into: Option<&Path>, seconds: f64) -> String {
     text
 }
 
-fn json(restored: &Restored) -> serde_json::Value {
+/// Whether what would be restored fits, for a person.
+fn room(restored: &Restored, into: &Path) -> String {
+    match redo::free_bytes(&OsDisk, into) {
+        Some(free) if free < restored.bytes => {
+            format!("{free} bytes are free in {}, which may be too little\n", into.display())
+        }
+        Some(free) => format!("{free} bytes are free in {}\n", into.display()),
+        None => String::new(),
+    }
+}
+
+/// Takes away the links to a running server's files when the process is ended by SIGINT or SIGTERM; what is
+/// made is unfinished then, and the same command begins anew.
+fn remove_links_when_ended(source: &Path, devices: &[PathBuf], number: u32) -> anyhow::Result<()> {
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+    let (source, devices) = (source.to_owned(), devices.to_vec());
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            // What is linked at this moment the server finds.
+            redo::abandon_reader(&OsDisk, &source, &devices, number);
+            let _never = signal_hook::low_level::emulate_default_handler(signal);
+        }
+    })?;
+    Ok(())
+}
+
+fn json(restored: &Restored, into: Option<&Path>) -> serde_json::Value {
     let block = |block: Option<redo::BlockTime>| {
         block.map(|block| serde_json::json!({ "lsn": block.lsn.0, "time_ms": block.time_ms }))
     };
@@ -216,6 +278,7 @@ fn json(restored: &Restored) -> serde_json::Value {
         "running": restored.is_running,
         "files": restored.files,
         "bytes": restored.bytes,
+        "free_bytes": into.and_then(|into| redo::free_bytes(&OsDisk, into)),
         "blocks": restored.blocks,
         "records": restored.records,
     })

@@ -1,15 +1,16 @@
 //! `indelible log tail`: what has changed, a JSON line a block, from a directory or from a running server.
 
-use std::io::{self, BufRead as _, BufReader, BufWriter, ErrorKind, Read as _, Write as _, stdout};
-use std::net::TcpStream;
+use std::io::{self, BufWriter, ErrorKind, Write as _, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use env::Disk;
 use server::tail::{TailError, read_stored};
+
+use crate::client::Client;
 
 /// The exit code that says that the first block is gone.
 const GONE: u8 = 3;
@@ -22,9 +23,6 @@ const BLOCK_MS: &str = "5000";
 
 /// A line longer than this is none of a server's.
 const LINE_BYTES_MAX: u64 = 1 << 32;
-
-/// Where the password is.
-const PASSWORD_VARIABLE: &str = "REDISCLI_AUTH";
 
 /// The first block that is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,16 +118,13 @@ impl Tail {
     }
 
     fn read_server(&self) -> anyhow::Result<ExitCode> {
-        let mut client = Client::connect(&self.source)?;
-        if let Ok(password) = std::env::var(PASSWORD_VARIABLE) {
-            let user = self.user.as_deref().unwrap_or("default");
-            client.send(&["AUTH", user, &password])?;
-            client.status()?;
-        }
+        let mut client = Client::connect(&self.source, self.user.as_deref())?;
         let mut out = BufWriter::new(stdout().lock());
         // Without --follow the end is where the log ends now.
         client.send(&["LOGTAIL", "now"])?;
-        let Some((end, _)) = client.blocks(&mut out)? else { return Ok(ExitCode::from(GONE)) };
+        let Some((end, _)) = blocks(&mut client, &mut out)? else {
+            return Ok(ExitCode::from(GONE));
+        };
         let mut after = match self.from {
             Start::At(lsn) => lsn - 1,
             Start::Now => end,
@@ -140,7 +135,7 @@ impl Tail {
             let words = ["LOGTAIL", &position].into_iter();
             let words = words.chain(options.into_iter().take(if self.follows { 4 } else { 2 }));
             client.send(&words.collect::<Vec<_>>())?;
-            let Some((last, count)) = client.blocks(&mut out)? else {
+            let Some((last, count)) = blocks(&mut client, &mut out)? else {
                 return Ok(ExitCode::from(GONE));
             };
             out.flush()?;
@@ -160,80 +155,22 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     })
 }
 
-/// A connection to a server, as far as this needs one.
-struct Client {
-    stream: BufReader<TcpStream>,
-}
-
-impl Client {
-    fn connect(address: &str) -> anyhow::Result<Self> {
-        let stream =
-            TcpStream::connect(address).with_context(|| format!("cannot connect to {address}"))?;
-        stream.set_nodelay(true)?;
-        Ok(Self { stream: BufReader::new(stream) })
-    }
-
-    fn send(&mut self, words: &[&str]) -> io::Result<()> {
-        let mut request = format!("*{}\r\n", words.len());
-        words.iter().for_each(|word| request += &format!("${}\r\n{word}\r\n", word.len()));
-        self.stream.get_mut().write_all(request.as_bytes())
-    }
-
-    /// Reads a line: what kind of reply it begins, and what follows.
-    fn line(&mut self) -> anyhow::Result<(u8, String)> {
-        let mut line = Vec::new();
-        self.stream.read_until(b'\n', &mut line)?;
-        let Some((kind, text)) = line.strip_suffix(b"\r\n").and_then(<[u8]>::split_first) else {
-            bail!("the server has closed the connection");
-        };
-        Ok((*kind, String::from_utf8_lossy(text).into_owned()))
-    }
-
-    /// Reads a line that begins with this kind and has a number.
-    fn number(&mut self, expected: u8) -> anyhow::Result<u64> {
-        let (kind, text) = self.line()?;
-        match text.parse() {
-            Ok(number) if kind == expected => Ok(number),
-            _ => {
-                bail!("the server answers {}{text}, which is no reply to LOGTAIL", char::from(kind))
-            }
+/// Reads the reply of LOGTAIL and writes its lines to `out`. Returns the last block that is known then, and how
+/// many lines there were; `None` if the block is gone, which is told.
+fn blocks(client: &mut Client, out: &mut impl io::Write) -> anyhow::Result<Option<(u64, u64)>> {
+    match client.line()? {
+        (b'*', count) if count == "2" => {}
+        (b'-', why) if why.starts_with("LOGGONE") => {
+            eprintln!("{why}");
+            return Ok(None);
         }
+        (_, why) => bail!("{why}"),
     }
-
-    /// Reads the reply of a command that has nothing to say.
-    fn status(&mut self) -> anyhow::Result<()> {
-        match self.line()? {
-            (b'+', _) => Ok(()),
-            (_, text) => bail!("{text}"),
-        }
+    let last = client.number(b':')?;
+    let count = client.number(b'*')?;
+    for _ in 0..count {
+        client.copy_bytes(LINE_BYTES_MAX, out)?;
+        out.write_all(b"\n")?;
     }
-
-    /// Reads the reply of LOGTAIL and writes its lines to `out`. Returns the last block that is known then, and how
-    /// many lines there were; `None` if the block is gone, which is told.
-    fn blocks(&mut self, out: &mut impl io::Write) -> anyhow::Result<Option<(u64, u64)>> {
-        match self.line()? {
-            (b'*', count) if count == "2" => {}
-            (b'-', why) if why.starts_with("LOGGONE") => {
-                eprintln!("{why}");
-                return Ok(None);
-            }
-            (_, why) => bail!("{why}"),
-        }
-        let last = self.number(b':')?;
-        let count = self.number(b'*')?;
-        for _ in 0..count {
-            let len = self.number(b'$')?;
-            if len > LINE_BYTES_MAX {
-                bail!("the server announces a line of {len} bytes");
-            }
-            let copied = io::copy(&mut (&mut self.stream).take(len), out)?;
-            let (mut end, is_whole) = ([0; 2], copied == len);
-            self.stream.read_exact(&mut end)?;
-            if !is_whole || end != *b"\r\n" {
-                bail!("the server ends a line too early");
-            }
-            out.write_all(b"\n")?;
-        }
-        Ok(Some((last, count)))
-    }
+    Ok(Some((last, count)))
 }

@@ -8,7 +8,7 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, lchown};
 use std::path::Path;
 
 use env::{Access, Disk, File, FileVersion, Lock, ReadBuffer, ReadTogether, about, opening};
@@ -113,6 +113,18 @@ impl Disk for OsDisk {
         fs::set_permissions(to, permissions).map_err(|error| about(to, error))
     }
 
+    fn copy_owner(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let owner_of = |path: &Path| {
+            let metadata = fs::symlink_metadata(path).map_err(|error| about(path, error))?;
+            io::Result::Ok((metadata.uid(), metadata.gid()))
+        };
+        let (user, group) = owner_of(from)?;
+        if (user, group) == owner_of(to)? {
+            return Ok(());
+        }
+        lchown(to, Some(user), Some(group)).map_err(|error| about(to, error))
+    }
+
     fn changed_at_ms(&self, path: &Path) -> io::Result<Option<i64>> {
         let metadata = fs::metadata(path).map_err(|error| about(path, error))?;
         Ok(Some(metadata.mtime() * 1000 + metadata.mtime_nsec() / 1_000_000))
@@ -169,6 +181,10 @@ impl Disk for OsDisk {
     fn available_bytes(&self, dir: &Path) -> io::Result<u64> {
         let stat = retry_on_intr(|| statvfs(dir)).map_err(|error| about(dir, error.into()))?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
+    fn file_system(&self, path: &Path) -> Option<u64> {
+        fs::metadata(path).ok().map(|metadata| metadata.dev())
     }
 
     fn capacity_bytes(&self, dir: &Path) -> io::Result<u64> {

@@ -584,6 +584,10 @@ impl Disk for SimDisk {
         Ok(state.room())
     }
 
+    fn file_system(&self, _path: &Path) -> Option<u64> {
+        Some(0)
+    }
+
     fn capacity_bytes(&self, _dir: &Path) -> io::Result<u64> {
         let state = self.state();
         state.alive(state.generation)?;

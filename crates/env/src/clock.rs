@@ -6,6 +6,11 @@ pub trait Clock: Send + Sync {
     /// order.
     fn now_ms(&self) -> i64;
 
+    /// Whether the wall clock shows the same time always, as of a moment of the past that is looked at.
+    fn stands_still(&self) -> bool {
+        false
+    }
+
     /// Microseconds since a moment in the life of this process. Never goes backwards.
     fn monotonic_us(&self) -> u64;
 }

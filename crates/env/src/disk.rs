@@ -92,6 +92,12 @@ pub trait Disk: Send + Sync {
         Ok(())
     }
 
+    /// Gives the file or directory `to` to the owner and the group of `from`, if that is not so already.
+    /// `PermissionDenied` if the process may not. Does nothing where files have no owner.
+    fn copy_owner(&self, _from: &Path, _to: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
     /// When the file was changed last, in Unix milliseconds; `None` where that is not known.
     fn changed_at_ms(&self, _path: &Path) -> io::Result<Option<i64>> {
         Ok(None)
@@ -128,6 +134,11 @@ pub trait Disk: Send + Sync {
 
     /// The number of bytes that can still be written to the file system of `dir`.
     fn available_bytes(&self, dir: &Path) -> io::Result<u64>;
+
+    /// A number that the file system of `path` has and no other; `None` where that is not known.
+    fn file_system(&self, _path: &Path) -> Option<u64> {
+        None
+    }
 
     /// The number of bytes that the file system of `dir` has in all; the largest where that is not known.
     fn capacity_bytes(&self, _dir: &Path) -> io::Result<u64> {

@@ -19,6 +19,7 @@
 //! `fuzz/Cargo.toml`, and a directory in `fuzz/corpus`.
 
 mod aof_directory;
+mod archive_object;
 mod block;
 mod changes;
 mod checksums;
@@ -119,6 +120,14 @@ pub const TARGETS: &[Target] = &[
         // As of commands; two passes, each with a buffer for each of a few files.
         fixed_bytes: 256 << 20,
         bytes_per_byte: 128 << 10,
+    },
+    Target {
+        name: "archive_object",
+        run: archive_object::run,
+        seeds: archive_object::seeds,
+        // Read eight times, each with a window.
+        fixed_bytes: 1 << 20,
+        bytes_per_byte: 256,
     },
     Target {
         name: "changes",

@@ -215,6 +215,32 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// A process may not link the files of a log that is open.
+    #[error(
+        "{path} cannot be made: {source}; a log that a server has open is read by links next to its files: run this as the user of the server",
+        path = path.display()
+    )]
+    ReaderRefused {
+        /// The directory or link.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+
+    /// What is restored does not fit.
+    #[error(
+        "restoring into {path} takes up to {needed_bytes} bytes, with what a server that runs on that disk must have left, and {free_bytes} are free there; nothing was made: make room, or give a directory on another disk",
+        path = path.display()
+    )]
+    NoRoom {
+        /// The new data directory.
+        path: PathBuf,
+        /// How much it takes.
+        needed_bytes: u64,
+        /// How much there is.
+        free_bytes: u64,
+    },
+
     /// What was restored is not what was read.
     #[error(
         "{path}: {found} records up to block {last} were read back, and {records} up to block {lsn} were written; it is no log yet, try again",
@@ -444,6 +470,12 @@ pub(crate) fn is_full(error: &Error) -> bool {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::OutOfMemory
     );
     env::lacks_descriptor(source) || (*doing != "sync" && is_no_room)
+}
+
+/// Whether a disk has said that it has no room, or that a limit of it is reached.
+pub(crate) fn is_no_room(error: &Error) -> bool {
+    let Error::File(FileError::Io { source, .. }) = error else { return false };
+    matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
 /// Whether there was no descriptor to open something with: it says nothing of the disk.

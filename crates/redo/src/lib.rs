@@ -105,6 +105,7 @@ pub use compact::live_records::LiveRecords;
 pub use env::FileError;
 pub use error::{Error, Result};
 pub use format::listing::Listed;
+pub use format::manifest::Parent;
 pub use format::registry::{BACKUPS_MAX, NamedBackup, NotedCommand, Registry};
 pub use format::{block, groups, manifest, record, segment, survivors};
 pub use id::Id;
@@ -128,7 +129,11 @@ pub use recover::replay::{Progress, Replay};
 pub use repair::offline::{Repair, RepairMode, repair};
 pub use repair::scrubber::Scrubber;
 pub use restore::deletions::WantedKey;
-pub use restore::restoring::{RestoreRequest, Restored, Restoring, database_of, restore};
+pub use restore::new_log::{Made, NewLog};
+pub use restore::restoring::{
+    RestoreRequest, Restored, Restoring, database_of, free_bytes, restore,
+};
+pub use restore::source::abandon_reader;
 pub use restore::timeline::{BlockTime, RestorePoint};
 pub use restore::told::{StoredHistory, stored_history};
 pub use shared::device::{Bell, DeviceState, DeviceStats};

@@ -21,9 +21,11 @@
 //! ```
 //!
 //! The engine and everything below it see the world through `env` and can be driven by a
-//! simulation; only `reactor`, the threads of `owned_log` and `migrate`, and `start` touch sockets, threads and signals.
+//! simulation; only `reactor`, the threads of `owned_log`, `archive_threads` and `migrate`, and `start` touch sockets, threads and signals.
 
+pub mod archive_threads;
 pub mod config;
+mod courtesy;
 mod descriptors;
 pub mod engine;
 mod error;

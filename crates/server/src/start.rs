@@ -18,6 +18,7 @@ use env::{Clock, Disk, Entropy, Lock};
 use keyspace::{Keyspace, NoJournal};
 use mio::Waker;
 
+use crate::archive_threads::ArchiveThreads;
 use crate::config::{Config, ConfigError, FsyncPolicy, IndexPolicy, Options};
 use crate::descriptors::{Descriptors, FETCHED_FILES_MIN};
 use crate::engine::{Deps, Engine, HostRequest, OpenLogError, OpenedLog};
@@ -163,6 +164,8 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     engine.save_by(Box::new(SaveThreads::new(saver_host, wake_by(&log_place.waker))));
     engine.migrate_by(Box::new(MigrateThreads::new(wake_by(&log_place.waker))));
     let tail_host = engine.another_host();
+    let archive_host = engine.another_host();
+    engine.archive_by(Box::new(ArchiveThreads::new(archive_host, Arc::clone(&log_place.disk))));
     engine.tail_by(Box::new(TailThread::new(tail_host, wake_by(&log_place.waker))));
     if let Err(why) = remove_temporaries(&*log_place.disk, &log_place.directory) {
         logger.warning(&format!("What an unfinished dump has left stays: {why}"));

@@ -35,6 +35,8 @@
 //! - **The index** of the log, which is kept in some lives of one run in four, says what is needed and
 //!   nothing else (`index`), and so does a start that believes it (`behind`). What is read by its
 //!   address is the record that was logged there (`addresses`).
+//! - **The archive** has every block that was ever said to be in it: restored from it alone, each is the state after that
+//!   block (`archives`).
 //! - **Two recoveries** of copies of one disk come to the same.
 //!
 //! # Fault model
@@ -61,13 +63,14 @@
 //! | what clients send | `workload`, `client`, [`reply`] |
 //! | the judge | `ledger`, `picture` |
 //! | a backup by hard links | `backup` |
-//! | the log as it was | `past` |
+//! | the log as it was; and what its archive has when nothing else is left | `past`, `archives` |
 //! | where what is needed is, and what the index says of it | `addresses`, `index` |
 //! | another recovery of the same disk, as a whole or behind the index | `twin`, `behind` |
 //! | crashes everywhere in short traces | [`script`] |
 //! | running for minutes | [`soak`], [`tally`] |
 
 mod addresses;
+mod archives;
 mod backup;
 mod behind;
 mod client;

@@ -183,6 +183,7 @@ impl<'a> Life<'a> {
             self.machine.fill_memory(looks);
         }
         self.step_savers()?;
+        self.step_archivers();
         match self.run.rng.below(100) {
             0..40 => self.iteration(),
             40..74 => {

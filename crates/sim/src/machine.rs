@@ -21,6 +21,7 @@ use server::engine::{Deps, Engine, OpenedLog, ShardLog};
 use server::host::{CpuTimes, Host, MemoryUsage};
 use server::logger::Logger;
 
+use crate::archives::Archivers;
 use crate::index::{Expected, IndexShape};
 use crate::instant::Source;
 use crate::opening::{Data, Open, Site, recover, survey};
@@ -77,6 +78,8 @@ pub(crate) struct Machine {
     pub(crate) is_built: bool,
     /// What writes dumps.
     pub(crate) savers: Savers,
+    /// What archives the log.
+    pub(crate) archivers: Option<Archivers>,
 }
 
 /// Recovers the database and starts the server.
@@ -104,7 +107,13 @@ pub(crate) fn boot(site: &Site<'_>) -> redo::Result<(Machine, Summary)> {
     if site.saves {
         engine.save_by(Box::new(savers.clone()));
     }
-    Ok((Machine { engine, works, tap, shadow, picture, used_bytes, is_built, savers }, summary))
+    let archivers = site.far.map(|far| Archivers::new(far.clone()));
+    if let Some(archivers) = &archivers {
+        engine.archive_by(Box::new(archivers.clone()));
+    }
+    let machine =
+        Machine { engine, works, tap, shadow, picture, used_bytes, is_built, savers, archivers };
+    Ok((machine, summary))
 }
 
 /// What `server::serve` does with what brings keys and values back.

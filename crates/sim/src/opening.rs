@@ -22,6 +22,7 @@ use server::owned_log::own;
 use server::restore::{LogRestorer, NewestIndex, Warmup};
 
 use crate::addresses::Addresses;
+use crate::archives::Far;
 use crate::damage::Flip;
 use crate::index::{self, IndexShape, Keeper, index_dir};
 use crate::instant::{Comebacks, Source, copy_of};
@@ -47,6 +48,8 @@ pub(crate) struct Site<'a> {
     pub(crate) is_narrow: bool,
     /// Whether dumps are written.
     pub(crate) saves: bool,
+    /// Where the log is archived.
+    pub(crate) far: Option<&'a Far>,
     pub(crate) seed: u64,
     /// How often the works step inside a command, in a million.
     pub(crate) steps_per_million: u32,

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use base::Lsn;
 use env::{Clock, Disk};
 use env_sim::SimEntropy;
+use keyspace::{Keyspace, NoJournal};
 use redo::{Env, Options, Recovery, RestorePoint, RestoreRequest, StoredLog};
 use server::load::{Filling, Shape};
 
@@ -21,7 +22,7 @@ use crate::picture::Picture;
 use crate::run::Run;
 
 /// Runs from this seed on keep history, and go back.
-pub(crate) const HISTORY_SEEDS: u64 = 8_000_000_000;
+pub(crate) const HISTORY_SEEDS: u64 = 9_000_000_000;
 
 /// What is kept, by seed: `log-history-seconds`, `-bytes`, `-percentage`.
 pub(crate) fn history_of(seed: u64) -> [&'static str; 3] {
@@ -92,6 +93,21 @@ impl Run {
             Ok(None) => return Err("PAST: there is no log".to_owned()),
             Ok(Some(_)) => {}
         }
+        let keyspace = self.start_restored(disk, into, lsn, entropy)?;
+        Ok(Some(Picture::of(&keyspace)))
+    }
+
+    /// Starts on what was restored up to a block.
+    ///
+    /// # Errors
+    /// When it does not start, or ends with another block.
+    pub(crate) fn start_restored(
+        &self,
+        disk: Arc<dyn Disk>,
+        into: &Path,
+        lsn: Lsn,
+        entropy: SimEntropy,
+    ) -> Result<Keyspace<NoJournal>, String> {
         let env = Env {
             disk,
             clock: Arc::new(self.clock.clone()),
@@ -105,12 +121,12 @@ impl Run {
             let shape = Shape::new(&options, self.clock.now_ms());
             let mut filling = Filling::new(&recovery, shape);
             let opened = recovery.run(&mut filling, &mut |_| {})?;
-            Ok((opened.summary.last_lsn, Picture::of(&filling.into_keyspace())))
+            Ok((opened.summary.last_lsn, filling.into_keyspace()))
         });
-        let (end, picture) = opened.map_err(|error| format!("PAST: block {lsn}: {error}"))?;
+        let (end, keyspace) = opened.map_err(|error| format!("PAST: block {lsn}: {error}"))?;
         if end != lsn {
             return Err(format!("PAST: block {end} is the last of what was restored up to {lsn}"));
         }
-        Ok(Some(picture))
+        Ok(keyspace)
     }
 }

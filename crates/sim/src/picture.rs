@@ -86,6 +86,15 @@ impl Picture {
         }
     }
 
+    /// The same without the keys that `is_left_out` says.
+    pub(crate) fn without(&self, is_left_out: impl Fn(&Name) -> bool) -> Self {
+        let mut rest = self.clone();
+        for name in self.keys.keys().filter(|name| is_left_out(name)) {
+            rest.put(name.clone(), None);
+        }
+        rest
+    }
+
     /// The first keys in which two pictures differ.
     pub(crate) fn difference(&self, found: &Self) -> String {
         let names = self.keys.keys().chain(found.keys.keys());

@@ -14,6 +14,7 @@ use env_sim::{Faults, SimClock, SimDisk, SimEntropy};
 use redo::Summary;
 use server::config::Config;
 
+use crate::archives::{ARCHIVE_SEEDS, Far};
 use crate::backup::Backup;
 use crate::behind::{self, Whole};
 use crate::damage::{self, Flip};
@@ -142,6 +143,9 @@ pub(crate) struct Run {
     pub(crate) named: NamedBackups,
     /// A dump was completed.
     pub(crate) has_dump: bool,
+    /// Where the log is archived, and which blocks were ever said to be there.
+    pub(crate) far: Far,
+    pub(crate) archived: Vec<(Lsn, Lsn)>,
     /// Nothing is left to chance but what a crash leaves on the disk.
     pub(crate) is_scripted: bool,
     pub(crate) trace: Vec<String>,
@@ -183,7 +187,9 @@ impl Run {
         };
         let config = |policy| {
             let history = history_of(plan.seed);
-            configuration(policy, compaction, drops_values, hot_seconds, algorithm, history)
+            let archive = if plan.seed < ARCHIVE_SEEDS { "" } else { "file:///archive" };
+            let kept = (history, archive);
+            configuration(policy, compaction, drops_values, hot_seconds, algorithm, kept)
         };
         let is_large = rng.below(3) == 0;
         let disk = SimDisk::new(rng.next(), Faults::default());
@@ -216,6 +222,8 @@ impl Run {
             killed: None,
             backup: Backup::default(),
             has_dump: false,
+            far: Far::new(plan.seed),
+            archived: Vec::new(),
             is_scripted: false,
             trace: Vec::new(),
             rng,
@@ -236,6 +244,8 @@ impl Run {
             decayed: self.decayed.clone(),
             killed: self.killed.clone(),
             backup: self.backup.clone(),
+            far: self.far.fork(),
+            archived: self.archived.clone(),
             trace: self.trace.clone(),
             ..*self
         }
@@ -333,6 +343,7 @@ impl Run {
             turned: None,
             is_narrow: self.index.is_narrow,
             saves: self.plan.seed >= SAVE_SEEDS,
+            far: (self.plan.seed >= ARCHIVE_SEEDS).then_some(&self.far),
             seed,
             steps_per_million,
         }
@@ -346,6 +357,9 @@ impl Run {
             let last = self.verify()?;
             self.go_back(last.unwrap_or_default())?;
             self.find_backups(last.unwrap_or_default())?;
+        }
+        if !self.is_betrayed {
+            self.lose_everything()?;
         }
         let mut crashes = if self.rng.below(3) == 0 { 1 + self.rng.below(3) } else { 0 };
         let has_decayed = self.decayed.is_some();
@@ -560,7 +574,7 @@ fn configuration(
     drops_values: bool,
     hot_seconds: &str,
     algorithm: &str,
-    history: [&str; 3],
+    (history, archive): ([&str; 3], &str),
 ) -> Config {
     let cold_keys = if compaction == 0 { "25%" } else { "0" };
     let policy = crate::workload::POLICIES[policy];
@@ -586,6 +600,8 @@ fn configuration(
         ["--log-history-seconds", history[0]],
         ["--log-history-bytes", history[1]],
         ["--log-history-percentage", history[2]],
+        ["--archive", archive],
+        ["--archive-interval-ms", "10"],
     ];
     let words: Vec<String> = words.concat().into_iter().map(str::to_owned).collect();
     let mut config = server::config::load(None, &words).expect("the words are directives");

@@ -155,6 +155,8 @@ tally! {
     backups_asked,
     /// Named backups that were restored and compared.
     restored_backups,
+    /// States that were restored from an archive alone, and compared.
+    archived_restored,
     /// Times that the log was turned off and on again.
     log_switches,
     /// Recoveries that were repeated on a copy of the disk and compared.

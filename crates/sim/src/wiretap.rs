@@ -323,6 +323,10 @@ impl ShardLog for Wiretap {
         self.log.want_indexed()
     }
 
+    fn reader(&self) -> Option<redo::Reader> {
+        self.log.reader()
+    }
+
     fn mark(&mut self) -> Option<Mark> {
         // What was in the block before was sealed for it.
         let sealed = Lsn(self.log.open_lsn().0 - 1);

@@ -45,6 +45,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod archive;
 mod backups;
 #[path = "../../../changes/tests/it/consumer.rs"]
 mod change_consumer;
@@ -116,4 +117,5 @@ mod tap_recording;
 mod tap_replay;
 mod transfer;
 mod transfer_device;
+mod view;
 mod wire;

@@ -1,7 +1,7 @@
 //! `indelible restore`: the log as it was, in a directory of its own, while its server runs or after.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::scope;
 
@@ -220,4 +220,58 @@ fn a_point_that_is_gone_is_refused_with_the_nearest() {
     assert!(said(&output).contains(&format!("the nearest is {floor}")), "{}", said(&output));
     let output = restore(&server.directory(), &["--before", "flush", "--dry-run"]);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+}
+
+/// What it has linked would keep the server from giving room back.
+#[test]
+fn a_restore_that_is_ended_leaves_no_links() {
+    let server = Program::indelible().start(&OPTIONS);
+    let mut connection = server.connect();
+    let value = "v".repeat(100_000);
+    for number in 0..400 {
+        assert_eq!(connection.words(&format!("SET large:{number} {value}")).text(), "OK");
+    }
+    let (history, target) = (server.directory().join("redo/history"), tempfile::tempdir().unwrap());
+    assert!(history.is_dir(), "the server makes it");
+    let mut ended = 0;
+    for (number, signal) in ["INT", "TERM", "TERM"].into_iter().enumerate() {
+        let into = target.path().join(number.to_string());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_indelible"));
+        let command = command.arg("restore").arg(server.directory()).arg("--latest");
+        let mut child = command.arg("--into").arg(&into).stderr(Stdio::null()).spawn().unwrap();
+        let reader = history.join(format!("reader.{}", child.id()));
+        let is_linked = || std::fs::read_dir(&reader).is_ok_and(|names| names.count() > 2);
+        wait_until(|| is_linked() || child.try_wait().unwrap().is_some());
+        let arguments = [format!("-{signal}"), child.id().to_string()];
+        assert!(Command::new("kill").args(arguments).status().is_ok());
+        let status = child.wait().unwrap();
+        // It may have been faster.
+        ended += usize::from(status.code().is_none());
+        let is_made = into.join("redo.manifest").exists();
+        assert_eq!(is_made, status.success(), "all of it, or no log");
+        assert!(
+            !reader.exists(),
+            "{signal}: {:?}",
+            std::fs::read_dir(&reader).map(Iterator::count)
+        );
+    }
+    assert!(ended > 0, "each has ended before the signal");
+    assert_eq!(connection.words("SET a b").text(), "OK");
+}
+
+#[test]
+fn a_dry_run_says_how_much_room_there_is() {
+    let server = Program::indelible().start(&OPTIONS);
+    let mut connection = server.connect();
+    fill(&mut connection);
+    let target = tempfile::tempdir().unwrap();
+    let into = target.path().join("none/yet");
+    let output =
+        restore(&server.directory(), &["--latest", "--dry-run", "--into", into.to_str().unwrap()]);
+    assert!(
+        output.status.success() && said(&output).contains("bytes are free in"),
+        "{}",
+        said(&output)
+    );
+    assert!(!target.path().join("none").exists());
 }

@@ -46,7 +46,6 @@ use crate::compact::window::Moment;
 use crate::error::{Error, IoContext, Result, is_full};
 use crate::format::footer::FooterBuilder;
 use crate::format::kinds::Kinds;
-use crate::format::manifest::KeptFile;
 use crate::format::segment::{self, SEGMENT_VERSION, SegmentHeader};
 use crate::read::scan::SegmentFile;
 use crate::shared::device::Shared;
@@ -86,31 +85,29 @@ impl Compactor {
 
     /// Does some of what there is to do: at most about one chunk is read and written.
     pub fn step(&mut self) -> Step {
-        if self.running.as_ref().is_some_and(|running| running.retry_at_us > 0) {
-            // What it waits for may be the room that kept files take.
-            self.dropper.step(&self.shared, &self.queue.holds);
-        }
-        let mut running = match self.running.take() {
-            Some(running) => running,
-            None => {
-                if !self.queue.lock().is_ending
-                    && self.dropper.step(&self.shared, &self.queue.holds)
-                {
-                    return Step::Worked;
-                }
-                let mut queue = self.queue.lock();
-                if queue.is_ending {
-                    return Step::Finished;
-                }
-                let Some(job) = queue.jobs.pop_front() else { return Step::Idle };
-                drop(queue);
-                Running::new(job)
-            }
-        };
         if self.queue.lock().is_ending {
-            running.abandon(&self.shared);
+            if let Some(running) = self.running.take() {
+                running.abandon(&self.shared);
+            }
             return Step::Finished;
         }
+        // First, and whatever a compaction does: it may wait for the room that kept files take.
+        let has_dropped = self.dropper.step(&self.shared, &self.queue.holds);
+        match self.compact() {
+            Step::Idle if has_dropped => Step::Worked,
+            step => step,
+        }
+    }
+
+    /// Goes on with the compaction, or begins the next one.
+    fn compact(&mut self) -> Step {
+        let mut running = match self.running.take() {
+            Some(running) => running,
+            None => match self.queue.lock().jobs.pop_front() {
+                Some(job) => Running::new(job),
+                None => return Step::Idle,
+            },
+        };
         match running.step(&self.shared, &self.queue.holds) {
             Ok(Progress::Worked) => self.running = Some(running),
             Ok(Progress::Waiting) => {
@@ -398,8 +395,8 @@ impl Running {
         let leader = self.copied.iter().find(|copied| copied.present_count > 0);
         let new_path = leader.map(|leader| self.target_path(shared, leader.segment));
         if self.place == Place::Old {
-            let kept = self.keep_sources(shared, holds)?;
-            self.announce(shared, holds, &kept)?;
+            self.keep_sources(shared, holds)?;
+            self.announce(shared, holds)?;
             self.hold_sources(shared);
             self.replace(shared, new_path.as_deref())?;
         }
@@ -419,9 +416,8 @@ impl Running {
         }
     }
 
-    /// Keeps the old files for the marks that need them and the window, as far as that can be; which are
-    /// kept.
-    fn keep_sources(&self, shared: &Shared, holds: &Holds) -> Result<Vec<KeptFile>> {
+    /// Keeps the old files for the marks that need them, the window and backups, as far as that can be.
+    fn keep_sources(&self, shared: &Shared, holds: &Holds) -> Result<()> {
         if self.aside.is_some() {
             // They are damaged: nothing is served by them.
             holds.lose(&holds.holders(&self.marks, &self.segments, None), &self.segments);
@@ -433,7 +429,7 @@ impl Running {
             });
             let from = froms.min().unwrap_or(Lsn::ZERO);
             holds.lose_from_window(from, self.durable_before_rename, now);
-            return Ok(Vec::new());
+            return Ok(());
         }
         history::keep(shared, holds, &self.sources, &self.marks, self.durable_before_rename)
     }
@@ -468,7 +464,7 @@ impl Running {
     /// Writes into the manifest what the rename makes true: which segments need not be there any
     /// more, up to where gaps are legitimate, and for that how far open segments go by now; which
     /// objects there were; which old files are kept, and that the others are not.
-    fn announce(&self, shared: &Shared, holds: &Holds, kept: &[KeptFile]) -> Result<()> {
+    fn announce(&self, shared: &Shared, holds: &Holds) -> Result<()> {
         let gone = || self.copied.iter().filter(|copied| copied.present_count == 0);
         let horizon = gone().map(|copied| self.horizons[&copied.segment]).max();
         gone().for_each(|copied| shared.manifest.listing().note_gone(copied.segment));
@@ -479,10 +475,6 @@ impl Running {
             manifest.durable_lsn = manifest.durable_lsn.max(durable);
             // What is dropped may be the last that names an object: its number stays taken.
             manifest.object_floor = manifest.object_floor.max(self.object_floor);
-            for file in kept {
-                manifest.history.retain(|listed| !history::is_same(listed, file));
-                manifest.history.push(*file);
-            }
             // Before the rename: of a file that is not kept nothing else tells.
             holds.describe(manifest, durable);
             true

@@ -11,18 +11,18 @@
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use base::{Lsn, SegmentId};
 use env::{Access, File, FileError};
 
 use crate::compact::holds::{Holds, Kept, MarkId};
 use crate::compact::window::Moment;
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, IoContext, Result, is_full};
 use crate::format::manifest::KeptFile;
 use crate::format::segment;
 use crate::read::scan::SegmentFile;
-use crate::shared::device::{DeviceState, Shared};
+use crate::shared::device::Shared;
 
 /// Files that nothing needs any more are given back so many bytes at a time: a file system that frees a
 /// whole segment at once makes the syncs of a flusher wait for it (20 ms were seen for 64 MB).
@@ -56,7 +56,8 @@ pub(crate) fn first_needing(images: &[SegmentFile]) -> Lsn {
 }
 
 /// Keeps those of `sources` that `marks` or the window need, as the log was made of them until `until`.
-/// Marks that a file could not be kept for have lost it, and so has the window. Returns what is kept.
+/// Marks that a file could not be kept for have lost it, and so has the window. The next manifest lists
+/// what is kept.
 ///
 /// # Errors
 /// When a file that a backup needs cannot be linked for now: then nothing may be replaced.
@@ -66,7 +67,7 @@ pub(crate) fn keep(
     sources: &[Source],
     marks: &[MarkId],
     until: Lsn,
-) -> Result<Vec<KeptFile>> {
+) -> Result<()> {
     let now = Moment::now(&*shared.clock);
     let mut links: Vec<Link> =
         sources.iter().map(|source| Link::plan(shared, holds, source, marks)).collect();
@@ -74,7 +75,7 @@ pub(crate) fn keep(
         let source = link.source;
         let is_kept = !link.holders.is_empty() || link.state == LinkState::Old;
         let is_claimed = holds.claim(source.from, until, is_kept, now);
-        link.make(shared, is_claimed, holds.is_held(source.from, until))?;
+        link.make(shared, holds, is_claimed, holds.is_held(source.from, until))?;
     }
     let is_new = |link: &&Link| link.state == LinkState::New;
     let devices: BTreeSet<usize> =
@@ -93,7 +94,6 @@ pub(crate) fn keep(
         }
     }
     let mut kept = Vec::new();
-    let mut listed = Vec::new();
     for Link { source, path, holders, state } in links {
         let file = KeptFile {
             segment: source.name.0,
@@ -103,7 +103,6 @@ pub(crate) fn keep(
             until,
         };
         if matches!(state, LinkState::Old | LinkState::New) {
-            listed.push(file);
             let Source { device, from, bytes, ref segments, .. } = *source;
             let segments = segments.clone();
             kept.push(Kept {
@@ -115,6 +114,7 @@ pub(crate) fn keep(
                 turn: 0,
                 from,
                 bytes,
+                is_linked: false,
                 kept_at: now,
             });
         } else {
@@ -125,7 +125,7 @@ pub(crate) fn keep(
         }
     }
     holds.keep(kept);
-    Ok(listed)
+    Ok(())
 }
 
 /// How far the second name of a file is.
@@ -163,13 +163,24 @@ impl<'a> Link<'a> {
     ///
     /// What a backup needs must stay in place when it cannot be linked for now. Where names of one file are not
     /// possible at all it is lost.
-    fn make(&mut self, shared: &Shared, is_claimed: bool, is_held: bool) -> Result<()> {
-        if self.state == LinkState::None && (is_claimed || !self.holders.is_empty()) {
-            match self.try_make(shared, is_held) {
-                Ok(()) => self.state = LinkState::New,
-                Err(error) if is_held && !is_for_ever(&error) => return Err(error),
-                Err(_) => {}
-            }
+    fn make(
+        &mut self,
+        shared: &Shared,
+        holds: &Holds,
+        is_claimed: bool,
+        is_held: bool,
+    ) -> Result<()> {
+        if self.state == LinkState::Old || !(is_claimed || !self.holders.is_empty()) {
+            return Ok(());
+        }
+        let made = self.try_make(shared, is_held);
+        if is_claimed {
+            holds.note_link(made.as_ref().err());
+        }
+        match made {
+            Ok(()) => self.state = LinkState::New,
+            Err(error) if is_held && !is_for_ever(&error) => return Err(error),
+            Err(_) => {}
         }
         Ok(())
     }
@@ -177,7 +188,7 @@ impl<'a> Link<'a> {
     fn try_make(&self, shared: &Shared, is_held: bool) -> Result<()> {
         let device = &shared.devices[self.source.device];
         let (dir, path) = (segment::history_dir(&device.path), &self.path);
-        if device.state() == DeviceState::Full && !is_held {
+        if device.lacks_room() && !is_held {
             // What is kept there would keep it full.
             return Err(std::io::Error::from(ErrorKind::StorageFull)).at(path, "keep");
         }
@@ -206,8 +217,11 @@ fn is_for_ever(error: &Error) -> bool {
     matches!(kind, ErrorKind::Unsupported | ErrorKind::PermissionDenied | ErrorKind::TooManyLinks)
 }
 
-/// Takes files off the manifest's list and takes their names away; what is left is to be given
-/// back. An error says that nothing has happened.
+/// Takes away the names of files that `holds` has given out to be dropped, off the manifest's list first;
+/// what is left is to be given back. An error says that nothing has happened.
+///
+/// Where there is no room even for a manifest, the names go all the same: what is listed and missing raises
+/// the floor at the next start, which is where it is by now.
 pub(crate) fn drop_kept(
     shared: &Shared,
     holds: &Holds,
@@ -215,31 +229,21 @@ pub(crate) fn drop_kept(
     nameless: &mut Nameless,
 ) -> Result<()> {
     let durable = shared.durability.durable_lsn();
-    let files: Vec<KeptFile> = kept.iter().map(|kept| kept.file).collect();
-    shared.manifest.update(|manifest| {
+    let unlisted = shared.manifest.update(|manifest| {
         holds.describe(manifest, durable);
-        manifest.history.retain(|listed| !files.iter().any(|file| is_same(file, listed)));
         true
-    })?;
+    });
+    if let Err(error) = unlisted
+        && !is_full(&error)
+    {
+        return Err(error);
+    }
     for device in kept.iter().map(|kept| kept.device).collect::<BTreeSet<_>>() {
-        let mut opened = Nameless::default();
-        for kept in kept.iter().filter(|kept| kept.device == device) {
-            opened.open(shared, &kept.path);
-            // One that stays is removed by the next start.
-            let _leftover = shared.disk.remove(&kept.path);
-        }
-        // The compaction may have failed before its removal of the name in place was durable: a crash
-        // must not bring that back for a file that is cut.
-        if shared.disk.sync_dir(&shared.devices[device].path).is_ok() {
-            nameless.0.append(&mut opened.0);
-        }
+        let ours = kept.iter().filter(|kept| kept.device == device);
+        // One that stays is removed by the next start.
+        nameless.remove(shared, device, ours.map(|kept| kept.path.as_path()));
     }
     Ok(())
-}
-
-/// Whether the two are one file.
-pub(crate) fn is_same(a: &KeptFile, b: &KeptFile) -> bool {
-    (a.segment, a.part, a.generation, a.device) == (b.segment, b.part, b.generation, b.device)
 }
 
 /// Files that have no name any more, and how much of them is left.
@@ -248,10 +252,41 @@ pub(crate) struct Nameless(Vec<(Box<dyn File>, u64)>);
 
 impl Nameless {
     /// Opens a file that is about to lose its name: the handle keeps the file system from freeing it.
-    pub(crate) fn open(&mut self, shared: &Shared, path: &std::path::Path) {
+    pub(crate) fn open(&mut self, shared: &Shared, path: &Path) {
         let Ok(file) = shared.disk.open(path, Access::ReadWrite) else { return };
         let Ok(len) = file.len() else { return };
         self.0.push((file, len));
+    }
+
+    /// Takes these names on a device away, as far as that can be.
+    pub(crate) fn remove<'a>(
+        &mut self,
+        shared: &Shared,
+        device: usize,
+        paths: impl Iterator<Item = &'a Path>,
+    ) {
+        let mut opened = Self::default();
+        for path in paths {
+            let count = opened.0.len();
+            opened.open(shared, path);
+            if shared.disk.remove(path).is_err() {
+                // It is to be kept by its name alone.
+                opened.0.truncate(count);
+            }
+        }
+        // A compaction may have failed before its removal of the name in place was durable: a crash
+        // must not bring that back for a file that is cut.
+        if shared.disk.sync_dir(&shared.devices[device].path).is_ok() {
+            self.0.append(&mut opened.0);
+        }
+    }
+
+    /// Gives back all of them at once.
+    pub(crate) fn clear(&mut self) {
+        while let Some((_, len)) = self.0.last_mut() {
+            *len = 0;
+            self.shrink();
+        }
     }
 
     pub(crate) const fn is_empty(&self) -> bool {

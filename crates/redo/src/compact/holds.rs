@@ -35,6 +35,7 @@ use base::{Lsn, Mutex, SegmentId};
 
 use crate::compact::backups::{BackupRefusal, BackupState, NewBackup, Unlisted};
 use crate::compact::window::{LogSize, Moment, Window};
+use crate::error::Error;
 use crate::format::manifest::{HistoryPoint, KeptFile, Manifest};
 use crate::format::registry::{BACKUPS_MAX, NamedBackup, NotedCommand};
 use crate::options::HistoryOptions;
@@ -70,6 +71,9 @@ pub(crate) struct Kept {
     /// The first block that needs it.
     pub(crate) from: Lsn,
     pub(crate) bytes: u64,
+    /// It has another name too, of a reader or of a backup, when that was looked for last: letting go of it makes
+    /// no room.
+    pub(crate) is_linked: bool,
     /// When it was replaced; after a start, when that was.
     pub(crate) kept_at: Moment,
 }
@@ -100,6 +104,28 @@ struct State {
     window: Window,
     /// Blocks that say something of backups which the manifest does not yet.
     unlisted: BTreeSet<Lsn>,
+    readers: ReaderFigures,
+    refusal: Refusal,
+}
+
+/// Whether the window has lost a file because that could not be kept.
+#[derive(Default)]
+enum Refusal {
+    /// The last one was kept.
+    #[default]
+    None,
+    /// It was not, for this reason, which was not told yet.
+    New(String),
+    Told,
+}
+
+/// What readers of other processes hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ReaderFigures {
+    /// Directories with links; one a reader and device.
+    pub(crate) count: usize,
+    /// How long the files are that have no other name than one of a reader's.
+    pub(crate) bytes: u64,
 }
 
 /// What [`Holds::figures`] says.
@@ -117,6 +143,7 @@ pub(crate) struct WindowFigures {
     pub(crate) bytes: u64,
     /// Those that are kept for marks.
     pub(crate) files_of_marks: usize,
+    pub(crate) readers: ReaderFigures,
 }
 
 /// See the file's top.
@@ -130,8 +157,11 @@ pub(crate) struct Holds {
     first_unlisted: Unlisted,
     /// A backup may have lost something.
     has_lost: AtomicBool,
-    /// How large the log is, from the executor.
+    /// There may be something to tell.
+    has_refusal: AtomicBool,
+    /// How large the log is, from the executor, and was at most since the window was trimmed.
     log_bytes: AtomicU64,
+    log_bytes_max: AtomicU64,
     log_files: AtomicUsize,
 }
 
@@ -390,6 +420,29 @@ impl Holds {
         bound.hold_back(first);
     }
 
+    /// Notes how it went when a file was to be kept for the window.
+    pub(crate) fn note_link(&self, error: Option<&Error>) {
+        let refusal = &mut self.lock().refusal;
+        match (&refusal, error) {
+            (Refusal::None, Some(error)) => *refusal = Refusal::New(error.to_string()),
+            (_, None) => *refusal = Refusal::None,
+            (Refusal::New(_) | Refusal::Told, Some(_)) => return,
+        }
+        self.has_refusal.store(error.is_some(), Ordering::Release);
+    }
+
+    /// Why a file could not be kept, once until one was.
+    pub(crate) fn take_refusal(&self) -> Option<String> {
+        if !self.has_refusal.swap(false, Ordering::AcqRel) {
+            return None;
+        }
+        let refusal = &mut self.lock().refusal;
+        let Refusal::New(why) = refusal else { return None };
+        let why = std::mem::take(why);
+        *refusal = Refusal::Told;
+        Some(why)
+    }
+
     /// Whether the window needs every file that is replaced now.
     pub(crate) fn keeps_window(&self) -> bool {
         self.lock().window.is_on()
@@ -410,23 +463,64 @@ impl Holds {
     /// Notes how large the log is, without what is kept of it.
     pub(crate) fn note_log(&self, size: LogSize) {
         self.log_bytes.store(size.bytes, Ordering::Relaxed);
+        self.log_bytes_max.fetch_max(size.bytes, Ordering::Relaxed);
         self.log_files.store(size.files, Ordering::Relaxed);
     }
 
     /// Lets the window give up what is too old or too much. `short_bytes` says by how much the disk of a
-    /// device is short of room.
-    pub(crate) fn trim_window(&self, now: Moment, short_bytes: BTreeMap<usize, u64>) {
+    /// device is short of room; the log's segments may get `open_bytes` longer than they are.
+    pub(crate) fn trim_window(
+        &self,
+        now: Moment,
+        mut short_bytes: BTreeMap<usize, u64>,
+        open_bytes: u64,
+    ) {
         let bytes = self.log_bytes.load(Ordering::Relaxed);
+        let bytes = self.log_bytes_max.swap(bytes, Ordering::Relaxed).max(bytes) + open_bytes;
         let files = self.log_files.load(Ordering::Relaxed);
-        let State { window, kept, .. } = &mut *self.lock();
+        let State { window, kept, held, .. } = &mut *self.lock();
+        // What is about to go makes room that must not be made twice.
+        for kept in kept.iter().filter(|kept| !kept.is_linked && is_superfluous(kept, held, window))
+        {
+            if let Some(bytes) = short_bytes.get_mut(&kept.device) {
+                *bytes = bytes.saturating_sub(kept.bytes);
+            }
+        }
         window.trim(kept, LogSize { bytes, files }, now, short_bytes);
         self.has_lost.store(true, Ordering::Release);
         self.has_superfluous.store(true, Ordering::Release);
     }
 
-    /// Writes into the manifest what the window can still tell.
+    /// Lets the window keep half of what it keeps now, and no more again: see [`Window::limit`].
+    pub(crate) fn limit_window(&self) {
+        let State { window, kept, .. } = &mut *self.lock();
+        window.limit(kept);
+    }
+
+    /// The files that are kept on these devices.
+    pub(crate) fn paths_on(&self, is_on: impl Fn(usize) -> bool) -> Vec<PathBuf> {
+        let state = self.lock();
+        let kept = state.kept.iter().filter(|kept| is_on(kept.device));
+        kept.map(|kept| kept.path.clone()).collect()
+    }
+
+    /// Says which of the files have another name too.
+    pub(crate) fn note_linked(&self, linked: &BTreeSet<PathBuf>) {
+        for kept in &mut self.lock().kept {
+            kept.is_linked = linked.contains(&kept.path);
+        }
+    }
+
+    /// Writes into the manifest what is kept, and what the window can still tell.
     pub(crate) fn describe(&self, manifest: &mut Manifest, durable: Lsn) {
-        self.lock().window.describe(manifest, durable);
+        let state = self.lock();
+        manifest.history = state.kept.iter().map(|kept| kept.file).collect();
+        state.window.describe(manifest, durable);
+    }
+
+    /// Says which readers of other processes were found.
+    pub(crate) fn note_readers(&self, readers: ReaderFigures) {
+        self.lock().readers = readers;
     }
 
     /// What there is to say of the window and of all that is kept.
@@ -442,6 +536,7 @@ impl Holds {
             files: state.kept.len(),
             bytes: state.kept.iter().map(|kept| kept.bytes).sum(),
             files_of_marks: of_marks.count(),
+            readers: state.readers,
         }
     }
 
@@ -463,9 +558,8 @@ impl Holds {
     pub(crate) fn give_up_window(&self, device: usize, now: Moment) {
         let State { window, kept, .. } = &mut *self.lock();
         for kept in kept.iter().filter(|kept| kept.device == device) {
-            // A device that leaves, or is full, waits for what backups need.
-            let is_held = !window.drops_backups && window.is_held(kept);
-            if window.needs(kept) && !is_held {
+            // A device that leaves waits for what backups need.
+            if window.needs(kept) && !window.withholds(kept) {
                 window.lose(kept.from, kept.file.until, now);
             }
         }
@@ -473,12 +567,14 @@ impl Holds {
         self.has_superfluous.store(true, Ordering::Release);
     }
 
-    /// Gives up what is kept on a device, because it is full.
+    /// Gives up what is kept on a device, because it is full; but what another name keeps too makes no room.
     pub(crate) fn give_up(&self, device: usize, now: Moment) {
-        self.give_up_window(device, now);
         let mut state = self.lock();
-        let State { held, kept, .. } = &mut *state;
-        for kept in kept.iter().filter(|kept| kept.device == device) {
+        let State { held, kept, window, .. } = &mut *state;
+        for kept in kept.iter().filter(|kept| kept.device == device && !kept.is_linked) {
+            if window.needs(kept) && !window.withholds(kept) {
+                window.lose(kept.from, kept.file.until, now);
+            }
             for (_, held) in held.iter_mut().filter(|(id, _)| kept.holders.contains(id)) {
                 let needed: Vec<_> = kept.segments.iter().filter(|s| held.needs(**s)).collect();
                 held.lost.extend(needed);
@@ -487,24 +583,20 @@ impl Holds {
         self.has_superfluous.store(true, Ordering::Release);
     }
 
-    /// Takes out what nothing needs any more, to be dropped: until [`Holds::end_drop`] it counts as
-    /// being on its devices. Takes no lock when that cannot be.
-    pub(crate) fn take_superfluous(&self) -> Vec<Kept> {
+    /// Takes out at most `max` files that nothing needs any more, to be dropped: until [`Holds::end_drop`]
+    /// they count as being on their devices. Takes no lock when that cannot be.
+    pub(crate) fn take_superfluous(&self, max: usize) -> Vec<Kept> {
         if self.count() == 0 || !self.has_superfluous.load(Ordering::Acquire) {
             return Vec::new();
         }
         self.has_superfluous.store(false, Ordering::Relaxed);
         let mut state = self.lock();
         let State { held, kept, dropping, window, .. } = &mut *state;
-        let is_superfluous = |kept: &mut Kept| {
-            let mut holders = kept.holders.iter().filter_map(|id| held.get(id));
-            let needs = |held: &Held| {
-                let mut segments = kept.segments.iter();
-                segments.any(|segment| held.needs(*segment) && !held.lost.contains(segment))
-            };
-            !holders.any(needs) && !window.needs(kept)
-        };
-        let taken: Vec<Kept> = kept.extract_if(.., is_superfluous).collect();
+        let is_due = |kept: &mut Kept| is_superfluous(kept, held, window);
+        let taken: Vec<Kept> = kept.extract_if(.., is_due).take(max).collect();
+        if taken.len() == max {
+            self.has_superfluous.store(true, Ordering::Release);
+        }
         taken.iter().for_each(|kept| window.note_dropped(kept));
         dropping.extend(taken.iter().map(|kept| kept.device));
         self.note_count(&state);
@@ -530,12 +622,21 @@ impl Holds {
     /// Whether there is something on the device that only the window needs, or that is being dropped.
     pub(crate) fn has_window_on(&self, device: usize) -> bool {
         let state = self.lock();
-        let is_held = |kept| !state.window.drops_backups && state.window.is_held(kept);
         let mut kept = state.kept.iter().filter(|kept| kept.device == device);
-        kept.any(|kept| state.window.needs(kept) && !is_held(kept))
+        kept.any(|kept| state.window.needs(kept) && !state.window.withholds(kept))
     }
 
     fn note_count(&self, state: &State) {
         self.kept_count.store(state.kept.len(), Ordering::Release);
     }
+}
+
+/// Whether neither a mark nor the window needs the file.
+fn is_superfluous(kept: &Kept, held: &BTreeMap<MarkId, Held>, window: &Window) -> bool {
+    let mut holders = kept.holders.iter().filter_map(|id| held.get(id));
+    let needs = |held: &Held| {
+        let mut segments = kept.segments.iter();
+        segments.any(|segment| held.needs(*segment) && !held.lost.contains(segment))
+    };
+    !holders.any(needs) && !window.needs(kept)
 }

@@ -5,7 +5,8 @@
 //! what is compacted by its `figures`, and `compactor` does each `job`: file by file, segment by segment
 //! (`image_copy`). `debt` is about what happens when it does not keep up. `marks` are bitmaps as of an
 //! LSN, handed over by a `mark_slot`; `holds` knows the files that they and the
-//! `window` need, and `history` keeps them, as long as there is `room`; a `dropper` lets go of them.
+//! `window` need, and `history` keeps them, as long as there is `room`; a `dropper` lets go of them, and a
+//! `reaper` of what readers of other processes have left.
 
 pub(crate) mod backups;
 pub(crate) mod bitmap;
@@ -20,6 +21,7 @@ pub(crate) mod job;
 pub(crate) mod live_records;
 pub(crate) mod mark_slot;
 pub(crate) mod marks;
+pub(crate) mod reaper;
 pub(crate) mod room;
 pub(crate) mod schedule;
 pub(crate) mod segments;

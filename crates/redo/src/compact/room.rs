@@ -1,6 +1,9 @@
 //! How much room a disk must have left, so that history does not take what others need.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+
+use env::Disk;
 
 use crate::shared::device::{Service, Shared};
 
@@ -10,7 +13,15 @@ const LEFT_BYTES_MIN: u64 = 2 << 30;
 const LEFT_SEGMENTS: u64 = 4;
 const LEFT_SHARE: u64 = 10;
 
-/// By how much the disk of each device is short of room, for those that are.
+/// How many bytes the disk of `dir` is to have left; `None` if it is not known how large that is.
+pub(crate) fn left_bytes(disk: &dyn Disk, dir: &Path, segment_bytes: u64) -> Option<u64> {
+    let capacity_bytes = disk.capacity_bytes(dir).ok()?;
+    let wanted_bytes = LEFT_BYTES_MIN.max(LEFT_SEGMENTS * segment_bytes);
+    Some(wanted_bytes.min(capacity_bytes / LEFT_SHARE))
+}
+
+/// By how much the disk of each device is short of room, for those that are. What a disk lacks that has
+/// several of them is divided among them.
 pub(crate) fn short_bytes(shared: &Shared) -> BTreeMap<usize, u64> {
     let disk = &*shared.disk;
     let devices = shared.devices.iter().enumerate();
@@ -18,12 +29,15 @@ pub(crate) fn short_bytes(shared: &Shared) -> BTreeMap<usize, u64> {
     let short = devices.filter_map(|(index, device)| {
         // Where it is not known a write will find out.
         let available_bytes = disk.available_bytes(&device.path).ok()?;
-        let capacity_bytes = disk.capacity_bytes(&device.path).ok()?;
-        let wanted_bytes = LEFT_BYTES_MIN
-            .max(LEFT_SEGMENTS * shared.segment_bytes)
-            .min(capacity_bytes / LEFT_SHARE);
+        let wanted_bytes = left_bytes(disk, &device.path, shared.segment_bytes)?;
         let short_bytes = wanted_bytes.checked_sub(available_bytes)?;
-        (short_bytes > 0).then_some((index, short_bytes))
+        (short_bytes > 0).then(|| (index, short_bytes, disk.file_system(&device.path)))
     });
-    short.collect()
+    let short: Vec<(usize, u64, Option<u64>)> = short.collect();
+    let share = |(index, bytes, disk): &(usize, u64, Option<u64>)| {
+        let same =
+            short.iter().filter(|(other, _, on)| other == index || (disk.is_some() && on == disk));
+        (*index, bytes.div_ceil(same.count() as u64))
+    };
+    short.iter().map(share).collect()
 }

@@ -14,7 +14,8 @@
 //!
 //! **When.** What is old goes, beyond a number of bytes that is kept however old it is; what is too
 //! much goes, in bytes, in files, or for a disk that is short of room. The oldest goes first, and of
-//! points the oldest when nothing else is left.
+//! points the oldest when nothing else is left. For a disk nothing goes unless that makes room: not what a
+//! reader, or a backup, has linked.
 //!
 //! **Named backups** are like points that stay, also without a window: what they need counts for nothing in
 //! the bounds, and goes only for a disk that is short of room, if that is allowed.
@@ -84,6 +85,8 @@ pub(crate) struct Window {
     points: Vec<Point>,
     /// How large the log was at times within the window, each less than the one before it.
     peaks: VecDeque<(u64, u64)>,
+    /// A device has said that it is full where its disk seems to have room: more than this it does not bear.
+    limit_bytes: u64,
     /// How many files went before they were old.
     given_up: u64,
     /// Named backups, and dangerous commands.
@@ -102,6 +105,7 @@ impl Default for Window {
             floor_at: Moment::default(),
             points: Vec::new(),
             peaks: VecDeque::new(),
+            limit_bytes: u64::MAX,
             given_up: 0,
             registry: Registry::default(),
             drops_backups: false,
@@ -139,6 +143,11 @@ impl Window {
     /// Whether a backup needs a file.
     pub(crate) fn is_held(&self, kept: &Kept) -> bool {
         self.registry.needs(kept.from, kept.file.until)
+    }
+
+    /// Whether a backup needs a file, and no disk that is short of room is a reason to give that up.
+    pub(crate) fn withholds(&self, kept: &Kept) -> bool {
+        !self.drops_backups && self.is_held(kept)
     }
 
     /// Whether a file that the log was made of from block `from` up to before `until` must be kept, which is
@@ -244,25 +253,58 @@ impl Window {
         kept: &[Kept],
         log: LogSize,
         now: Moment,
+        short_bytes: BTreeMap<usize, u64>,
+    ) {
+        let window_us = self.window_us();
+        self.points.retain(|point| now.us.saturating_sub(point.noted_us) < window_us);
+        let bytes_max = self.bytes_max(log.bytes, now.us, window_us);
+        let bounds = Bounds { bytes_max, files_max: FILES_MIN + FILES_SHARE * log.files };
+        self.give_up(kept, now, &bounds, short_bytes);
+    }
+
+    /// Keeps no more than one half of this, as long as the process lives.
+    pub(crate) fn limit(&mut self, kept: &[Kept]) {
+        let of_window = kept.iter().filter(|kept| !self.is_held(kept));
+        let bytes: u64 = of_window.map(|kept| kept.bytes).sum();
+        self.limit_bytes = self.limit_bytes.min(bytes / 2);
+    }
+
+    /// Gives up as much of what is kept as disks are short of room.
+    pub(crate) fn make_room(
+        &mut self,
+        kept: &[Kept],
+        now: Moment,
+        short_bytes: BTreeMap<usize, u64>,
+    ) {
+        let bounds = Bounds { bytes_max: u64::MAX, files_max: usize::MAX };
+        self.give_up(kept, now, &bounds, short_bytes);
+    }
+
+    const fn window_us(&self) -> u64 {
+        self.options.seconds.saturating_mul(1_000_000)
+    }
+
+    fn give_up(
+        &mut self,
+        kept: &[Kept],
+        now: Moment,
+        bounds: &Bounds,
         mut short_bytes: BTreeMap<usize, u64>,
     ) {
-        let window_us = self.options.seconds.saturating_mul(1_000_000);
+        let window_us = self.window_us();
         let is_old = |at_us: u64| now.us.saturating_sub(at_us) >= window_us;
-        self.points.retain(|point| !is_old(point.noted_us));
-        let bytes_max = self.bytes_max(log.bytes, now.us, window_us);
-        let files_max = FILES_MIN + FILES_SHARE * log.files;
         let (held, mut needed): (Vec<&Kept>, Vec<&Kept>) =
             kept.iter().filter(|kept| self.needs(kept)).partition(|kept| self.is_held(kept));
         needed.sort_by_key(|kept| kept.file.until);
         let mut left = Left { bytes: 0, files: needed.len(), on: BTreeMap::new() };
         for kept in &needed {
             left.bytes += kept.bytes;
-            *left.on.entry(kept.device).or_default() += 1;
+            *left.on.entry(kept.device).or_default() += usize::from(!kept.is_linked);
         }
         let mut of_points = Vec::new();
         for kept in needed {
             if kept.file.until > self.floor {
-                let is_too_much = left.is_too_much(bytes_max, files_max, &short_bytes);
+                let is_too_much = left.is_too_much(bounds, &short_bytes);
                 let is_too_old = is_old(kept.kept_at.us) && left.bytes > self.options.bytes_min;
                 if !is_too_much && !is_too_old {
                     break;
@@ -276,7 +318,7 @@ impl Window {
                 left.take(kept, &mut short_bytes);
             }
         }
-        while left.is_too_much(bytes_max, files_max, &short_bytes) && !self.points.is_empty() {
+        while left.is_too_much(bounds, &short_bytes) && !self.points.is_empty() {
             self.points.remove(0);
             let is_free = |kept: &mut &Kept| !self.points.iter().any(|point| point.needs(kept));
             for kept in of_points.extract_if(.., is_free) {
@@ -290,6 +332,7 @@ impl Window {
 
     /// Gives up backups, the oldest first, as long as a disk is short of room that has some of what they need.
     fn drop_backups(&mut self, mut held: Vec<&Kept>, mut short_bytes: BTreeMap<usize, u64>) {
+        held.retain(|kept| !kept.is_linked);
         let is_short = |held: &[&Kept], short_bytes: &BTreeMap<usize, u64>| {
             held.iter().any(|kept| short_bytes.get(&kept.device).is_some_and(|bytes| *bytes > 0))
         };
@@ -316,7 +359,8 @@ impl Window {
         }
         let peak_bytes = self.peaks.front().map_or(log_bytes, |(_, bytes)| *bytes);
         let share = u128::from(peak_bytes) * u128::from(self.options.percentage) / 100;
-        self.options.bytes_min.max(u64::try_from(share).unwrap_or(u64::MAX))
+        let bytes_max = self.options.bytes_min.max(u64::try_from(share).unwrap_or(u64::MAX));
+        bytes_max.min(self.limit_bytes)
     }
 
     /// The floor, when the log was there at the latest, how long ago that is in seconds, and how many files
@@ -328,30 +372,34 @@ impl Window {
     }
 }
 
+/// How much may be kept.
+struct Bounds {
+    bytes_max: u64,
+    files_max: usize,
+}
+
 /// What is still kept while some of it is given up.
 struct Left {
     bytes: u64,
     files: usize,
-    /// How many files on each device.
+    /// How many files on each device that make room when they go.
     on: BTreeMap<usize, usize>,
 }
 
 impl Left {
-    fn is_too_much(
-        &self,
-        bytes_max: u64,
-        files_max: usize,
-        short_bytes: &BTreeMap<usize, u64>,
-    ) -> bool {
+    fn is_too_much(&self, bounds: &Bounds, short_bytes: &BTreeMap<usize, u64>) -> bool {
         let has_files_on = |device: &usize| self.on.get(device).is_some_and(|count| *count > 0);
-        self.bytes > bytes_max
-            || self.files > files_max
+        self.bytes > bounds.bytes_max
+            || self.files > bounds.files_max
             || short_bytes.iter().any(|(device, bytes)| *bytes > 0 && has_files_on(device))
     }
 
     fn take(&mut self, kept: &Kept, short_bytes: &mut BTreeMap<usize, u64>) {
         self.bytes -= kept.bytes;
         self.files -= 1;
+        if kept.is_linked {
+            return;
+        }
         if let Some(count) = self.on.get_mut(&kept.device) {
             *count -= 1;
         }
@@ -390,6 +438,7 @@ mod tests {
             turn: 0,
             from: Lsn(from),
             bytes: 10,
+            is_linked: false,
             kept_at: Moment { us: at_s * S, ms: 0 },
         }
     }
@@ -482,6 +531,35 @@ mod tests {
         let mut window = window(3000, 1000, 100);
         window.trim(&files, log(0), at(10), BTreeMap::from([(0, 15), (7, 100)]));
         assert_eq!(left(&window, &files), [4, 5, 6], "older ones elsewhere go too");
+    }
+
+    #[test]
+    fn what_another_name_keeps_makes_no_room() {
+        let mut files: Vec<Kept> =
+            (1..=6).map(|n| kept(n, 0, u64::from(n) * 10, u64::from(n))).collect();
+        [0, 2, 4, 5].into_iter().for_each(|index| files[index].is_linked = true);
+        let short = |bytes| BTreeMap::from([(0, bytes)]);
+        let mut window = window(3000, 1000, 100);
+        window.note_point(Lsn(45), at(3));
+        window.trim(&files[4..], log(0), at(10), short(100));
+        assert_eq!(left(&window, &files[4..]), [5, 6], "nor is it given up");
+        assert_eq!(window.points.len(), 1);
+        window.trim(&files, log(0), at(10), short(5));
+        assert_eq!(left(&window, &files), [3, 4, 5, 6], "two makes it");
+        window.points.clear();
+        window.trim(&files, log(0), at(10), short(100));
+        assert_eq!(left(&window, &files), [5, 6], "four is all there is");
+    }
+
+    #[test]
+    fn a_limit_that_was_found_holds() {
+        let files: Vec<Kept> =
+            (1..=6).map(|n| kept(n, 0, u64::from(n) * 10, u64::from(n))).collect();
+        let mut window = window(3000, 1000, 100);
+        window.limit(&files);
+        window.limit(&files);
+        window.trim(&files, log(1000), at(10), BTreeMap::new());
+        assert_eq!(left(&window, &files), [4, 5, 6]);
     }
 
     #[test]

@@ -58,6 +58,12 @@ impl MarkedBlock {
         self.block.lsn()
     }
 
+    /// The wall-clock time of its sealing, in Unix milliseconds.
+    #[must_use]
+    pub const fn time_ms(&self) -> i64 {
+        self.block.time_ms()
+    }
+
     /// How many bytes its records take, valid or not.
     #[must_use]
     pub fn payload_bytes(&self) -> usize {

@@ -126,7 +126,10 @@ impl Catalog {
         let listed: Vec<&KeptFile> =
             self.manifest.iter().flat_map(|manifest| &manifest.history).collect();
         let there: BTreeSet<&PathBuf> = self.history.iter().collect();
-        side_by_side(&listed, lookers, |file| self.look_at_kept(disk, file, &there))
+        let headers = self.files.iter().map(|image| &image.header);
+        let in_place: BTreeSet<_> =
+            headers.map(|header| (header.segment, header.part, header.generation)).collect();
+        side_by_side(&listed, lookers, |file| self.look_at_kept(disk, file, &there, &in_place))
     }
 
     fn look_at_kept(
@@ -134,6 +137,7 @@ impl Catalog {
         disk: &dyn Disk,
         file: &KeptFile,
         there: &BTreeSet<&PathBuf>,
+        in_place: &BTreeSet<(SegmentId, u32, u32)>,
     ) -> KeptImages {
         let name = segment::history_name(file.segment, file.part, file.generation);
         let found = |path, device, state| KeptImages { file: *file, path, device, state };
@@ -149,7 +153,7 @@ impl Catalog {
             (header.segment, header.part, header.generation)
                 == (file.segment, file.part, file.generation)
         };
-        if self.files.iter().any(is_same) {
+        if in_place.contains(&(file.segment, file.part, file.generation)) {
             return found(path, index, KeptState::InPlace);
         }
         if !there.contains(&path) {

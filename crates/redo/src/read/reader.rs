@@ -23,12 +23,15 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use base::{Lsn, Record, RecordAddr, SegmentId};
 use env::{FileError, ReadTogether};
 
 use crate::error::{Error, Result};
+use crate::format::block::BlockHeader;
 use crate::format::record;
+use crate::id::Id;
 use crate::read::blocks::Blocks;
 use crate::read::extent::{self, Extent};
 use crate::read::group_read::{GroupPlace, GroupRead};
@@ -38,7 +41,7 @@ use crate::read::places::{FoundRecord, Places, Source};
 use crate::read::scan::{Block, SegmentFile};
 use crate::read::segment_scan::SegmentScan;
 use crate::read::together::{Planned, Together};
-use crate::shared::device::Shared;
+use crate::shared::device::{Device, Shared};
 use crate::shared::index_bound::IndexBound;
 
 /// What a reader by address may hold on to.
@@ -187,10 +190,29 @@ impl Reader {
         Ok(Extent { horizon, told_from, durable: self.shared.durability.durable_lsn() })
     }
 
+    /// Returns the id of the database that the log is of.
+    #[must_use]
+    pub fn database(&self) -> Id {
+        self.shared.database
+    }
+
     /// Returns how many times the log was opened, this time included.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.shared.manifest.get().epoch
+    }
+
+    /// Returns how many bytes of blocks were written since the log was opened.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        let written = |device: &Device| device.written_bytes.load(Ordering::Relaxed);
+        self.shared.devices.iter().map(written).sum()
+    }
+
+    /// Returns the length at which segments end now: from there on compactions may take them.
+    #[must_use]
+    pub fn roll_bytes(&self) -> u64 {
+        self.shared.roll_bytes.load(Ordering::Relaxed)
     }
 
     /// Asks for everything up to `lsn` to be synced, whatever the policy.
@@ -362,6 +384,18 @@ impl LogBlock {
     #[must_use]
     pub const fn time_ms(&self) -> i64 {
         self.block.header.time_ms
+    }
+
+    /// Its header, as it is in the file.
+    #[must_use]
+    pub const fn header(&self) -> &BlockHeader {
+        &self.block.header
+    }
+
+    /// Its records, encoded.
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        self.block.payload()
     }
 
     /// Its records with their addresses, in order. Those that a compaction has dropped are missing.

@@ -26,27 +26,34 @@ pub(crate) struct Tidied {
     pub(crate) file_bytes: Vec<u64>,
     /// How many bytes were cut off that were not just unwritten space.
     pub(crate) cut_bytes: u64,
-    /// What could not be removed from `history/`, and why.
-    pub(crate) stuck: Vec<Error>,
 }
 
-/// Cuts, seals and removes, durably. Of what is named like history only `kept` stays.
-pub(crate) fn tidy(
+/// Removes what is named like history and is not in `kept`; what could not be removed. Before the rest:
+/// it may be another name of a file that is changed, or take the room for that. Nothing needs that it is
+/// gone: a file with another name is changed by a copy, and what is there under a name of ours may be a
+/// directory that was put there.
+pub(crate) fn remove_history(
     disk: &dyn Disk,
     catalog: &Catalog,
-    state: &LogState,
     kept: &BTreeSet<PathBuf>,
-) -> Result<Tidied> {
-    // What is not kept any more goes first: it may be another name of a file that is changed here. Nothing
-    // needs that it is gone: a file with another name is changed by a copy, and what is there under a name
-    // of ours may be a directory that was put there.
-    let mut stuck = Vec::new();
+) -> Vec<Error> {
+    let (mut stuck, mut dirs) = (Vec::new(), BTreeSet::new());
     for path in catalog.history.iter().filter(|path| !kept.contains(*path)) {
         match disk.remove(path) {
+            Ok(()) => _ = path.parent().map(|dir| dirs.insert(dir)),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             removed => stuck.extend(removed.at(path, "remove").err()),
         }
     }
+    for dir in dirs {
+        // Only now may a file system give the blocks to other files.
+        let _later = disk.sync_dir(dir);
+    }
+    stuck
+}
+
+/// Cuts, seals and removes, durably.
+pub(crate) fn tidy(disk: &dyn Disk, catalog: &Catalog, state: &LogState) -> Result<Tidied> {
     let superfluous = catalog.leftovers.iter().chain(&catalog.unborn);
     for path in superfluous {
         // A half-written device mark may have been replaced meanwhile.
@@ -56,7 +63,7 @@ pub(crate) fn tidy(
         }
     }
     let newest = catalog.newest_segments();
-    let mut tidied = Tidied { file_bytes: vec![0; catalog.files.len()], cut_bytes: 0, stuck };
+    let mut tidied = Tidied { file_bytes: vec![0; catalog.files.len()], cut_bytes: 0 };
     for (index, source) in catalog.files.iter().enumerate().rev() {
         let file = &state.files[index];
         tidied.cut_bytes += file.cut_bytes(source);

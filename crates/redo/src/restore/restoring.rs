@@ -1,6 +1,7 @@
 //! Restores a log as it was into a new directory.
 //!
 //! ```text
+//!   INTO/redo.lock      held all the while
 //!   INTO/restore-tmp/   begun · manifest: new database, its device        a crash here: begun anew
 //!   INTO/redo/          mark · images, each with its footer
 //!   INTO/restore-tmp/   manifest: what there is · all of it verified
@@ -18,15 +19,18 @@ use base::Lsn;
 use env::{Disk, Entropy};
 
 use crate::error::{Error, IoContext, Result};
+use crate::format::block::HEADER_BYTES;
 use crate::format::listing::Listed;
 use crate::format::manifest::{DeviceMark, Manifest, ManifestDevice, Parent, path_in};
 use crate::format::registry::Registry;
 use crate::id::Id;
 use crate::inspect::verify::verify_unlocked;
 use crate::options::default_device;
-use crate::read::in_use::is_there;
+use crate::read::catalog::Catalog;
+use crate::read::in_use::{is_there, lock, lock_if_there, lock_path};
+use crate::read::scan::SegmentFile;
 use crate::restore::branch::{Branch, CopyCount};
-use crate::restore::source::Source;
+use crate::restore::source::{ImageBlocks, Source};
 use crate::restore::timeline::{BlockTime, RestorePoint, Timeline};
 use crate::write::publication::{begin, discard, publish};
 
@@ -81,7 +85,7 @@ pub struct Restored {
 }
 
 /// Where a log is built.
-fn build_dir(into: &Path) -> PathBuf {
+pub(crate) fn build_dir(into: &Path) -> PathBuf {
     into.join("restore-tmp")
 }
 
@@ -97,6 +101,8 @@ pub fn restore(
     progress: &mut dyn FnMut(Restoring),
 ) -> Result<Option<Restored>> {
     if let Some(into) = request.into {
+        // Another restore may be at its end.
+        let _lock = lock_if_there(&**disk, into)?;
         check_into(&**disk, into)?;
     }
     let source = Source::open(&**disk, request.source, request.devices, request.reader)?;
@@ -166,14 +172,29 @@ fn carry_out(
     };
     let Some(into) = request.into else { return Ok(restored) };
     let build = build_dir(into);
+    let is_begun = disk.exists(&build).at(&build, "look for")?;
+    if !is_begun {
+        check_room(&**disk, into, (source, &images), restored.bytes)?;
+    }
+    // Neither another restore nor a server may begin there meanwhile. It is looked at again: one may have ended
+    // since.
+    let _lock = lock(&**disk, into)?;
+    check_into(&**disk, into)?;
     discard(&**disk, &build, into)?;
+    if is_begun {
+        // What was left took room.
+        check_room(&**disk, into, (source, &images), restored.bytes)?;
+    }
     begin(&**disk, &build, into)?;
-    let (mut database, mut device) = (Id([0; 16]), Id([0; 16]));
+    let (mut database, mut device, mut hash_seed) = (Id([0; 16]), Id([0; 16]), [0; 16]);
     entropy.fill(&mut database.0);
     entropy.fill(&mut device.0);
+    // Nothing that is copied depends on it, and a branch may be given away: the parent's stays a secret.
+    entropy.fill(&mut hash_seed);
     let path = default_device(into);
     let mut manifest = Manifest {
         database,
+        hash_seed,
         epoch: 1,
         durable_lsn: lsn,
         horizon: images.horizon(),
@@ -243,15 +264,63 @@ fn carry_out(
     Ok(restored)
 }
 
+/// Whether there is room for the images, which are `bytes` long with what was set aside for them; next to a
+/// server that runs on the same disk, without making that short of room.
+fn check_room(
+    disk: &dyn Disk,
+    into: &Path,
+    (source, images): (&Source, &Catalog),
+    bytes: u64,
+) -> Result<()> {
+    // Where it is not known a write will find out.
+    let Some(there) = nearest_dir(disk, into) else { return Ok(()) };
+    let Ok(free_bytes) = disk.available_bytes(there) else { return Ok(()) };
+    let left_bytes = source.left_bytes(disk, there);
+    if free_bytes >= bytes + left_bytes {
+        return Ok(());
+    }
+    let mut needed_bytes = left_bytes;
+    for image in &images.files {
+        // One that takes blocks is longer than what is in it.
+        needed_bytes += if image.footer.is_some() { image.len } else { filled_bytes(disk, image)? };
+    }
+    if free_bytes >= needed_bytes {
+        return Ok(());
+    }
+    Err(Error::NoRoom { path: into.to_owned(), needed_bytes, free_bytes })
+}
+
+/// How far an image without a footer goes.
+fn filled_bytes(disk: &dyn Disk, image: &SegmentFile) -> Result<u64> {
+    let (mut blocks, mut end) = (ImageBlocks::open(disk, image)?, 0);
+    while let Some(block) = blocks.next()? {
+        end = block.offset + (HEADER_BYTES + block.payload().len()) as u64;
+    }
+    Ok(end)
+}
+
+/// How much can be written to a data directory that is to be made; `None` if that is not known.
+pub fn free_bytes(disk: &dyn Disk, into: &Path) -> Option<u64> {
+    disk.available_bytes(nearest_dir(disk, into)?).ok()
+}
+
+/// The directory, or what there is of the path to it.
+fn nearest_dir<'a>(disk: &dyn Disk, into: &'a Path) -> Option<&'a Path> {
+    into.ancestors().find(|dir| disk.exists(dir).unwrap_or(false))
+}
+
 /// Whether the directory is empty, or has nothing but an unfinished restore.
-fn check_into(disk: &dyn Disk, into: &Path) -> Result<()> {
+pub(crate) fn check_into(disk: &dyn Disk, into: &Path) -> Result<()> {
     let names = match disk.list(into) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         names => names.at(into, "list")?,
     };
     let is_begun = names.iter().any(|name| name == "restore-tmp");
+    let lock = lock_path(into);
     let is_ours = |name: &std::ffi::OsString| {
-        name == "restore-tmp" || (is_begun && (name == "redo" || name == "redo.tmp"))
+        name == "restore-tmp"
+            || Some(name.as_os_str()) == lock.file_name()
+            || (is_begun && (name == "redo" || name == "redo.tmp"))
     };
     if is_there(disk, into) && is_begun {
         // The last step of one that was published: its remains go.

@@ -14,7 +14,7 @@
 //! to replace meanwhile. One that had begun before is no matter: its old files are listed as kept, and
 //! are in place or not; if they were missed and are needed, a listed image is missing.
 //!
-//! What a reader that has died leaves is removed by the next start (`read::reader_links`).
+//! What a reader that has died leaves is removed by the server (`compact::reaper`) or its next start.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -22,13 +22,16 @@ use std::path::{Path, PathBuf};
 use base::Lsn;
 use env::{Disk, FileError, Lock};
 
+use crate::compact::room::left_bytes;
 use crate::error::{Error, IoContext, Result};
 use crate::format::manifest::{self, Manifest};
 use crate::format::segment;
 use crate::read::catalog::{Catalog, FoundDevice, KeptImages, find_devices, history_files};
 use crate::read::images::ATTEMPTS_MAX;
 use crate::read::in_use::lock_if_there;
-use crate::read::reader_links::{empty, lock_of, reader_name, remove_reader};
+use crate::read::reader_links::{
+    empty, is_ours, make_reader, reader_name, refused, remove_links, remove_reader,
+};
 use crate::read::scan::{Block, BlockCursor, Next, SegmentFile};
 
 /// How much of a file is read at a time.
@@ -96,10 +99,33 @@ impl Source {
         matches!(self.hold, Hold::Linked(_))
     }
 
-    /// Lets go of the files. A process that dies before leaves that to the next start.
+    /// Returns how much room the disk of `into` must have left for the process that has the log open, if it is one
+    /// of that log's disks.
+    pub(crate) fn left_bytes(&self, disk: &dyn Disk, into: &Path) -> u64 {
+        let on = disk.file_system(into);
+        let mut devices = self.catalog.devices.iter();
+        let is_shared = on.is_some() && devices.any(|it| disk.file_system(&it.path) == on);
+        let is_asked = self.is_running() && is_shared;
+        is_asked.then(|| left_bytes(disk, into, 0)).flatten().unwrap_or(0)
+    }
+
+    /// Lets go of the files. A process that dies before leaves that to the server.
     pub(crate) fn release(self, disk: &dyn Disk) {
         if let Hold::Linked(links) = self.hold {
             links.release(disk);
+        }
+    }
+}
+
+/// Removes the links that the reader with this number has to files of the log in `dir`, as far as that can
+/// be: for a process that is about to be ended. What it still reads it reads from what it has open.
+pub fn abandon_reader(disk: &dyn Disk, dir: &Path, devices: &[PathBuf], number: u32) {
+    let Ok(Some(manifest)) = Manifest::read(disk, dir) else { return };
+    for device in found_devices(disk, dir, &manifest, devices).unwrap_or_default() {
+        let reader = segment::history_dir(&device.path).join(reader_name(number));
+        if is_ours(&reader) {
+            remove_links(disk, &reader);
+            let _left = disk.remove_dir(&reader);
         }
     }
 }
@@ -160,9 +186,7 @@ impl Links {
         if self.dirs.iter().any(|(dir, _)| dir == reader) {
             return empty(disk, reader);
         }
-        disk.create_dir_all(&segment::history_dir(reader)).at(reader, "make")?;
-        let lock = disk.lock(&lock_of(reader)).at(reader, "lock")?;
-        self.dirs.push((reader.to_owned(), lock));
+        self.dirs.push((reader.to_owned(), make_reader(disk, reader)?));
         // A process that had the same number may have left something.
         empty(disk, reader)
     }
@@ -189,6 +213,9 @@ fn link_all(disk: &dyn Disk, device: &Path, reader: &Path) -> Result<()> {
     for (from, to) in in_place.chain(kept) {
         match disk.link(&from, &to) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                return Err(refused(&to, error));
+            }
             linked => linked.at(&from, "link")?,
         }
     }

@@ -18,6 +18,7 @@ use std::time::Duration;
 use base::{Lsn, Mutex, SegmentId};
 use env::{Clock, Disk, Lock};
 
+use crate::error::{Error, is_no_room};
 use crate::format::groups::Mark;
 use crate::format::manifest::{Manifest, ManifestStore};
 use crate::format::segment;
@@ -87,6 +88,8 @@ pub(crate) struct Device {
     inbox: Mutex<Inbox>,
     arrived: Condvar,
     state: AtomicU8,
+    /// If it is full: see [`Device::lacks_room`].
+    has_no_room: AtomicBool,
     service: AtomicU8,
     /// The device that takes over the blocks of this one once it is poisoned.
     pub(crate) successor: AtomicUsize,
@@ -107,6 +110,7 @@ impl Device {
             inbox: Mutex::default(),
             arrived: Condvar::new(),
             state: AtomicU8::new(0),
+            has_no_room: AtomicBool::new(false),
             service: AtomicU8::new(0),
             successor: AtomicUsize::new(usize::MAX),
             is_stuck: AtomicBool::new(false),
@@ -133,6 +137,24 @@ impl Device {
             DeviceState::Poisoned => 2,
         };
         self.state.store(number, Ordering::Release);
+    }
+
+    /// Says that it is full, and why.
+    pub(crate) fn become_full(&self, disk: &dyn Disk, error: &Error) {
+        let is_own = error.path().is_some_and(|path| {
+            let other = path.ancestors().find_map(|dir| disk.file_system(dir));
+            let is_same_disk = other.is_some() && other == disk.file_system(&self.path);
+            path.starts_with(&self.path) || is_same_disk
+        });
+        self.set_last_error(error.to_string());
+        self.has_no_room.store(is_own && is_no_room(error), Ordering::Release);
+        self.set_state(DeviceState::Full);
+    }
+
+    /// Whether it is full because its own disk has no room: not that of the manifest, and not because the
+    /// process has no descriptor left.
+    pub(crate) fn lacks_room(&self) -> bool {
+        self.state() == DeviceState::Full && self.has_no_room.load(Ordering::Acquire)
     }
 
     pub(crate) fn service(&self) -> Service {

@@ -122,6 +122,8 @@ impl Log {
             bytes: figures.bytes,
             files: figures.files,
             given_up: figures.given_up,
+            readers: figures.readers.count,
+            reader_bytes: figures.readers.bytes,
         }
     }
 

@@ -32,8 +32,13 @@ impl Log {
         self.healing.tell(event);
     }
 
-    /// Returns what was found out about damage since this was asked last, for people.
+    /// Returns what was found out about damage, or why no history is kept, since this was asked last, for people.
     pub fn drain_events(&mut self) -> Vec<String> {
+        if let Some(why) = self.marks.holds().take_refusal() {
+            self.tell(format!(
+                "what is replaced cannot be kept, so the log can be read as it was only from now on: {why}"
+            ));
+        }
         self.healing.drain_events()
     }
 

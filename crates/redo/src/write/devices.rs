@@ -159,8 +159,7 @@ impl Log {
         let reserve = reserve::make(&*shared.disk, &path, shared.reserve_bytes);
         let device = Device::new(id, path);
         if let Err(error) = &reserve {
-            device.set_last_error(error.to_string());
-            device.set_state(DeviceState::Full);
+            device.become_full(&*shared.disk, error);
         }
         let index = shared.devices.push(device).expect("places were counted before");
         self.lanes.push(Lane::default());

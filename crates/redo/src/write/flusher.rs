@@ -484,10 +484,9 @@ impl Flusher {
         // device would not get further.
         let has_descriptor = !lacks_descriptor(error);
         let is_own = error.path().is_some_and(|path| path.starts_with(&device.path));
-        let error = error.to_string();
-        device.set_last_error(error.clone());
         let was_full = device.state() == DeviceState::Full;
-        device.set_state(DeviceState::Full);
+        device.become_full(&*self.shared.disk, error);
+        let error = error.to_string();
         if has_descriptor && self.has_reserve && reserve::give_up(&*self.shared.disk, &device.path)
         {
             // What was accepted before the disk was full gets the room that was kept for it. It may be

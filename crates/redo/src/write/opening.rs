@@ -23,11 +23,12 @@ use crate::compact::job::JobQueue;
 use crate::compact::segments::Segments;
 use crate::compact::validity::Validity;
 use crate::compact::window::Moment;
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, IoContext, Result, is_full, is_no_room};
 use crate::format::kinds::Kinds;
 use crate::format::listing::Listed;
 use crate::format::manifest::{DeviceMark, Manifest, ManifestDevice, ManifestStore};
 use crate::format::registry::Registry;
+use crate::format::segment;
 use crate::id::Id;
 use crate::options::{Env, Options, SyncPolicy};
 use crate::read::catalog::{Catalog, LOOKERS};
@@ -35,7 +36,7 @@ use crate::read::in_use::lock;
 use crate::recover::behind::{KnownBefore, StartPoint};
 use crate::recover::cut;
 use crate::recover::replay::{LogState, Progress, Reading, Replay};
-use crate::shared::device::{Device, DeviceState, Service, Shared};
+use crate::shared::device::{Device, Service, Shared};
 use crate::shared::durability::Durability;
 use crate::write::flusher::Flusher;
 use crate::write::log::{Begin, Log};
@@ -85,6 +86,8 @@ pub struct Recovery {
     catalog: Catalog,
     manifest: Manifest,
     lock: Box<dyn Lock>,
+    /// Why there is no directory for history on some device.
+    without_history: Vec<Error>,
     /// Something else than the log knows that it was durable up to this block.
     witnessed: Lsn,
 }
@@ -125,7 +128,15 @@ impl Recovery {
                 manifest
             }
         };
-        Ok(Self { env, options, catalog, manifest, lock, witnessed: Lsn::ZERO })
+        Ok(Self {
+            env,
+            options,
+            catalog,
+            manifest,
+            lock,
+            without_history: Vec::new(),
+            witnessed: Lsn::ZERO,
+        })
     }
 
     /// The seed of the keyspace's hashes: it belongs to the database and never changes.
@@ -219,11 +230,18 @@ impl Recovery {
         };
         let mut state = reading.run(replay, progress)?;
         state.notes.settle(&mut self.manifest);
-        self.make_room(&state);
+        let rewritten_bytes = self.rewritten_bytes(&state);
+        // Of a full disk history goes first, which the manifest must say before: for that a little is enough.
+        let has_history = !self.catalog.history.is_empty();
+        self.make_room(if has_history { &[] } else { &rewritten_bytes });
         self.settle_devices()?;
-        let past = self.sync_observed_names(&state)?;
+        let mut past = self.sync_observed_names(&state, &rewritten_bytes)?;
         let disk = self.env.disk.clone();
-        let cut = cut::tidy(&*disk, &self.catalog, &state, &past.names)?;
+        past.stuck = cut::remove_history(&*disk, &self.catalog, &past.names);
+        if has_history {
+            self.make_room(&rewritten_bytes);
+        }
+        let cut = cut::tidy(&*disk, &self.catalog, &state)?;
         self.settle_manifest(&state)?;
         for (source, bytes) in self.catalog.files.iter().zip(&cut.file_bytes) {
             if let Some(segment) = state.segments.get_mut(source.header.segment) {
@@ -237,15 +255,25 @@ impl Recovery {
         self.start(state, validity, &cut, past)
     }
 
-    /// Gives up what was kept for this start where the disk is full.
-    fn make_room(&self, state: &LogState) {
-        let (disk, reserve_bytes) = (&*self.env.disk, self.options.reserve_bytes);
-        for (index, device) in self.catalog.devices.iter().enumerate() {
+    /// How much is written again of each device's files before the log goes on, in bytes.
+    fn rewritten_bytes(&self, state: &LogState) -> Vec<u64> {
+        let devices = 0..self.catalog.devices.len();
+        let of_device = devices.map(|index| {
             let files = self.catalog.files.iter().zip(&state.files);
             let rewritten = files.filter(|(source, file)| {
                 source.device == index && source.footer.is_some() && file.cut_block_count > 0
             });
-            let rewritten_bytes = rewritten.map(|(_, file)| file.end).sum();
+            rewritten.map(|(_, file)| file.end).sum()
+        });
+        of_device.collect()
+    }
+
+    /// Gives up what was kept for this start where the disk is full; for the devices that have something
+    /// written again, the reserve too.
+    fn make_room(&self, rewritten_bytes: &[u64]) {
+        let (disk, reserve_bytes) = (&*self.env.disk, self.options.reserve_bytes);
+        for (index, device) in self.catalog.devices.iter().enumerate() {
+            let rewritten_bytes = rewritten_bytes.get(index).copied().unwrap_or(0);
             reserve::make_room_for_start(disk, &device.path, reserve_bytes, rewritten_bytes);
         }
         if self.keeps_room_for_manifest() {
@@ -284,6 +312,15 @@ impl Recovery {
         }
         for device in &self.catalog.devices {
             disk.create_dir_all(&device.path).at(&device.path, "make")?;
+            if self.options.history.seconds > 0 {
+                // By the server, whatever process links there first: it must be able to.
+                // If it cannot be made no start fails: a compaction tries again.
+                let history = segment::history_dir(&device.path);
+                if !disk.exists(&history).unwrap_or(false) {
+                    let made = disk.create_dir_all(&history).at(&history, "make");
+                    self.without_history.extend(made.err());
+                }
+            }
             let id = device.id.expect("given above");
             let mark = DeviceMark { database: self.manifest.database, device: id };
             if DeviceMark::read(disk, &device.path)? != Some(mark) {
@@ -309,22 +346,38 @@ impl Recovery {
     /// now and the removal were not, a file would be missing. Images without a block are about to be
     /// removed too: a start after a crash must not miss them. The same goes for history that is kept no
     /// more.
-    fn sync_observed_names(&mut self, state: &LogState) -> Result<Past> {
+    fn sync_observed_names(&mut self, state: &LogState, rewritten_bytes: &[u64]) -> Result<Past> {
         let disk = &*self.env.disk;
         for device in &self.catalog.devices {
             disk.sync_dir(&device.path).at(&device.path, "sync")?;
         }
         let left: BTreeSet<_> = self.left(state).map(|left| (left.segment, left.part)).collect();
         self.manifest.listed.retain(|listed| left.contains(&(listed.segment, listed.part)));
-        let past = Past::take(
+        let mut past = Past::take(
             disk,
             &self.catalog,
             &self.options,
-            if self.options.parallel_loaders { LOOKERS } else { 1 },
             (&mut self.manifest, state.last_lsn),
             Moment::now(&*self.env.clock),
+            rewritten_bytes,
         );
-        self.manifest.write(disk, &self.options.dir)?;
+        match self.manifest.write(disk, &self.options.dir) {
+            Err(error) if is_full(&error) => {
+                // What is given up makes the room to say so. A start that comes in between finds it missing.
+                cut::remove_history(disk, &self.catalog, &past.names);
+                match self.manifest.write(disk, &self.options.dir) {
+                    Err(error) if is_no_room(&error) && !past.kept.is_empty() => {
+                        // A quota perhaps, or no file can be made any more: the disk seems to have room.
+                        let now = Moment::now(&*self.env.clock);
+                        past.give_up((&mut self.manifest, state.last_lsn), now);
+                        cut::remove_history(disk, &self.catalog, &past.names);
+                        self.manifest.write(disk, &self.options.dir)?;
+                    }
+                    written => written?,
+                }
+            }
+            written => written?,
+        }
         Ok(past)
     }
 
@@ -349,7 +402,7 @@ impl Recovery {
             let reserve_bytes = self.options.reserve_bytes;
             reserve::make_for_start(&*self.env.disk, &self.options.dir, reserve_bytes);
         }
-        let Self { env, options, catalog, manifest, lock, .. } = self;
+        let Self { env, options, catalog, manifest, lock, without_history, .. } = self;
         let next_segment = manifest.next_segment;
         let segments = state.segments;
         let devices = catalog.devices.iter();
@@ -396,8 +449,7 @@ impl Recovery {
         for (index, device) in shared.devices.iter().enumerate() {
             let reserve = reserve::make(&*shared.disk, &device.path, shared.reserve_bytes);
             if let Err(error) = &reserve {
-                device.set_last_error(error.to_string());
-                device.set_state(DeviceState::Full);
+                device.become_full(&*shared.disk, error);
             }
             let holds = Arc::clone(&jobs.holds);
             flushers.push(Flusher::new(shared.clone(), holds, index, reserve.is_ok()));
@@ -420,7 +472,10 @@ impl Recovery {
                 log.history().from_lsn
             ));
         }
-        for error in &cut.stuck {
+        for error in &without_history {
+            log.tell(format!("{error}; no history is kept there as long as that is so"));
+        }
+        for error in &past.stuck {
             log.tell(format!("{error}; nothing needs it any more"));
         }
         Ok(Opened { log, flushers, compactor, summary })

@@ -1,11 +1,14 @@
 //! What a start makes of the history that it finds.
 //!
 //! What is listed and there is kept on; ages begin anew. What is missing raises the floor: people
-//! remove the directory when a disk is full. So does all of it on a disk that has no room for the
-//! start itself, and everywhere when no history is kept any more. Then the manifest is written, and
-//! after it what is not kept is removed (`recover::cut`).
+//! remove the directory when a disk is full. So does the oldest on a disk that lacks room for the start
+//! itself, as much of it as that takes, and all of it when no history is kept any more. Then the manifest is
+//! written, and after it what is not kept is removed (`recover::cut`), before anything is copied.
+//!
+//! It costs a look at each listed file, three reads: of as many as the window allows, four for each file of
+//! the log and 1,024, eight at a time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use base::Lsn;
@@ -14,10 +17,12 @@ use env::Disk;
 use crate::compact::history::first_needing;
 use crate::compact::holds::Kept;
 use crate::compact::window::{Moment, Window};
+use crate::error::Error;
 use crate::format::manifest::Manifest;
 use crate::options::Options;
-use crate::read::catalog::{Catalog, KeptImages, KeptState};
+use crate::read::catalog::{Catalog, KeptImages, KeptState, LOOKERS};
 use crate::read::reader_links::remove_dead;
+use crate::write::reserve;
 
 /// See the file's top.
 pub(crate) struct Past {
@@ -26,28 +31,27 @@ pub(crate) struct Past {
     pub(crate) kept: Vec<Kept>,
     /// Listed files that are missing or damaged.
     pub(crate) missing: Vec<PathBuf>,
+    /// What could not be removed from `history/`, and why.
+    pub(crate) stuck: Vec<Error>,
+    window: Window,
 }
 
 impl Past {
     /// Finds what is kept on, and says so in `manifest`, which is still to be written. The log ends with the
-    /// block `last`.
+    /// block `last`; of each device's files so many bytes are written again before it goes on.
     pub(crate) fn take(
         disk: &dyn Disk,
         catalog: &Catalog,
         options: &Options,
-        lookers: usize,
         (manifest, last): (&mut Manifest, Lsn),
         now: Moment,
+        rewritten_bytes: &[u64],
     ) -> Self {
         let mut window = Window::default();
         window.begin(options.history, manifest, now);
         catalog.devices.iter().for_each(|device| remove_dead(disk, &device.path));
-        let devices = catalog.devices.iter().map(|device| {
-            let available = disk.available_bytes(&device.path);
-            available.is_ok_and(|bytes| bytes < options.reserve_bytes)
-        });
-        let is_full: Vec<bool> = devices.collect();
-        let (mut names, mut kept, mut missing) = (BTreeSet::new(), Vec::new(), Vec::new());
+        let (mut kept, mut missing) = (Vec::new(), Vec::new());
+        let lookers = if options.parallel_loaders { LOOKERS } else { 1 };
         for KeptImages { file, path, device, state } in catalog.kept(disk, lookers) {
             let images = match state {
                 KeptState::There(images) => images,
@@ -61,12 +65,10 @@ impl Past {
                 }
             };
             let from = first_needing(&images);
-            let is_held = window.registry.needs(from, file.until);
-            if !is_held && (!window.is_on() || is_full[device]) {
+            if !window.is_on() && !window.registry.needs(from, file.until) {
                 window.lose(from, file.until, now);
                 continue;
             }
-            names.insert(path.clone());
             kept.push(Kept {
                 file,
                 path,
@@ -77,11 +79,39 @@ impl Past {
                 turn: 0,
                 from,
                 bytes: images.iter().map(|image| image.len).sum(),
+                is_linked: false,
                 kept_at: now,
             });
         }
+        let short = catalog.devices.iter().zip(rewritten_bytes).enumerate();
+        let short = short.filter_map(|(index, (device, rewritten_bytes))| {
+            let wanted_bytes = reserve::wanted_bytes(options.reserve_bytes) + rewritten_bytes;
+            let available_bytes = disk.available_bytes(&device.path).ok()?;
+            Some((index, wanted_bytes.checked_sub(available_bytes)?))
+                .filter(|(_, short)| *short > 0)
+        });
+        let short: BTreeMap<usize, u64> = short.collect();
+        for kept in kept.iter_mut().filter(|kept| short.contains_key(&kept.device)) {
+            kept.is_linked = disk.has_other_names(&kept.path).unwrap_or(false);
+        }
+        window.make_room(&kept, now, short);
+        kept.retain(|kept| window.needs(kept));
         window.describe(manifest, last);
         manifest.history = kept.iter().map(|kept| kept.file).collect();
-        Self { names, kept, missing }
+        let names = kept.iter().map(|kept| kept.path.clone()).collect();
+        Self { names, kept, missing, stuck: Vec::new(), window }
+    }
+
+    /// Gives up all of it that no backup needs: a start lacks room in a way that no disk tells.
+    pub(crate) fn give_up(&mut self, (manifest, last): (&mut Manifest, Lsn), now: Moment) {
+        let (held, others): (Vec<Kept>, Vec<Kept>) =
+            self.kept.drain(..).partition(|kept| self.window.withholds(kept));
+        self.kept = held;
+        for kept in others {
+            self.window.lose(kept.from, kept.file.until, now);
+        }
+        self.names = self.kept.iter().map(|kept| kept.path.clone()).collect();
+        self.window.describe(manifest, last);
+        manifest.history = self.kept.iter().map(|kept| kept.file).collect();
     }
 }

@@ -40,6 +40,11 @@ fn start_bytes(reserve_bytes: u64) -> u64 {
     START_BYTES_MAX.min(reserve_bytes / START_SHARE)
 }
 
+/// How much room a start wants on a device: for all that is set aside, and for what it writes itself.
+pub(crate) fn wanted_bytes(reserve_bytes: u64) -> u64 {
+    reserve_bytes + 2 * start_bytes(reserve_bytes)
+}
+
 /// Sets space aside on a device, for the next start first.
 ///
 /// # Errors

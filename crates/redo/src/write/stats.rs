@@ -89,6 +89,10 @@ pub struct HistoryStats {
     pub files: usize,
     /// How many were given up before they were old, or could not be kept.
     pub given_up: u64,
+    /// How many directories with links of other processes there are, a minute ago at most.
+    pub readers: usize,
+    /// How long the files are that have no other name than one of those links.
+    pub reader_bytes: u64,
 }
 
 /// What [`crate::Log::index_stats`] says.

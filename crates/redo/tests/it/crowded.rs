@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex};
 use base::Lsn;
 use env::{Access, Disk, File, Lock};
 use env_sim::{Faults, SimDisk};
-use redo::{DeviceState, Error, FileError, Health};
+use redo::{DeviceState, Error, FileError, Health, HistoryOptions, StoredLog};
 
 use crate::harness::{Database, key, options, value};
 
 /// What is asked of a disk, as far as it may be refused.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Call {
+pub(crate) enum Call {
     Create,
     Remove,
 }
@@ -24,14 +24,14 @@ type Refuses = dyn Fn(Call, &Path) -> bool + Send;
 
 /// A disk that says of some calls that there is no room, or something else.
 #[derive(Clone)]
-struct Crowded {
-    disk: SimDisk,
+pub(crate) struct Crowded {
+    pub(crate) disk: SimDisk,
     refuses: Arc<Mutex<Box<Refuses>>>,
-    error: io::ErrorKind,
+    pub(crate) error: io::ErrorKind,
 }
 
 impl Crowded {
-    fn new(disk: SimDisk) -> Self {
+    pub(crate) fn new(disk: SimDisk) -> Self {
         Self {
             disk,
             refuses: Arc::new(Mutex::new(Box::new(|_, _| false))),
@@ -39,7 +39,7 @@ impl Crowded {
         }
     }
 
-    fn refuse(&self, refuses: impl Fn(Call, &Path) -> bool + Send + 'static) {
+    pub(crate) fn refuse(&self, refuses: impl Fn(Call, &Path) -> bool + Send + 'static) {
         *self.refuses.lock().unwrap() = Box::new(refuses);
     }
 
@@ -66,9 +66,15 @@ impl Disk for Crowded {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.disk.rename(from, to)
     }
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        Disk::link(&self.disk, from, to)
+    }
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.check(Call::Remove, path)?;
         self.disk.remove(path)
+    }
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove_dir(path)
     }
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.disk.sync_dir(dir)
@@ -82,17 +88,37 @@ impl Disk for Crowded {
     fn available_bytes(&self, dir: &Path) -> io::Result<u64> {
         self.disk.available_bytes(dir)
     }
+    fn has_other_names(&self, path: &Path) -> io::Result<bool> {
+        self.disk.has_other_names(path)
+    }
+    fn file_system(&self, path: &Path) -> Option<u64> {
+        // Each directory at the top is a disk.
+        let top = path.components().nth(1)?;
+        Some(top.as_os_str().as_encoded_bytes().iter().map(|byte| u64::from(*byte)).sum())
+    }
+    fn capacity_bytes(&self, dir: &Path) -> io::Result<u64> {
+        self.disk.capacity_bytes(dir)
+    }
 }
 
 fn open(disk: &Crowded, devices: &[&str]) -> redo::Result<Database> {
+    open_with(disk, devices, HistoryOptions::OFF)
+}
+
+pub(crate) fn open_with(
+    disk: &Crowded,
+    devices: &[&str],
+    history: HistoryOptions,
+) -> redo::Result<Database> {
     let mut options = options(Path::new("/data"));
     options.devices = devices.iter().map(PathBuf::from).collect();
     options.segment_bytes = 4000;
     options.reserve_bytes = 1000;
+    options.history = history;
     Database::open_on(Arc::new(disk.clone()), options)
 }
 
-fn fill(database: &mut Database, from: usize, to: usize) {
+pub(crate) fn fill(database: &mut Database, from: usize, to: usize) {
     for number in from..to {
         database.set(&key(number), &value(number));
         database.flush();
@@ -231,6 +257,58 @@ fn a_compaction_without_room_after_its_rename_goes_on_when_there_is_some() {
     }
 }
 
-fn is_segment(path: &Path) -> bool {
+pub(crate) fn is_segment(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "redo")
+}
+
+/// Another program has taken all the room that there was for a manifest.
+#[test]
+fn history_is_let_go_of_where_no_manifest_can_be_written() {
+    for is_killed in [true, false] {
+        let disk = Crowded::new(SimDisk::new(2, Faults::default()));
+        let mut database = open_with(&disk, &["/a"], HistoryOptions::ALL).unwrap();
+        for _ in 0..4 {
+            fill(&mut database, 0, 60);
+        }
+        database.log.compact_all();
+        database.settle();
+        let (before, used_bytes) = (database.log.history(), disk.disk.used_bytes());
+        assert!(before.files > 3, "{before:?}");
+        disk.refuse(|call, path| call == Call::Create && path.starts_with("/data"));
+        disk.disk.set_faults(Faults { capacity_bytes: Some(used_bytes), ..Faults::default() });
+        for _ in 0..100 {
+            database.clock.advance_us(100_000);
+            database.compactor.step();
+        }
+        let after = database.log.history();
+        assert!(after.files < before.files && after.from_lsn > Lsn::ZERO, "{after:?}");
+        assert!(disk.disk.used_bytes() < used_bytes, "and the room is there");
+        let reach = |disk: &Crowded| {
+            let log = StoredLog::open(Arc::new(disk.disk.clone()), Path::new("/data"), &[]);
+            log.unwrap().unwrap().reach()
+        };
+        disk.disk.set_faults(Faults::default());
+        disk.refuse(|_, _| false);
+        if is_killed {
+            let contents = database.keyspace.contents();
+            drop(database);
+            disk.disk.kill();
+            disk.disk.restart();
+            assert_eq!(reach(&disk).floor, after.from_lsn, "what is missing says so");
+            let database = open_with(&disk, &["/a"], HistoryOptions::ALL).unwrap();
+            assert_eq!(database.keyspace.contents(), contents);
+            assert_eq!(database.log.history().from_lsn, after.from_lsn);
+        } else {
+            fill(&mut database, 0, 60);
+            database.log.compact_all();
+            database.settle();
+            let manifest = redo::manifest::Manifest::read(&disk.disk, Path::new("/data"));
+            let listed = manifest.unwrap().unwrap().history;
+            assert_eq!(
+                listed.len(),
+                database.log.history().files,
+                "and the next one does not list it"
+            );
+        }
+    }
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod behind;
+mod bounded_history;
 mod by_address;
 mod compaction;
 mod corruption;
@@ -12,6 +13,7 @@ mod crowded;
 mod devices;
 mod failing;
 mod format;
+mod giving_way;
 mod harness;
 mod history;
 mod inspection;

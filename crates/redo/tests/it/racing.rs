@@ -14,7 +14,7 @@ use env::{Access, Disk, File, Lock, ReadTogether};
 use env_sim::{Faults, SimDisk};
 use redo::{Error, FoundRecord, Mark, MarkReader, Step};
 
-use crate::harness::{Database, follow, key, options};
+use crate::harness::{Counter, Database, follow, key, options};
 
 /// What happens at which call from now on.
 type Event = Option<(u64, Box<dyn FnOnce() + Send>)>;
@@ -131,6 +131,7 @@ impl Disk for Busy {
         self.disk.rename(from, to)
     }
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.call();
         Disk::link(&self.disk, from, to)
     }
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -195,7 +196,11 @@ fn busy_options() -> redo::Options {
 
 /// A log of two devices, half of it garbage, small files among it that are about to be gathered.
 fn busy_log(disk: &Busy) -> Database {
-    let mut database = Database::open_on(Arc::new(disk.clone()), busy_options()).unwrap();
+    busy_log_of(disk, busy_options())
+}
+
+fn busy_log_of(disk: &Busy, options: redo::Options) -> Database {
+    let mut database = Database::open_on(Arc::new(disk.clone()), options).unwrap();
     for number in 0..90 {
         database.set(&key(number), &[b'a'; 70]);
         if number % 4 == 0 {
@@ -262,6 +267,40 @@ fn a_mark_is_read_right_whenever_its_files_are_replaced() {
                 assert!(calls > 20, "{calls}");
                 break;
             }
+        }
+    }
+}
+
+/// By another process, of which the server knows nothing.
+#[test]
+fn a_log_is_restored_right_whenever_its_files_are_replaced() {
+    for calls in 0.. {
+        let disk = Busy::new(calls);
+        let history = redo::HistoryOptions::ALL;
+        let mut database = busy_log_of(&disk, redo::Options { history, ..busy_options() });
+        let early = (database.log.durable_lsn(), database.keyspace.contents());
+        make_garbage(&mut database);
+        database.log.tick();
+        let late = (database.log.durable_lsn(), database.keyspace.contents());
+        let (lsn, expected) = if calls % 2 == 0 { late } else { early };
+        disk.after(calls, move || run(database));
+        let into = Path::new("/new");
+        let request = redo::RestoreRequest {
+            source: Path::new("/data"),
+            devices: &[],
+            into: Some(into),
+            point: redo::RestorePoint::Lsn(lsn.0),
+            durable: Lsn::ZERO,
+            reader: 9,
+        };
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        let restored = redo::restore(&shared, &request, &mut Counter(5), &mut |_| {}).unwrap();
+        assert!(restored.unwrap().is_running);
+        let copy = Database::open_on(Arc::new(disk.disk.clone()), options(into)).unwrap();
+        assert_eq!(copy.keyspace.contents(), expected, "after {calls} calls");
+        if disk.is_waiting() {
+            assert!(calls > 60, "{calls}");
+            break;
         }
     }
 }

@@ -10,7 +10,7 @@ use redo::{Error, Options, RestorePoint, RestoreRequest, Restored};
 use crate::harness::{Counter, Database, key, options};
 use crate::history::{ALL, Contents, World, copy, world_options};
 
-const INTO: &str = "/new";
+pub(crate) const INTO: &str = "/new";
 
 pub(crate) fn request(point: RestorePoint) -> RestoreRequest<'static> {
     RestoreRequest {
@@ -72,6 +72,9 @@ fn what_is_restored_is_what_was_and_goes_on_by_itself() {
             let manifest = redo::manifest::Manifest::read(&disk, Path::new(INTO)).unwrap().unwrap();
             assert_eq!(manifest.parent, Some(restored.parent));
             assert!(manifest.database != restored.parent.database && !restored.is_running);
+            let source =
+                redo::manifest::Manifest::read(&disk, Path::new("/data")).unwrap().unwrap();
+            assert_ne!(manifest.hash_seed, source.hash_seed, "a secret of its own");
             assert_eq!(&contents(&disk, lsn), world.ledger.at(lsn), "seed {seed}, {lsn}");
             let error = restore(&disk, &request(RestorePoint::Latest)).unwrap_err();
             assert!(matches!(error, Error::NotEmpty { .. }), "{error}");

@@ -348,10 +348,17 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     integer("log-compaction-invalid-min", 1..=UINT_MAX, 1024),
     memory("log-compaction-bytes-per-second", 0..=LONG_MAX, 128 * MB),
     memory("log-scrub-bytes-per-second", 0..=LONG_MAX, 4 * MB),
-    integer("log-history-seconds", 0..=INT_MAX, 0),
+    integer("log-history-seconds", 0..=INT_MAX, 600),
     memory("log-history-bytes", 0..=LONG_MAX, 1024 * MB),
     integer("log-history-percentage", 0..=INT_MAX, 100),
     yes_no("log-history-drop-backups", false),
+    yes_no("read-only", false),
+    // Archiving.
+    several("archive", words::archive, "").protected(),
+    integer("archive-interval-ms", 10..=86_400_000, 1000),
+    memory("archive-object-bytes", 64 * 1024..=(1 << 30), 16 * MB),
+    integer("archive-base-percentage", 0..=INT_MAX, 100),
+    integer("archive-keep-seconds", 0..=LONG_MAX, 0),
     // Dumps.
     choice("snapshot-algorithm", &["auto", "bitmap", "piggyback", "cou", "fork"], "auto"),
     integer("snapshot-cpu-percent", 1..=100, 10),

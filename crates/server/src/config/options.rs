@@ -75,6 +75,21 @@ pub struct OutputLimit {
     pub soft_seconds: u64,
 }
 
+/// Which clients may do what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessOptions {
+    /// `requirepass`; none is needed when it is empty.
+    pub require_password: String,
+    /// Without a password clients of other machines are refused.
+    pub protected_mode: bool,
+    /// `enable-debug-command`.
+    pub debug_command: ProtectedAction,
+    /// `enable-protected-configs`.
+    pub protected_configs: ProtectedAction,
+    /// No client changes the data: `read-only`.
+    pub is_read_only: bool,
+}
+
 /// Settings of the redo log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogOptions {
@@ -117,6 +132,23 @@ pub struct LogOptions {
     pub history_percentage: u64,
     /// Whether named backups are given up for a disk that is short of room.
     pub history_drops_backups: bool,
+    /// Where the log is archived, and how.
+    pub archive: ArchiveSettings,
+}
+
+/// Settings of continuous archiving.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchiveSettings {
+    /// The directory of the archive; `None` for no archive: `archive`.
+    pub directory: Option<PathBuf>,
+    /// How often blocks are shipped, in milliseconds.
+    pub interval_ms: u64,
+    /// Past so many bytes an object takes no further block.
+    pub object_bytes: usize,
+    /// A new copy is made when the log behind the last one is larger than so many percent of it; 0: never.
+    pub base_percentage: u64,
+    /// What is older goes, but for the copy before it; 0: nothing does.
+    pub keep_seconds: u64,
 }
 
 /// How a dump comes to be of one moment: `snapshot-algorithm`.
@@ -174,8 +206,7 @@ pub struct Options {
     pub eviction: EvictionPolicy,
     pub max_clients: usize,
     pub timeout_s: u64,
-    pub require_password: String,
-    pub protected_mode: bool,
+    pub access: AccessOptions,
     pub bulk_bytes_max: u64,
     pub query_buffer_bytes_max: u64,
     /// By class: normal, replica, pubsub.
@@ -194,8 +225,6 @@ pub struct Options {
     pub hz: u32,
     pub active_expire_effort: u32,
     pub fsync: FsyncPolicy,
-    pub debug_command: ProtectedAction,
-    pub protected_configs: ProtectedAction,
     pub saves: SaveOptions,
     pub log: LogOptions,
 }
@@ -213,8 +242,13 @@ impl Config {
             eviction: eviction(self.value("maxmemory-policy")),
             max_clients: self.number("maxclients"),
             timeout_s: self.number("timeout"),
-            require_password: self.value("requirepass").to_owned(),
-            protected_mode: self.is_yes("protected-mode"),
+            access: AccessOptions {
+                require_password: self.value("requirepass").to_owned(),
+                protected_mode: self.is_yes("protected-mode"),
+                debug_command: self.protected_action("enable-debug-command"),
+                protected_configs: self.protected_action("enable-protected-configs"),
+                is_read_only: self.is_yes("read-only"),
+            },
             // Keys and elements have lengths of 32 bits in memory.
             bulk_bytes_max: self.number::<u64>("proto-max-bulk-len").min(u32::MAX.into()),
             query_buffer_bytes_max: self.number("client-query-buffer-limit"),
@@ -234,8 +268,6 @@ impl Config {
             active_expire_effort: self.number("active-expire-effort"),
             fsync: FsyncPolicy::by_name(self.value("appendfsync").as_bytes())
                 .expect("the table lists the names"),
-            debug_command: self.protected_action("enable-debug-command"),
-            protected_configs: self.protected_action("enable-protected-configs"),
             saves: self.save_options(),
             log: LogOptions {
                 enabled: self.is_yes("appendonly"),
@@ -257,6 +289,13 @@ impl Config {
                 history_bytes: self.number("log-history-bytes"),
                 history_percentage: self.number("log-history-percentage"),
                 history_drops_backups: self.is_yes("log-history-drop-backups"),
+                archive: ArchiveSettings {
+                    directory: self.value("archive").strip_prefix("file://").map(PathBuf::from),
+                    interval_ms: self.number("archive-interval-ms"),
+                    object_bytes: self.number("archive-object-bytes"),
+                    base_percentage: self.number("archive-base-percentage"),
+                    keep_seconds: self.number("archive-keep-seconds"),
+                },
             },
         }
     }
@@ -413,7 +452,7 @@ mod tests {
     fn the_defaults_are_safe() {
         let options = Config::default().options();
         assert_eq!(options.fsync, FsyncPolicy::Always);
-        assert!(options.log.enabled && options.protected_mode);
+        assert!(options.log.enabled && options.access.protected_mode);
         assert_eq!(options.output_limits[2].hard_bytes, 32 << 20);
         assert_eq!(options.latency_percentiles, [50.0, 99.0, 99.9]);
     }

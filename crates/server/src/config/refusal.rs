@@ -73,6 +73,9 @@ pub enum ValueError {
     /// A word that would not come back from a list of words.
     #[error("argument must not be empty or contain spaces")]
     NotOneWord,
+    /// An archive that is no directory.
+    #[error("argument must be empty or a directory: file:///path")]
+    Archive,
     /// `save` without pairs of seconds and changes.
     #[error("Invalid save parameters")]
     SavePoints,

@@ -43,6 +43,18 @@ pub(super) fn directories(set: &WordsSet<'_>) -> Result<String, ValueError> {
     joined(set.words)
 }
 
+/// `archive`: where the log is archived, or nothing.
+pub(super) fn archive(set: &WordsSet<'_>) -> Result<String, ValueError> {
+    match set.words {
+        [] | [""] => Ok(String::new()),
+        [place] if place.strip_prefix("file://").is_some_and(|path| path.starts_with('/')) => {
+            joined(set.words)
+        }
+        [_] => Err(ValueError::Archive),
+        _ => Err(ValueError::WordCount),
+    }
+}
+
 /// Any words, of a directive that has no effect.
 pub(super) fn any(set: &WordsSet<'_>) -> Result<String, ValueError> {
     joined(set.words)

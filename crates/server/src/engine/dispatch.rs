@@ -226,7 +226,7 @@ impl Engine {
             if command.name.starts_with("module|") {
                 return Some(commands::MODULE_REFUSAL.to_owned());
             }
-            if !self.allows(self.options.debug_command, key) {
+            if !self.allows(self.options.access.debug_command, key) {
                 return Some(debug_refusal());
             }
         }
@@ -263,6 +263,9 @@ impl Engine {
         }
         if effective.has(Flags::WRITE) && self.is_stopped_by_failed_save() {
             return Some(NOT_SAVED.to_owned());
+        }
+        if effective.has(Flags::WRITE) && self.options.access.is_read_only {
+            return Some("READONLY You can't write against a read only server.".to_owned());
         }
         if in_pubsub && !is_allowed_in_pubsub(command.name) {
             return Some(format!(

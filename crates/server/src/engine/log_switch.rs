@@ -168,6 +168,8 @@ impl Engine {
         self.shard.set_fetching(None);
         self.forget_fetches();
         self.shard.keyspace.drop_restorer();
+        // What is to be shipped is shipped by the next start.
+        self.end_archive(archive::Ending::AtOnce, super::archiving::MEANWHILE);
         // It may wait for a block that never comes.
         self.give_up_migration(crate::migrate::MigrateError::Closing);
         let closed = self.close();
@@ -191,7 +193,10 @@ impl Engine {
         let clock = std::sync::Arc::clone(&self.deps.clock);
         let plan = self.hot_plan();
         self.shard.save_hot_at_end(clock.as_ref(), plan);
-        let Some(ended) = self.shard.close_log() else { return Ok(()) };
+        let ended = self.shard.close_log();
+        // Everything that is durable is, by now.
+        self.end_archive(archive::Ending::Shipping, super::archiving::AT_END);
+        let Some(ended) = ended else { return Ok(()) };
         for (key, _) in self.sessions.held.take_all() {
             self.sessions.note(key);
         }

@@ -18,6 +18,8 @@
 //!   if that is enough for its client, and the replies behind it wait with it ([`output`]).
 //! - A client's place is free only after the owner of its socket has called [`Engine::remove`].
 
+mod archives;
+mod archiving;
 mod backups;
 mod batch;
 mod blocking;
@@ -164,6 +166,7 @@ pub struct Engine {
     saves: saves::Saves,
     backups: backups::Backups,
     tails: tails::Tails,
+    archives: archives::Archives,
     walking: walking::Walking,
     migrations: migrations::Migrations,
 
@@ -213,6 +216,7 @@ impl Engine {
             saves,
             backups: backups::Backups::default(),
             tails: tails::Tails::default(),
+            archives: archives::Archives::default(),
             walking: walking::Walking::default(),
             migrations: migrations::Migrations::default(),
             unlimited_output_bytes,
@@ -239,8 +243,8 @@ impl Engine {
             self.observed.counters.rejected_connections += 1;
             return Err(TOO_MANY_CLIENTS);
         }
-        let needs_password = !self.options.require_password.is_empty();
-        if self.options.protected_mode
+        let needs_password = !self.options.access.require_password.is_empty();
+        if self.options.access.protected_mode
             && !needs_password
             && !peer.is_loopback
             && !peer.is_unix_socket
@@ -333,6 +337,7 @@ impl Engine {
         self.follow_saves();
         self.follow_migration();
         self.follow_tails();
+        self.follow_archive();
         if self.walking.is_on() {
             let (keyspace, clock) = (&mut self.shard.keyspace, self.deps.clock.as_ref());
             self.walking.slice(keyspace, clock, is_idle, self.options.saves.cpu_percent);

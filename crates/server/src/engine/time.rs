@@ -13,13 +13,16 @@ pub(crate) struct Time {
     pub(super) unix_offset_us: i64,
     /// When the server began.
     pub(super) started_us: u64,
+    /// The time of a clock that stands still, in microseconds since 1970.
+    standing_us: Option<i64>,
 }
 
 impl Time {
     /// Begins now.
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         let now_us = clock.monotonic_us();
-        let mut time = Self { clock, now_us, unix_offset_us: 0, started_us: now_us };
+        let standing_us = clock.stands_still().then(|| clock.now_ms().saturating_mul(1000));
+        let mut time = Self { clock, now_us, unix_offset_us: 0, started_us: now_us, standing_us };
         time.refresh();
         time
     }
@@ -43,7 +46,10 @@ impl Time {
 
     /// Microseconds since 1970.
     pub(super) fn unix_us(&self) -> i64 {
-        i64::try_from(self.now_us).expect("292000 years").saturating_add(self.unix_offset_us)
+        let passes = || {
+            i64::try_from(self.now_us).expect("292000 years").saturating_add(self.unix_offset_us)
+        };
+        self.standing_us.unwrap_or_else(passes)
     }
 
     /// Milliseconds since 1970.

@@ -202,6 +202,14 @@ impl Saver {
         self.is_urgent
     }
 
+    /// Whether commands, or the executor, wait for it at this moment.
+    #[must_use]
+    pub fn is_waited_for(&self) -> bool {
+        let is_dumping_for =
+            |stage: &Stage| matches!(stage, Stage::Dumping(dumping) if dumping.is_waited_for());
+        self.is_urgent || self.desk.is_given_up() || is_dumping_for(&self.stage)
+    }
+
     /// Waits until there may be something to do, or for `timeout`.
     pub fn wait(&self, timeout: Duration) {
         self.desk.wait(timeout);

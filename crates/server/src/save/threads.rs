@@ -5,6 +5,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use super::saver::{Saver, SaverStep};
+use crate::courtesy::{Accounts, Courtesy};
 use crate::host::Host;
 use crate::process::unhurried;
 
@@ -28,12 +29,15 @@ pub(crate) struct SaveThreads {
     threads: Vec<JoinHandle<()>>,
     host: Box<dyn Host>,
     waker: redo::Waker,
+    /// The executor's.
+    accounts: Option<Accounts>,
 }
 
 impl SaveThreads {
-    /// Threads that do not count as the data's memory in `host`, and wake the executor by `waker`.
+    /// Threads that do not count as the data's memory in `host`, wake the executor by `waker`, and step back for
+    /// it: for the thread that this is called by.
     pub(crate) fn new(host: Box<dyn Host>, waker: redo::Waker) -> Self {
-        Self { threads: Vec::new(), host, waker }
+        Self { threads: Vec::new(), host, waker, accounts: Accounts::of_this_thread() }
     }
 }
 
@@ -42,8 +46,16 @@ impl SaveRunner for SaveThreads {
         self.threads.retain(|thread| !thread.is_finished());
         let (host, waker) = (self.host.another(), std::sync::Arc::clone(&self.waker));
         let is_urgent = saver.is_urgent();
+        let executor = self.accounts.as_ref().filter(|_| !is_urgent);
+        let executor = executor.map(Accounts::another).transpose()?;
         let step = move || {
+            let mut courtesy = executor.and_then(Courtesy::toward);
             loop {
+                let courtesy = courtesy.as_mut().filter(|_| !saver.is_waited_for());
+                if let Some(rest) = courtesy.and_then(Courtesy::rest) {
+                    saver.wait(rest.min(IDLE_WAIT));
+                    continue;
+                }
                 let step = saver.step();
                 host.count_apart(saver.given_bytes());
                 if saver.has_news() {

@@ -27,7 +27,10 @@ const TOGETHER_SEEDS: u64 = 6_000_000_000;
 const SAVE_SEEDS: u64 = 7_000_000_000;
 
 /// From here on history is kept, and what was is restored.
-const HISTORY_SEEDS: u64 = 8_000_000_000;
+const HISTORY_SEEDS: u64 = 9_000_000_000;
+
+/// From here on the log is archived, and what was is restored from the archive alone.
+const ARCHIVE_SEEDS: u64 = 12_000_000_000;
 
 /// From here on named backups are made.
 const BACKUP_SEEDS: u64 = 8_500_000_000;
@@ -48,6 +51,7 @@ fn what_survives_is_a_prefix_with_everything_that_was_promised() {
         (SAVE_SEEDS, 64),
         (HISTORY_SEEDS, 96),
         (BACKUP_SEEDS, 96),
+        (ARCHIVE_SEEDS, 96),
     ];
     let later = later.into_iter().filter(|_| is_whole);
     let later = later.flat_map(|(first, count)| first..first + count);
@@ -68,6 +72,22 @@ fn what_survives_is_a_prefix_with_everything_that_was_promised() {
     }
 }
 
+/// Damage takes the name of a key, whose record the archive has: in a restored log the key is there.
+#[test]
+fn a_key_that_damage_has_made_nameless_may_come_back_from_the_archive() {
+    if let Err(violation) = run(plan(12_000_000_102)) {
+        panic!("{violation}");
+    }
+}
+
+/// The log of a copy cannot be read any more, and the next copy is complete before the stream has got to its block.
+#[test]
+fn a_copy_in_front_of_the_stream_can_be_restored() {
+    if let Err(violation) = run(plan(12_000_000_680)) {
+        panic!("{violation}");
+    }
+}
+
 #[test]
 fn the_same_seed_is_the_same_run_byte_for_byte() {
     let fingerprint = |seed| run(plan(seed)).unwrap().fingerprint;
@@ -80,6 +100,7 @@ fn the_same_seed_is_the_same_run_byte_for_byte() {
             SAVE_SEEDS + 3,
             HISTORY_SEEDS + 4,
             BACKUP_SEEDS + 4,
+            ARCHIVE_SEEDS + 5,
         ])
     };
     let first: Vec<u64> = seeds().map(fingerprint).collect();

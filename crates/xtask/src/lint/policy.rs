@@ -32,6 +32,11 @@ pub(super) const ORDER: &[Place] = &[
         may_use: &["base", "env", "rdb", "keyspace", "redo"],
         tests_may_use: &["env-sim"],
     },
+    Place {
+        name: "archive",
+        may_use: &["base", "env", "keyspace", "redo"],
+        tests_may_use: &["env-sim"],
+    },
     Place { name: "changes", may_use: &["base", "keyspace"], tests_may_use: &[] },
     Place { name: "pages", may_use: &["base", "env", "env-os"], tests_may_use: &["env-sim"] },
     Place { name: "snapshot", may_use: &["base", "env"], tests_may_use: &["env-os", "env-sim"] },
@@ -51,7 +56,7 @@ pub(super) const ORDER: &[Place] = &[
         name: "server",
         may_use: &[
             "base", "env", "resp", "rdb", "keyspace", "redo", "logindex", "indexing", "dump",
-            "changes", "command",
+            "archive", "changes", "command",
         ],
         tests_may_use: &["env-os", "env-sim"],
     },
@@ -65,22 +70,24 @@ pub(super) const ORDER: &[Place] = &[
     Place {
         name: "cli",
         may_use: &[
-            "env", "env-os", "rdb", "redo", "logindex", "indexing", "transfer", "tap", "server",
+            "env", "env-os", "rdb", "redo", "logindex", "indexing", "archive", "transfer", "tap",
+            "server",
         ],
         tests_may_use: &["env-sim"],
     },
     Place {
         name: "sim",
         may_use: &[
-            "base", "env", "env-sim", "rdb", "keyspace", "redo", "logindex", "indexing", "server",
+            "base", "env", "env-sim", "rdb", "keyspace", "redo", "logindex", "indexing", "archive",
+            "server",
         ],
         tests_may_use: &[],
     },
     Place {
         name: "fuzz-targets",
         may_use: &[
-            "base", "env", "env-sim", "resp", "rdb", "keyspace", "redo", "logindex", "changes",
-            "pages", "transfer", "command", "tap", "server",
+            "base", "env", "env-sim", "resp", "rdb", "keyspace", "redo", "logindex", "archive",
+            "changes", "pages", "transfer", "command", "tap", "server",
         ],
         tests_may_use: &[],
     },
@@ -191,9 +198,9 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
     FolderOrder {
         krate: "server",
         layers: &[
-            &["config", "descriptors", "host", "logger", "network"],
+            &["config", "courtesy", "descriptors", "host", "logger", "network"],
             &["process"],
-            &["migrate", "save", "tail"],
+            &["archive_threads", "migrate", "save", "tail"],
             &["engine", "listen"],
             &["index_thread"],
             &["owned_log"],

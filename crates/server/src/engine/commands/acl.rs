@@ -17,8 +17,11 @@ pub(super) fn acl(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
             reply.bulk_str("default");
         }
         b"list" => {
-            let rule =
-                if engine.options.require_password.is_empty() { "nopass" } else { "#(hidden)" };
+            let rule = if engine.options.access.require_password.is_empty() {
+                "nopass"
+            } else {
+                "#(hidden)"
+            };
             let line = format!("user default on {rule} ~* &* +@all");
             let reply = engine.reply(key);
             reply.array(1);
@@ -91,7 +94,7 @@ fn genpass(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
 }
 
 fn getuser(engine: &mut Engine, key: ClientKey) {
-    let needs_password = !engine.options.require_password.is_empty();
+    let needs_password = !engine.options.access.require_password.is_empty();
     let reply = engine.reply(key);
     reply.map(6);
     reply.bulk_str("flags");

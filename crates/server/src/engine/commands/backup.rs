@@ -268,6 +268,10 @@ fn make(
     point: BackupPoint,
 ) -> Result<NamedBackup, CommandError> {
     check_log(engine)?;
+    if !engine.shard.may_begin_block() {
+        // Its block has to end with it: what other clients write next is not to be part of it.
+        return Err(CommandError::other("ERR the log is behind with writing: try again"));
+    }
     if !engine.in_transaction {
         engine.shard.declare_notes();
     }

@@ -42,7 +42,7 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
         .collect::<Result<Vec<_>, _>>()
         .map_err(not_text)?;
     let pairs: Vec<(&str, &str)> = texts.chunks(2).map(|pair| (pair[0], pair[1])).collect();
-    let protected_allowed = engine.allows(engine.options.protected_configs, key);
+    let protected_allowed = engine.allows(engine.options.access.protected_configs, key);
     let (mut config, names) = engine
         .config
         .with_changes(&pairs, protected_allowed)

@@ -53,7 +53,7 @@ pub(super) fn select(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Don
 /// AUTH.
 pub(super) fn auth(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     let (user, password) = match args {
-        [_, password] if !engine.options.require_password.is_empty() => {
+        [_, password] if !engine.options.access.require_password.is_empty() => {
             (&b"default"[..], *password)
         }
         [_, _] => {
@@ -136,7 +136,7 @@ pub(super) fn reset(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Don
     engine.sessions.discard(key, &mut engine.shard.keyspace);
     engine.sessions.unsubscribe_all(key);
     engine.sessions.monitors.retain(|monitor| *monitor != key);
-    let needs_password = !engine.options.require_password.is_empty();
+    let needs_password = !engine.options.access.require_password.is_empty();
     let client: &mut Client = &mut engine.sessions[key];
     client.session.is_monitor = false;
     client.session.name.clear();
@@ -155,7 +155,7 @@ pub(super) fn reset(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Don
 impl Engine {
     /// Checks a password; there is one user.
     fn authenticate(&mut self, key: ClientKey, user: &[u8], password: &[u8]) -> Done {
-        let wanted = self.options.require_password.as_bytes();
+        let wanted = self.options.access.require_password.as_bytes();
         let is_right =
             user == b"default" && (wanted.is_empty() || same_in_constant_time(wanted, password));
         if !is_right {

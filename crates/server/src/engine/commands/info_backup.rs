@@ -1,4 +1,4 @@
-//! The `# Backup` section of INFO: how far back the log can be read, and named backups.
+//! The `# Backup` section of INFO: how far back the log can be read, named backups, and where else it is.
 
 use super::super::Engine;
 use super::info::line;
@@ -12,6 +12,13 @@ pub(super) fn section(engine: &Engine, out: &mut String) {
     line(out, "history_bytes", history.bytes);
     line(out, "history_files", history.files);
     line(out, "history_given_up", history.given_up);
+    line(out, "history_readers", history.readers);
+    line(out, "history_reader_bytes", history.reader_bytes);
+    backups(engine, out);
+    archive(engine, out);
+}
+
+fn backups(engine: &Engine, out: &mut String) {
     let log = engine.shard.log();
     let backups = log.map(|log| log.backups()).unwrap_or_default();
     let lost = backups.iter().filter(|it| it.backup.is_lost).count();
@@ -24,4 +31,25 @@ pub(super) fn section(engine: &Engine, out: &mut String) {
         line(out, "backup_last_time", backup.time_ms / 1000);
         line(out, "backup_last_us", engine.backups.last_us);
     }
+}
+
+fn archive(engine: &Engine, out: &mut String) {
+    let figures = engine.archives.figures_at(engine.time.now_us, engine.shard.reach.durable);
+    line(out, "archive_state", figures.state.name());
+    line(out, "archive_target", engine.config.value("archive"));
+    line(out, "archive_writer", figures.writer);
+    line(out, "archive_lsn", figures.archived.0);
+    line(out, "archive_time", figures.archived_time_ms / 1000);
+    line(out, "archive_from_lsn", figures.restorable_from.0);
+    line(out, "archive_lag_blocks", figures.lag_blocks);
+    line(out, "archive_lag_seconds", figures.lag_ms / 1000);
+    line(out, "archive_objects", figures.objects);
+    line(out, "archive_bytes", figures.bytes);
+    line(out, "archive_bases", figures.fills);
+    line(out, "archive_fill_done_records", figures.fill_done);
+    line(out, "archive_fill_total_records", figures.fill_total);
+    line(out, "archive_gaps", figures.gaps);
+    line(out, "archive_errors", figures.errors);
+    let error = figures.last_error.unwrap_or_default().replace(['\r', '\n'], " ");
+    line(out, "archive_last_error", error);
 }

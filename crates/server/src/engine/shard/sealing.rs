@@ -9,6 +9,9 @@ const AWAITED_BLOCK_OPEN_US_MAX: u64 = 1000;
 /// How long a block that no reply waits for stays open.
 const BLOCK_OPEN_US_MAX: u64 = 10_000;
 
+/// So many blocks are ended early behind a device that is still busy.
+const EARLY_BLOCKS_MAX: u32 = 64;
+
 /// The open block, as far as its end is concerned.
 #[derive(Debug, Default)]
 pub(crate) struct Sealing {
@@ -16,6 +19,8 @@ pub(crate) struct Sealing {
     open_since_us: Option<u64>,
     /// Whether replies wait for it.
     pub(super) is_awaited: bool,
+    /// How many blocks were ended although the device was busy, since it was not.
+    early_count: u32,
 }
 
 impl Sealing {
@@ -44,18 +49,39 @@ impl Shard {
 
     /// Ends the open block.
     pub(in crate::engine) fn seal(&mut self) {
-        self.sealing = Sealing::default();
+        self.sealing = Sealing { early_count: self.sealing.early_count, ..Sealing::default() };
         if let Some(log) = self.log_mut() {
             log.seal();
         }
     }
 
-    /// Ends the open block, so that what comes next has one of its own. Between commands only.
+    /// Ends the open block, so that what comes next has one of its own, if that may be. Between commands only.
     pub(in crate::engine) fn begin_block(&mut self) {
-        self.sealing = Sealing::default();
+        if !self.may_begin_block() {
+            return;
+        }
+        let Some(log) = self.log() else { return };
+        let is_free = log.takes_block_now();
+        let is_empty = log.last_lsn() < log.open_lsn();
+        let early_count = match (is_free, is_empty) {
+            (true, _) => 0,
+            (false, true) => self.sealing.early_count,
+            (false, false) => self.sealing.early_count + 1,
+        };
+        self.sealing = Sealing { early_count, ..Sealing::default() };
         if let Some(log) = self.log_mut() {
             log.begin_block();
         }
+    }
+
+    /// Whether the open block may be ended for the sake of a command. A block costs more than such a command takes
+    /// to send: behind a device that does not get further only some are ended early.
+    pub(in crate::engine) fn may_begin_block(&self) -> bool {
+        self.log().is_some_and(|log| {
+            let is_empty = log.last_lsn() < log.open_lsn();
+            let is_early = !log.takes_block_now() && !is_empty;
+            !is_early || (self.sealing.early_count < EARLY_BLOCKS_MAX && !log.is_congested())
+        })
     }
 
     /// Ends the open block if it has become larger than `bytes_max`; returns whether it had. Only

@@ -241,6 +241,47 @@ fn emptying_what_is_empty_waits_for_what_emptied_it() {
     assert_eq!(server.send(other, "FLUSHALL\r\n"), "");
 }
 
+/// What other clients have written in the same iteration is not undone with it.
+#[test]
+fn what_empties_databases_begins_a_block_and_what_was_before_it_is_kept() {
+    for (words, expected) in [
+        ("FLUSHALL", vec![1]),
+        ("FLUSHDB async", vec![1]),
+        ("SWAPDB 0 1", vec![1]),
+        ("FLUSHALL whatever", vec![]),
+        ("SWAPDB 0 99", vec![]),
+        ("MULTI\r\nSET b 2\r\nFLUSHALL\r\nSET c 3\r\nEXEC", vec![1]),
+        ("MULTI\r\nFLUSHALL\r\nDISCARD", vec![]),
+        ("MULTI\r\nSET b 2\r\nEXEC", vec![]),
+    ] {
+        let (mut server, log) = TestServer::with_log(&[]);
+        let (client, other) = (server.connect(), server.connect());
+        server.engine.receive(other, b"SET a 1\r\n");
+        server.engine.receive(client, format!("{words}\r\n").as_bytes());
+        assert_eq!(log.0.lock().unwrap().points, expected, "{words}");
+        let open = log.0.lock().unwrap().open;
+        assert_eq!(open, 1 + expected.len() as u64, "{words}: one block, and no more");
+    }
+}
+
+/// A client sends what makes blocks faster than a device takes them.
+#[test]
+fn what_empties_databases_makes_no_more_blocks_than_a_device_gets_done() {
+    let (mut server, log) = TestServer::with_log(&[]);
+    let client = server.connect();
+    let many = "SET a 1\r\nFLUSHALL\r\n".repeat(300);
+    log.0.lock().unwrap().is_busy = true;
+    server.engine.receive(client, many.as_bytes());
+    let blocks = log.0.lock().unwrap().points.len();
+    assert!((32..=65).contains(&blocks), "{blocks}");
+    // Nothing in between: there is nothing to lose.
+    server.engine.receive(client, "SWAPDB 0 1\r\n".repeat(300).as_bytes());
+    assert_eq!(log.0.lock().unwrap().points.len(), blocks);
+    log.0.lock().unwrap().is_busy = false;
+    server.engine.receive(client, many.as_bytes());
+    assert_eq!(log.0.lock().unwrap().points.len(), blocks + 300);
+}
+
 #[test]
 fn a_wrong_type_is_told_when_it_is_durable() {
     let (mut server, _log) = TestServer::with_log(&[]);

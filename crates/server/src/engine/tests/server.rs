@@ -69,6 +69,10 @@ pub(super) struct TestLog {
     pub(super) holds_writes: bool,
     /// The block up to which an index knows it.
     pub(super) indexed: Option<Lsn>,
+    /// Its device has not done with the block before.
+    pub(super) is_busy: bool,
+    /// The blocks behind which it was told that something is about to be lost.
+    pub(super) points: Vec<u64>,
 }
 
 #[derive(Clone)]
@@ -116,8 +120,17 @@ impl ShardLog for SharedLog {
         }
     }
 
+    fn note_point(&mut self) {
+        let mut log = self.0.lock().unwrap();
+        let last = log.open - 1;
+        if log.points.last() != Some(&last) {
+            log.points.push(last);
+        }
+    }
+
     fn takes_block_now(&self) -> bool {
-        self.0.lock().unwrap().records > 0
+        let log = self.0.lock().unwrap();
+        log.records > 0 && !log.is_busy
     }
 
     fn open_bytes(&self) -> usize {

@@ -1,0 +1,177 @@
+//! What an archiver and the owner of its log tell each other.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use base::Lsn;
+use redo::Mark;
+
+use crate::figures::{Figures, State};
+
+/// A target that takes longer for a step is away.
+const STEP_US_MAX: u64 = 10_000_000;
+
+/// How an archive is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArchiveOptions {
+    /// How often blocks are shipped.
+    pub interval_ms: u64,
+    /// Past so many bytes an object takes no further block.
+    pub object_bytes: usize,
+    /// A new copy is made when the log behind the last one is larger than this share of it, in percent; 0: never.
+    pub base_percentage: u64,
+    /// But not before the log behind it has so many bytes.
+    pub base_bytes_min: u64,
+    /// What is older goes, but for the copy before it; 0: everything is kept.
+    pub keep_seconds: u64,
+}
+
+impl Default for ArchiveOptions {
+    fn default() -> Self {
+        Self {
+            interval_ms: 1000,
+            object_bytes: 16 << 20,
+            base_percentage: 100,
+            base_bytes_min: 64 << 20,
+            keep_seconds: 0,
+        }
+    }
+}
+
+/// How an archiver ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// It ships what is durable, if that is possible at once.
+    Shipping,
+    /// It ships nothing more.
+    AtOnce,
+}
+
+/// See the file's top. The owner never waits at it for more than a moment.
+pub struct Desk {
+    state: Mutex<Inner>,
+    news: Condvar,
+    wants_mark: AtomicBool,
+}
+
+#[derive(Default)]
+struct Inner {
+    ending: Option<Ending>,
+    mark: Option<Mark>,
+    figures: Figures,
+    /// When they were told, and when the step has begun that is under way.
+    told_us: u64,
+    step_us: Option<u64>,
+    options: ArchiveOptions,
+}
+
+impl Desk {
+    /// A desk of an archive that is to be written so.
+    #[must_use]
+    pub fn new(options: ArchiveOptions) -> Self {
+        let state = Mutex::new(Inner { options, ..Inner::default() });
+        Self { state, news: Condvar::new(), wants_mark: AtomicBool::new(false) }
+    }
+
+    /// Changes how it is written from now on.
+    pub fn set_options(&self, options: ArchiveOptions) {
+        self.state().options = options;
+    }
+
+    pub(crate) fn options(&self) -> ArchiveOptions {
+        self.state().options
+    }
+
+    fn state(&self) -> MutexGuard<'_, Inner> {
+        // What is in it is whole, even if a thread has panicked.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the owner is asked for a mark of its log.
+    #[must_use]
+    pub fn wants_mark(&self) -> bool {
+        self.wants_mark.load(Ordering::Acquire)
+    }
+
+    /// Gives the mark that was asked for.
+    pub fn give_mark(&self, mark: Mark) {
+        let before = self.state().mark.replace(mark);
+        self.wants_mark.store(false, Ordering::Release);
+        // Letting go of a mark takes another lock.
+        drop(before);
+        self.news.notify_all();
+    }
+
+    /// The archiver is to end.
+    pub fn end(&self, ending: Ending) {
+        self.state().ending = Some(ending);
+        self.news.notify_all();
+    }
+
+    /// What the archiver has done.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        self.state().figures.clone()
+    }
+
+    /// As [`Self::figures`], with what has come since they were told: the log is durable up to `durable`, and a step that
+    /// is under way for long waits for the target.
+    #[must_use]
+    pub fn figures_at(&self, now_us: u64, durable: Lsn) -> Figures {
+        let state = self.state();
+        let (told_us, step_us) = (state.told_us, state.step_us);
+        let mut figures = state.figures.clone();
+        drop(state);
+        figures.lag_blocks = durable.0.saturating_sub(figures.shipped.0);
+        figures.lag_ms = match figures.lag_blocks {
+            0 => 0,
+            _ => figures.lag_ms + now_us.saturating_sub(told_us) / 1000,
+        };
+        let is_over = matches!(figures.state, State::Off | State::Fenced | State::Failed);
+        let step_us = step_us.map_or(0, |begun| now_us.saturating_sub(begun));
+        if step_us >= STEP_US_MAX && !is_over {
+            let seconds = step_us / 1_000_000;
+            figures.state = State::Away;
+            figures.last_error = Some(format!("the target has not answered for {seconds} seconds"));
+        }
+        figures
+    }
+
+    /// The archiver does not run, for this reason.
+    pub fn fail(&self, why: &dyn std::fmt::Display) {
+        let mut state = self.state();
+        state.figures.state = State::Failed;
+        state.figures.last_error = Some(why.to_string());
+    }
+
+    pub(crate) fn begin_step(&self, now_us: u64) {
+        self.state().step_us = Some(now_us);
+    }
+
+    pub(crate) fn ask_for_mark(&self) {
+        self.wants_mark.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn take_mark(&self) -> Option<Mark> {
+        self.state().mark.take()
+    }
+
+    pub(crate) fn ending(&self) -> Option<Ending> {
+        self.state().ending
+    }
+
+    /// What has been done by the end of a step.
+    pub(crate) fn tell(&self, figures: Figures, now_us: u64) {
+        let mut state = self.state();
+        (state.figures, state.told_us, state.step_us) = (figures, now_us, None);
+    }
+
+    /// Waits for a mark or the end, or for `timeout`.
+    pub(crate) fn wait(&self, timeout: Duration) {
+        let state = self.state();
+        if state.mark.is_none() && state.ending.is_none() {
+            drop(self.news.wait_timeout(state, timeout));
+        }
+    }
+}

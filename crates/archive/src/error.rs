@@ -1,0 +1,278 @@
+//! Why an archive cannot be written, or read.
+
+use std::io;
+
+use base::Lsn;
+use keyspace::BadRecord;
+use redo::{Id, TimeOfBlock};
+
+use crate::name::Name;
+
+/// The result of what a target does.
+pub type TargetResult<T> = std::result::Result<T, TargetError>;
+
+/// A target cannot be used: it may be again.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {doing} {place}: {source}")]
+pub struct TargetError {
+    /// The operation, as a verb.
+    pub doing: &'static str,
+    /// The object or folder.
+    pub place: String,
+    /// Why.
+    pub source: io::Error,
+}
+
+impl TargetError {
+    /// Whether there is no such object.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.source.kind() == io::ErrorKind::NotFound
+    }
+
+    /// The error of a failed operation, for `map_err`.
+    pub fn of(doing: &'static str, place: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let place = place.into();
+        move |source| Self { doing, place, source }
+    }
+}
+
+/// The result of everything here that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an archive cannot be written, or read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The target cannot be used.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+
+    /// The log cannot be read, or not be made.
+    #[error(transparent)]
+    Log(#[from] redo::Error),
+
+    /// An object is not what was written.
+    #[error("{name} of the archive is damaged at byte {at}: {what}")]
+    Damaged {
+        /// The object.
+        name: Name,
+        /// Where in it.
+        at: u64,
+        /// What is wrong there.
+        what: &'static str,
+    },
+
+    /// An object is of a newer program.
+    #[error("{name} of the archive has {what}, which this program does not know; use a newer one")]
+    Newer {
+        /// The object.
+        name: Name,
+        /// What it has.
+        what: NewerWhat,
+    },
+
+    /// A record is whole, and has what no keyspace wrote.
+    #[error("{name} of the archive, block {lsn}: {bad}; a newer program may have written it")]
+    Record {
+        /// The object.
+        name: Name,
+        /// The block.
+        lsn: Lsn,
+        /// What is wrong with it.
+        bad: BadRecord,
+    },
+
+    /// There is an object of this name with other bytes.
+    #[error("{name} of the archive is there already, and is not what this server writes")]
+    Different {
+        /// The object.
+        name: Name,
+    },
+
+    /// Another writer has claimed the archive.
+    #[error(
+        "writer {by} has claimed the archive: another server has the same database, perhaps from a copy of this one's data directory; this one does not write any more. Give one of them another target"
+    )]
+    Fenced {
+        /// Its number.
+        by: u64,
+    },
+
+    /// There is no number for another writer.
+    #[error(
+        "the archive has something of writer {writer}, and no later writer has a number: give this server another target"
+    )]
+    NoNumber {
+        /// The last number that there is, or a later one.
+        writer: u64,
+    },
+
+    /// The archive has blocks that the log does not have.
+    #[error(
+        "the archive ends with block {archived}, and the log with block {durable}: it was lost in part, or is an old copy of the data directory. What only the archive has is brought back by `indelible restore --latest`; to go on without it give another target"
+    )]
+    Ahead {
+        /// The last block of the archive.
+        archived: Lsn,
+        /// The last durable block of the log.
+        durable: Lsn,
+    },
+
+    /// The archive has other blocks than the log.
+    #[error(
+        "block {lsn} is another one in the archive than in the log: they have gone different ways, as copies of a data directory do. Give this server another target"
+    )]
+    Diverged {
+        /// The block.
+        lsn: Lsn,
+    },
+
+    /// There is no archive.
+    #[error("there is no archive of a database there")]
+    NoArchive,
+
+    /// There are several.
+    #[error(
+        "there are archives of {count} databases there; say which by --database: {first}, {second} …"
+    )]
+    Several {
+        /// How many.
+        count: usize,
+        /// One.
+        first: Id,
+        /// Another.
+        second: Id,
+    },
+
+    /// Nothing is whole yet.
+    #[error("nothing can be restored yet: the first copy of the data is not complete")]
+    Nothing,
+
+    /// The block cannot be restored.
+    #[error(
+        "block {lsn} cannot be restored from the archive; {}",
+        nearest(*before, *after)
+    )]
+    NotThere {
+        /// The block.
+        lsn: Lsn,
+        /// The nearest before it that can.
+        before: Option<Lsn>,
+        /// The nearest behind it that can.
+        after: Option<Lsn>,
+    },
+
+    /// The time is before everything that can be restored.
+    #[error(
+        "nothing can be restored as of {time}: the first that can is block {first}, of {first_time}"
+    )]
+    TooEarly {
+        /// The time.
+        time: TimeOfBlock,
+        /// The first block.
+        first: Lsn,
+        /// When it was ended.
+        first_time: TimeOfBlock,
+    },
+
+    /// The time is in a gap.
+    #[error(
+        "what the log was at {time} cannot be restored: blocks are missing behind {before}{}",
+        up_to(*after)
+    )]
+    InGap {
+        /// The time.
+        time: TimeOfBlock,
+        /// The last block before it that can.
+        before: Lsn,
+        /// The first behind it that can, if one can.
+        after: Option<Lsn>,
+    },
+
+    /// Databases may have been emptied or exchanged in a gap.
+    #[error(
+        "block {lsn} is the last one before databases were emptied or exchanged, as far as the archive knows; but blocks are missing behind {before}, and they may have been emptied there, too. If this one is meant say --at {lsn}"
+    )]
+    FlushOrGap {
+        /// The block before they were, in what the archive has.
+        lsn: Lsn,
+        /// The last block before the gap.
+        before: Lsn,
+    },
+
+    /// The clock was set back, so that several blocks are meant.
+    #[error(
+        "the clock was set back: {count} blocks were the last one at {time}, from {first} to {last}; give one of them"
+    )]
+    ClockWentBack {
+        /// The time.
+        time: TimeOfBlock,
+        /// How many.
+        count: usize,
+        /// The first.
+        first: Lsn,
+        /// The last.
+        last: Lsn,
+    },
+
+    /// Databases were not emptied so often.
+    #[error(
+        "the archive knows of {known} times that databases were emptied or exchanged, not of {wanted}"
+    )]
+    NoFlush {
+        /// Which was wanted, from the last one back.
+        wanted: usize,
+        /// How many there are.
+        known: usize,
+    },
+}
+
+/// What a program may not know of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NewerWhat {
+    /// Its format.
+    Format(u32),
+    /// How its body is encoded.
+    Codec(u32),
+    /// Kinds of records, as a bit each.
+    Kinds(u64),
+}
+
+impl std::fmt::Display for NewerWhat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Format(format) => write!(f, "format {format}"),
+            Self::Codec(codec) => write!(f, "encoding {codec}"),
+            Self::Kinds(bits) => {
+                write!(f, "records of kind {}", kind_of_bit(bits.trailing_zeros()))
+            }
+        }
+    }
+}
+
+const fn kind_of_bit(bit: u32) -> u32 {
+    if bit < 32 { bit } else { 128 + bit - 32 }
+}
+
+/// Says what there is behind a gap.
+fn up_to(after: Option<Lsn>) -> String {
+    after.map_or_else(
+        || {
+            ", and no copy of the data is complete behind them; give that block, or --latest"
+                .to_owned()
+        },
+        |after| format!(", up to {after}; give one of these two"),
+    )
+}
+
+/// Says which blocks are nearest to one that cannot be restored.
+fn nearest(before: Option<Lsn>, after: Option<Lsn>) -> String {
+    match (before, after) {
+        (Some(before), Some(after)) => {
+            format!("the nearest are {before} before it and {after} behind it")
+        }
+        (Some(nearest), None) => format!("the last that can is {nearest}"),
+        (None, Some(nearest)) => format!("the first that can is {nearest}"),
+        (None, None) => "nothing can yet".to_owned(),
+    }
+}

@@ -1,0 +1,79 @@
+//! What an archiver tells of itself.
+
+use base::Lsn;
+
+/// What it is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum State {
+    /// There is none.
+    #[default]
+    Off,
+    /// It looks at what is there, and claims it.
+    Claiming,
+    /// The first copy of the data is made: nothing can be restored before it is complete.
+    Filling,
+    /// Blocks are shipped as they become durable.
+    Streaming,
+    /// The target cannot be used, or the log not be read; it is tried again.
+    Away,
+    /// Blocks were compacted before they were shipped: a new copy is made, behind which the stream goes on.
+    Gap,
+    /// Another writer has claimed the archive.
+    Fenced,
+    /// The archive is not that of this log.
+    Failed,
+}
+
+impl State {
+    /// Its name in INFO.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Claiming => "claiming",
+            Self::Filling => "filling",
+            Self::Streaming => "streaming",
+            Self::Away => "away",
+            Self::Gap => "gap",
+            Self::Fenced => "fenced",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// What an archiver has done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// What it is doing.
+    pub state: State,
+    /// Its number; 0 before it has claimed.
+    pub writer: u64,
+    /// The last block that can be restored: this one, and all from [`Self::restorable_from`] on. 0 if none can.
+    pub archived: Lsn,
+    /// When that block was ended, in Unix milliseconds; 0 if that is not known.
+    pub archived_time_ms: i64,
+    /// The first block of those up to `archived` without a gap.
+    pub restorable_from: Lsn,
+    /// The last block that was shipped.
+    pub shipped: Lsn,
+    /// How many blocks are durable and not shipped.
+    pub lag_blocks: u64,
+    /// Since when there are some, in milliseconds.
+    pub lag_ms: u64,
+    /// Objects that were put.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Copies that were completed.
+    pub fills: u64,
+    /// Records of the copy that is being made that were read, of how many.
+    pub fill_done: u64,
+    /// See `fill_done`.
+    pub fill_total: u64,
+    /// How often blocks were gone before they were shipped.
+    pub gaps: u64,
+    /// What has failed.
+    pub errors: u64,
+    /// What has failed last.
+    pub last_error: Option<String>,
+}

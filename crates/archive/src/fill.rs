@@ -1,0 +1,166 @@
+//! A copy of everything that was valid at a mark.
+
+use redo::{Id, Mark, MarkReader};
+
+use crate::desk::Desk;
+use crate::error::Result;
+use crate::name::{Fill, Name};
+use crate::object::{Builder, Header};
+
+/// See the file's top.
+pub(crate) enum Filling {
+    /// None is made.
+    Idle,
+    /// There is a mark, which cannot be read yet.
+    Marked(Mark),
+    /// It is read.
+    Reading(Box<Reading>),
+}
+
+/// A copy that is being made.
+pub(crate) struct Reading {
+    reader: MarkReader,
+    database: Id,
+    /// When the mark was there, at the latest, in Unix milliseconds.
+    time_ms: i64,
+    fill: Fill,
+    /// What is put together.
+    builder: Option<Builder>,
+    /// How many objects were made, and what is in them, together.
+    objects: u32,
+    total: Header,
+    is_read: bool,
+    records_done: u64,
+}
+
+/// What is to be put next.
+pub(crate) struct Portion {
+    pub(crate) header: Header,
+    pub(crate) bytes: Vec<u8>,
+    /// The objects that it takes the place of.
+    pub(crate) replaces: Vec<Name>,
+}
+
+impl Portion {
+    /// One that is new.
+    pub(crate) const fn new(header: Header, bytes: Vec<u8>) -> Self {
+        Self { header, bytes, replaces: Vec::new() }
+    }
+}
+
+impl Reading {
+    /// Begins to read a mark.
+    pub(crate) fn new(
+        reader: MarkReader,
+        database: Id,
+        (writer, number): (u64, u32),
+        time_ms: i64,
+    ) -> Self {
+        let fill = Fill { lsn: reader.lsn(), writer, number };
+        let total = Header {
+            time_min_ms: time_ms,
+            time_max_ms: time_ms,
+            ..Header::new(database, Name::Whole { fill, objects: 0 })
+        };
+        let (builder, is_read, records_done) = (None, false, 0);
+        Self { reader, database, time_ms, fill, builder, objects: 0, total, is_read, records_done }
+    }
+
+    pub(crate) const fn fill(&self) -> Fill {
+        self.fill
+    }
+
+    /// When the mark was there.
+    pub(crate) const fn time_ms(&self) -> i64 {
+        self.time_ms
+    }
+
+    /// How many records were read, of how many.
+    pub(crate) fn progress(&self) -> (u64, u64) {
+        (self.records_done, self.reader.record_count())
+    }
+
+    /// Makes the next object, of about so many bytes: the last one says that all are there.
+    pub(crate) fn next(&mut self, bytes_max: usize) -> Result<Portion> {
+        while !self.is_read {
+            let index = self.objects;
+            let (database, fill) = (self.database, self.fill);
+            let builder = self.builder.get_or_insert_with(|| Builder::base(database, fill, index));
+            if builder.bytes() >= bytes_max {
+                break;
+            }
+            match self.reader.next()? {
+                Some(block) => {
+                    self.records_done += block.records().count() as u64;
+                    let records = block.records().map(|(_, record)| record);
+                    builder.put_records((block.lsn(), block.time_ms()), records);
+                }
+                None => self.is_read = true,
+            }
+        }
+        match self.builder.take().filter(|builder| !builder.is_empty()) {
+            Some(builder) => {
+                let (header, bytes) = builder.finish();
+                self.objects += 1;
+                self.total.blocks += header.blocks;
+                self.total.records += header.records;
+                self.total.bytes += header.bytes;
+                self.total.kinds |= header.kinds;
+                Ok(Portion::new(header, bytes))
+            }
+            None => {
+                let name = Name::Whole { fill: self.fill, objects: self.objects };
+                let header = Header { name, ..self.total };
+                Ok(Portion::new(header, header.encode().to_vec()))
+            }
+        }
+    }
+}
+
+impl Filling {
+    /// How many records of a copy were read, of how many.
+    pub(crate) fn progress(&self) -> (u64, u64) {
+        match self {
+            Self::Reading(reading) => reading.progress(),
+            _ => (0, 0),
+        }
+    }
+
+    /// Gets on with a mark: asks for one, takes it, begins to read it. Returns whether something was done.
+    pub(crate) fn begin(
+        &mut self,
+        desk: &Desk,
+        database: Id,
+        number: (u64, u32),
+        now_ms: i64,
+    ) -> bool {
+        match std::mem::replace(self, Self::Idle) {
+            Self::Idle => match desk.take_mark() {
+                Some(mark) => {
+                    *self = Self::Marked(mark);
+                    true
+                }
+                None => {
+                    desk.ask_for_mark();
+                    false
+                }
+            },
+            Self::Marked(mark) if mark.is_given_up() => false,
+            Self::Marked(mark) => match mark.read() {
+                Ok(reader) => {
+                    let reading = Reading::new(reader, database, number, now_ms);
+                    *self = Self::Reading(Box::new(reading));
+                    true
+                }
+                Err(mark) => {
+                    *self = Self::Marked(mark);
+                    false
+                }
+            },
+            reading @ Self::Reading(_) => {
+                *self = reading;
+                false
+            }
+        }
+    }
+}

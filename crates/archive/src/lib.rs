@@ -1,0 +1,85 @@
+//! The redo log, kept elsewhere while it is written, and made a log again as it was after any block.
+//!
+//! ```text
+//!   redo::Mark N ─► everything valid at N ─► base objects, and one that says they are all   ┐ a target:
+//!                                                                                           │ a directory on
+//!   redo::Blocks ─► N+1, N+2, N+3 … whole ─► log objects, each from its first block to its  │ another disk,
+//!                                            last, every interval                           ┘ one day S3
+//!                                                       │
+//!            restore to X  ◄── base N, and then the blocks N+1 to X, in order ◄─────────────┘
+//! ```
+//!
+//! The log is the database. So an archive of it needs no dumps, no deltas and no catalogue: a state that is known, and
+//! every block behind it. *Restorable* is every block X for which there is a whole base N ≤ X and a run of log objects
+//! without a gap from N + 1 to X; the names of the objects say so ([`Picture`]).
+//!
+//! **Objects** are written once, never changed, and check themselves: a header with a checksum, and blocks as the log has them, each
+//! with its own two ([`Header`]). A name says what is in an object; there is no other list that could say something else.
+//!
+//! **The archiver** ([`Archiver`]) is a machine that a thread steps, or a simulator. It claims the archive, has a mark made and
+//! copies what was valid then (a *fill*), and ships blocks as they become durable. The stream goes before the fill: a
+//! fill can take long, because its mark keeps the files that it needs; blocks that wait may be compacted. If that happens there is a *gap*: the stream begins
+//! again behind a new fill, and only the blocks in between cannot be restored. When the log behind a base has become larger than
+//! the base, a new one is made, so that a restore reads at most about twice the data, however long ago the
+//! archive began.
+//!
+//! **One writer.** A writer takes the next number by creating its *claim*, and looks after each object that it has written whether
+//! a later one has come: then it is *fenced*, says so, and ends. Behind the first block of a writer no
+//! object of an earlier one counts. A log that is not what the archive has (an old copy of the directory, a disk that lied) is
+//! refused before it claims.
+//!
+//! # Files
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `name` | names of objects: their grammar, and what they say |
+//! | `object` | an object as bytes: written, and read with every check; `docs/format/archive.md` |
+//! | `target`, `directory` | where objects are; a directory |
+//! | `picture` | what a target has, by names alone |
+//! | `archiver`, `fill`, `claim`, `retry`, `gathered`, `thinning` | the machine, and its parts |
+//! | `desk`, `figures` | what the machine and its owner tell each other |
+//! | `moments`, `spans` | blocks by time, and before a FLUSHALL; which there are |
+//! | `restorer`, `verifier` | a log made of an archive; all of an archive read |
+//!
+//! # Invariants
+//!
+//! 1. No block is shipped that is not durable: a crash could take it back, and give its number to another one.
+//! 2. What [`Figures::archived`] says is restorable, whatever becomes of the log: it is said after the object is durable
+//!    at the target, and after it was seen that no later writer had begun.
+//! 3. Nothing of the server waits for an archive: what cannot be shipped is a gap, which heals.
+//! 4. Nothing that is read is believed: lengths are compared with what there is before memory is taken for them, names are
+//!    parsed and never joined to a path unseen, every byte is under a checksum, and every record passes the check that a start makes.
+//! 5. A restored log is a branch: a database with another id. It counts when all of it was read again, not before.
+//! 6. An archive has everything that the database has, in clear. Neither the seed of the hashes nor a password is in it.
+
+mod archiver;
+mod claim;
+mod desk;
+mod directory;
+mod error;
+mod figures;
+mod fill;
+mod gathered;
+mod moments;
+mod name;
+mod object;
+mod picture;
+mod restorer;
+mod retry;
+mod spans;
+mod target;
+mod thinning;
+mod verifier;
+
+pub use archiver::{ArchiveStep, Archiver};
+pub use desk::{ArchiveOptions, Desk, Ending};
+pub use directory::Directory;
+pub use error::{Error, Result, TargetError, TargetResult};
+pub use figures::{Figures, State};
+pub use name::{Fill, Folder, Name};
+pub use object::{Builder, HEADER_BYTES, Header, ObjectReader, StoredBlock};
+pub use picture::{Chain, Picture, Range};
+pub use restorer::{Point, Request, Restored, Restoring, database_of, restore};
+pub use spans::{Overview, Span, overview};
+pub use target::{Object, Put, Target};
+pub use verifier::{Verified, verify};

@@ -1,0 +1,182 @@
+//! Which block is meant by a time, or by "before the last FLUSHALL".
+
+use base::{Lsn, RecordKind};
+use redo::{BlockTime, Id, TimeOfBlock};
+
+use crate::error::{Error, Result};
+use crate::name::Name;
+use crate::object::{Header, ObjectReader};
+use crate::picture::{Picture, Range};
+use crate::target::Target;
+
+/// An archive that is looked through.
+pub(crate) struct Moments<'a> {
+    pub(crate) target: &'a dyn Target,
+    pub(crate) database: Id,
+    pub(crate) picture: &'a Picture,
+}
+
+/// A block, and which range it is in.
+#[derive(Clone, Copy)]
+struct Found {
+    range: usize,
+    block: BlockTime,
+}
+
+impl Moments<'_> {
+    fn header(&self, name: Name) -> Result<Header> {
+        Ok(*ObjectReader::open(self.target, self.database, name)?.header())
+    }
+
+    /// The last block of a copy or an object that is not later than the time, before the first one that is.
+    pub(crate) fn at(&self, time_ms: i64) -> Result<Lsn> {
+        let mut all = Vec::new();
+        for (index, range) in self.picture.ranges.iter().enumerate() {
+            let blocks = self.blocks_of(range, time_ms)?;
+            all.extend(blocks.into_iter().map(|block| Found { range: index, block }));
+        }
+        let is_later = |found: &Found| found.block.time_ms > time_ms;
+        let turns = all.windows(2).filter(|pair| !is_later(&pair[0]) && is_later(&pair[1]));
+        let mut candidates: Vec<[Option<Found>; 2]> =
+            turns.map(|pair| [Some(pair[0]), Some(pair[1])]).collect();
+        let last = all.last().filter(|last| !is_later(last));
+        candidates.extend(last.map(|last| [Some(*last), None]));
+        let time = TimeOfBlock(time_ms);
+        match candidates[..] {
+            [[Some(before), after]] => match after.filter(|after| after.range != before.range) {
+                Some(after) => {
+                    let (before, after) = (before.block.lsn, Some(after.block.lsn));
+                    Err(Error::InGap { time, before, after })
+                }
+                // What is behind the last range, and before that time, cannot be restored.
+                None if after.is_none()
+                    && time_ms > before.block.time_ms
+                    && self.picture.last > Some(self.picture.ranges[before.range].last) =>
+                {
+                    Err(Error::InGap { time, before: before.block.lsn, after: None })
+                }
+                None => Ok(before.block.lsn),
+            },
+            [[Some(first), _], .., [Some(last), _]] => Err(Error::ClockWentBack {
+                time,
+                count: candidates.len(),
+                first: first.block.lsn,
+                last: last.block.lsn,
+            }),
+            _ => match all.first() {
+                Some(Found { block, .. }) => Err(Error::TooEarly {
+                    time,
+                    first: block.lsn,
+                    first_time: TimeOfBlock(block.time_ms),
+                }),
+                None => Err(Error::Nothing),
+            },
+        }
+    }
+
+    /// The range's first block, and those behind it, of which many that are all later, or all not, are one.
+    fn blocks_of(&self, range: &Range, time_ms: i64) -> Result<Vec<BlockTime>> {
+        let (fill, objects) = range.fills[0];
+        let whole = self.header(Name::Whole { fill, objects })?;
+        let mut blocks = vec![BlockTime { lsn: range.first, time_ms: whole.time_max_ms }];
+        for name in &range.logs {
+            let mut object = ObjectReader::open(self.target, self.database, *name)?;
+            let header = *object.header();
+            let Name::Log { last: end, .. } = *name else { continue };
+            if header.time_min_ms > time_ms {
+                blocks.push(BlockTime { lsn: end, time_ms: header.time_min_ms });
+            } else if header.time_max_ms <= time_ms {
+                blocks.push(BlockTime { lsn: end, time_ms: header.time_max_ms });
+            } else {
+                while let Some(block) = object.next()? {
+                    let (lsn, time_ms) = (block.header.lsn, block.header.time_ms);
+                    blocks.push(BlockTime { lsn, time_ms });
+                }
+            }
+        }
+        let mut last = Lsn::ZERO;
+        blocks.retain(|block| {
+            let is_new = block.lsn > last || block.lsn == range.first && last == Lsn::ZERO;
+            last = block.lsn.max(last);
+            is_new
+        });
+        Ok(blocks)
+    }
+
+    /// When the block was ended, if it is in an object of the log; when the copy's mark was there, if it is that.
+    pub(crate) fn time_of(&self, lsn: Lsn) -> Result<Option<i64>> {
+        let Some(chain) = self.picture.chain(lsn) else { return Ok(None) };
+        if chain.fill.lsn == lsn {
+            let name = Name::Whole { fill: chain.fill, objects: chain.objects };
+            return self.header(name).map(|it| Some(it.time_max_ms));
+        }
+        let Some(name) = chain.logs.last() else { return Ok(None) };
+        let mut object = ObjectReader::open(self.target, self.database, *name)?;
+        while let Some(block) = object.next()? {
+            if block.header.lsn == lsn {
+                return Ok(Some(block.header.time_ms));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The block before databases were emptied or exchanged: for the last time with 1, for the time before with 2.
+    pub(crate) fn before_flush(&self, wanted: usize) -> Result<Lsn> {
+        let mut flushes = Vec::new();
+        for (index, range) in self.picture.ranges.iter().enumerate() {
+            let mut map = self.map_of(range)?;
+            let mut last = range.first;
+            for name in &range.logs {
+                let mut object = ObjectReader::open(self.target, self.database, *name)?;
+                if !object.header().may_have(RecordKind::Databases) {
+                    continue;
+                }
+                while let Some(block) = object.next()? {
+                    if block.header.lsn <= last {
+                        continue;
+                    }
+                    last = block.header.lsn;
+                    let maps = block.records().filter(|it| it.kind == RecordKind::Databases);
+                    let Some(new) = maps.last().map(|record| record.value.to_vec()) else {
+                        continue;
+                    };
+                    if map.as_ref() != Some(&new) {
+                        flushes.push((index, Lsn(last.0 - 1)));
+                        map = Some(new);
+                    }
+                }
+            }
+        }
+        let known = flushes.len();
+        let found = flushes.into_iter().rev().nth(wanted.max(1) - 1);
+        let (index, lsn) = found.ok_or(Error::NoFlush { wanted, known })?;
+        let before = self.picture.ranges[index].last;
+        // There may have been another one in a gap.
+        match self.picture.last > Some(before) {
+            true => Err(Error::FlushOrGap { lsn, before }),
+            false => Ok(lsn),
+        }
+    }
+
+    /// The map of databases in the range's first copy.
+    fn map_of(&self, range: &Range) -> Result<Option<Vec<u8>>> {
+        let (fill, objects) = range.fills[0];
+        let whole = self.header(Name::Whole { fill, objects })?;
+        if !whole.may_have(RecordKind::Databases) {
+            return Ok(None);
+        }
+        let mut map = None;
+        for index in 0..objects {
+            let name = Name::Base { fill, index };
+            let mut object = ObjectReader::open(self.target, self.database, name)?;
+            if !object.header().may_have(RecordKind::Databases) {
+                continue;
+            }
+            while let Some(block) = object.next()? {
+                let maps = block.records().filter(|it| it.kind == RecordKind::Databases);
+                map = maps.last().map(|record| record.value.to_vec()).or(map);
+            }
+        }
+        Ok(map)
+    }
+}

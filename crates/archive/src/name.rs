@@ -1,0 +1,257 @@
+//! Names of objects: what is in an object is in its name.
+//!
+//! ```text
+//!   DATABASE/writer/0000000003                                        the claim of writer 3
+//!   DATABASE/log/00000000000000000101-00000000000000000340.0000000003      blocks 101 to 340, by writer 3
+//!   DATABASE/base/00000000000000000100.0000000003.0000000001.0000000000    of what was valid at block 100: fill 1 of writer 3, object 0
+//!   DATABASE/whole/00000000000000000100.0000000003.0000000001.0000000007   that fill is complete, and has 7 objects
+//! ```
+//!
+//! A name is parsed by this grammar or is none, and written back it is the same. So a path is only ever made of digits, dashes and
+//! dots that were parsed before.
+
+use std::fmt;
+
+use base::Lsn;
+use redo::Id;
+
+/// The largest number of a writer.
+pub(crate) const WRITER_MAX: u64 = 9_999_999_999;
+
+/// The folders of an archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Folder {
+    /// Claims.
+    Writer,
+    /// Blocks.
+    Log,
+    /// What was valid at a mark.
+    Base,
+    /// Which of that is complete.
+    Whole,
+}
+
+impl Folder {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Writer, Self::Log, Self::Base, Self::Whole];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Writer => "writer",
+            Self::Log => "log",
+            Self::Base => "base",
+            Self::Whole => "whole",
+        }
+    }
+}
+
+/// A copy of all that was valid at a mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fill {
+    /// The mark's block.
+    pub lsn: Lsn,
+    /// The writer that has made it.
+    pub writer: u64,
+    /// Which of that writer's it is.
+    pub number: u32,
+}
+
+/// See the file's top.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Name {
+    /// A claim.
+    Writer {
+        /// The number that is claimed.
+        writer: u64,
+    },
+    /// Blocks, each whole, without a gap.
+    Log {
+        /// The first.
+        first: Lsn,
+        /// The last.
+        last: Lsn,
+        /// The writer.
+        writer: u64,
+    },
+    /// Some of what was valid at a mark.
+    Base {
+        /// Of which copy it is.
+        fill: Fill,
+        /// Which object of it, from 0.
+        index: u32,
+    },
+    /// The copy is complete.
+    Whole {
+        /// The copy.
+        fill: Fill,
+        /// How many objects it has.
+        objects: u32,
+    },
+}
+
+impl Name {
+    /// The folder that the object is in.
+    #[must_use]
+    pub const fn folder(&self) -> Folder {
+        match self {
+            Self::Writer { .. } => Folder::Writer,
+            Self::Log { .. } => Folder::Log,
+            Self::Base { .. } => Folder::Base,
+            Self::Whole { .. } => Folder::Whole,
+        }
+    }
+
+    /// The writer of the object.
+    #[must_use]
+    pub const fn writer(&self) -> u64 {
+        match self {
+            Self::Writer { writer } | Self::Log { writer, .. } => *writer,
+            Self::Base { fill, .. } | Self::Whole { fill, .. } => fill.writer,
+        }
+    }
+
+    /// Its name in its folder.
+    #[must_use]
+    pub fn file_name(&self) -> String {
+        match self {
+            Self::Writer { writer } => format!("{writer:010}"),
+            Self::Log { first, last, writer } => {
+                format!("{:020}-{:020}.{writer:010}", first.0, last.0)
+            }
+            Self::Base { fill, index: number } | Self::Whole { fill, objects: number } => {
+                format!("{:020}.{:010}.{:010}.{number:010}", fill.lsn.0, fill.writer, fill.number)
+            }
+        }
+    }
+
+    /// The object with this name in the folder; `None` if no object has such a name.
+    #[must_use]
+    pub fn parse(folder: Folder, text: &str) -> Option<Self> {
+        let parts: Vec<&str> = text.splitn(5, ['.', '-']).collect();
+        let name = match (folder, &parts[..]) {
+            (Folder::Writer, [writer]) => Self::Writer { writer: number(writer)? },
+            (Folder::Log, [first, last, writer]) => Self::Log {
+                first: lsn(first).filter(|lsn| *lsn > Lsn::ZERO)?,
+                last: lsn(last)?,
+                writer: number(writer)?,
+            },
+            (Folder::Base, [at, writer, fill, index]) => {
+                Self::Base { fill: fill_of(at, writer, fill)?, index: small(index)? }
+            }
+            (Folder::Whole, [at, writer, fill, objects]) => {
+                Self::Whole { fill: fill_of(at, writer, fill)?, objects: small(objects)? }
+            }
+            _ => return None,
+        };
+        let is_in_order = !matches!(name, Self::Log { first, last, .. } if first > last);
+        let is_written = (1..=WRITER_MAX).contains(&name.writer());
+        (is_in_order && is_written && name.file_name() == text).then_some(name)
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.folder().name(), self.file_name())
+    }
+}
+
+fn fill_of(at: &str, writer: &str, fill: &str) -> Option<Fill> {
+    Some(Fill { lsn: lsn(at)?, writer: number(writer)?, number: small(fill)? })
+}
+
+fn number(text: &str) -> Option<u64> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number)
+}
+
+fn small(text: &str) -> Option<u32> {
+    number(text)?.try_into().ok()
+}
+
+fn lsn(text: &str) -> Option<Lsn> {
+    number(text).map(Lsn).filter(|lsn| *lsn <= Lsn::MAX)
+}
+
+/// The folder of a database.
+pub(crate) fn parse_database(text: &str) -> Option<Id> {
+    let mut id = [0; 16];
+    let digits = text.as_bytes();
+    if digits.len() != 32 {
+        return None;
+    }
+    for (byte, pair) in id.iter_mut().zip(digits.chunks_exact(2)) {
+        let pair = std::str::from_utf8(pair).ok()?;
+        *byte = u8::from_str_radix(pair, 16).ok()?;
+    }
+    let id = Id(id);
+    (id.to_string() == text).then_some(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn fill() -> Fill {
+        Fill { lsn: Lsn(100), writer: 3, number: 1 }
+    }
+
+    #[test]
+    fn names_say_what_is_in_an_object() {
+        let names = [
+            (Name::Writer { writer: 3 }, "writer/0000000003"),
+            (
+                Name::Log { first: Lsn(101), last: Lsn(340), writer: 3 },
+                "log/00000000000000000101-00000000000000000340.0000000003",
+            ),
+            (
+                Name::Base { fill: fill(), index: 0 },
+                "base/00000000000000000100.0000000003.0000000001.0000000000",
+            ),
+            (
+                Name::Whole { fill: fill(), objects: 7 },
+                "whole/00000000000000000100.0000000003.0000000001.0000000007",
+            ),
+        ];
+        for (name, text) in names {
+            assert_eq!(name.to_string(), text);
+            let file = text.split_once('/').unwrap().1;
+            assert_eq!(Name::parse(name.folder(), file), Some(name));
+        }
+    }
+
+    #[test]
+    fn what_is_no_name_is_none() {
+        for (folder, text) in [
+            (Folder::Writer, "3"),
+            (Folder::Writer, "0000000000"),
+            (Folder::Writer, "0000000003.tmp"),
+            (Folder::Writer, "../0000000003"),
+            (Folder::Log, "00000000000000000000-00000000000000000340.0000000003"),
+            (Folder::Log, "00000000000000000341-00000000000000000340.0000000003"),
+            (Folder::Log, "00000000000000000101.00000000000000000340.0000000003"),
+            (Folder::Log, "00000000000000000101-18446744073709551615.0000000003"),
+            (Folder::Whole, "00000000000000000100.0000000003.0000000001"),
+            (Folder::Whole, "00000000000000000100.0000000003.0000000001.9999999999"),
+            (Folder::Base, "+0000000000000000100.0000000003.0000000001.0000000000"),
+        ] {
+            assert_eq!(Name::parse(folder, text), None, "{text}");
+        }
+        assert_eq!(parse_database("6CA9CA1F38E5367B4461E217901DCEF3"), None);
+        let id = Id([0x6c; 16]);
+        assert_eq!(parse_database(&id.to_string()), Some(id));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_name_that_is_written_so_or_none(text in "[0-9.-]{0,60}|\\PC{0,40}") {
+            for folder in Folder::ALL {
+                if let Some(name) = Name::parse(folder, &text) {
+                    prop_assert_eq!(name.file_name(), text.clone());
+                }
+            }
+        }
+    }
+}

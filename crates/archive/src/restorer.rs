@@ -1,0 +1,277 @@
+//! Makes a log of an archive: `redo::NewLog` writes it.
+//!
+//! ```text
+//!   base N: every record that was valid then, in any order ─► blocks N + 1 to X, in order ─► all of it read again ─► it counts
+//! ```
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+
+use base::Lsn;
+use env::{Disk, Entropy};
+use redo::manifest::Parent;
+use redo::{Id, Made, NewLog};
+
+use crate::error::{Error, Result};
+use crate::moments::Moments;
+use crate::name::Name;
+use crate::object::{Header, ObjectReader, StoredBlock};
+use crate::picture::{Chain, Picture};
+use crate::target::Target;
+
+/// How often objects may be made one while they are read.
+const LOOKS_MAX: usize = 100;
+
+/// Which state is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Point {
+    /// The newest.
+    Latest,
+    /// The one after this block.
+    Lsn(u64),
+    /// The one at this time, in Unix milliseconds: nothing later is in it.
+    Time(i64),
+    /// The one before databases were emptied or exchanged: for the last time with 1, for the time before with 2.
+    BeforeFlush(usize),
+}
+
+/// What is restored.
+pub struct Request<'a> {
+    /// Where the archive is.
+    pub target: &'a dyn Target,
+    /// The database, if there are several.
+    pub database: Option<Id>,
+    /// The data directory that is made; `None` to find out only what would be.
+    pub into: Option<&'a Path>,
+    /// The state that is wanted.
+    pub point: Point,
+}
+
+/// How far it is, in bytes done and in all of the step that it is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Restoring {
+    /// Finding the block that is meant.
+    Finding,
+    /// Reading the archive, and writing the log.
+    Copying(u64, u64),
+    /// Reading what was written.
+    Verifying,
+}
+
+/// What was restored, or would be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restored {
+    /// The database of the archive, and the last block that was restored.
+    pub parent: Parent,
+    /// When that block was ended, in Unix milliseconds.
+    pub time_ms: Option<i64>,
+    /// If this is the last block that can be restored: the last one that the archive has, if it lacks some before it, and no copy
+    /// behind those is complete; and when that block was ended.
+    pub cut_off: Option<(Lsn, i64)>,
+    /// The block whose copy the restore began with.
+    pub base: Lsn,
+    /// How many objects were read, or would be, and their length.
+    pub objects: u64,
+    /// See `objects`.
+    pub bytes: u64,
+    /// The new log; `None` if nothing was made.
+    pub made: Option<Made>,
+}
+
+/// The database that is meant.
+///
+/// # Errors
+/// When there is none, or there are several.
+pub fn database_of(target: &dyn Target, wanted: Option<Id>) -> Result<Id> {
+    let databases = target.databases()?;
+    match (wanted, &databases[..]) {
+        (Some(wanted), _) if databases.contains(&wanted) => Ok(wanted),
+        (Some(_), _) | (None, []) => Err(Error::NoArchive),
+        (None, [only]) => Ok(*only),
+        (None, [first, second, ..]) => {
+            Err(Error::Several { count: databases.len(), first: *first, second: *second })
+        }
+    }
+}
+
+/// Restores what `request` says.
+///
+/// # Errors
+/// When the state cannot be told, the archive is damaged, the new directory is not empty, or a disk refuses. Then there
+/// is no log in the new directory.
+pub fn restore(
+    disk: &Arc<dyn Disk>,
+    request: &Request<'_>,
+    entropy: &mut dyn Entropy,
+    progress: &mut dyn FnMut(Restoring),
+) -> Result<Restored> {
+    progress(Restoring::Finding);
+    let target = request.target;
+    let database = database_of(target, request.database)?;
+    let picture = Picture::read(target, database)?;
+    let moments = Moments { target, database, picture: &picture };
+    let lsn = match request.point {
+        Point::Latest => picture.ranges.last().map(|range| range.last).ok_or(Error::Nothing)?,
+        Point::Lsn(lsn) => Lsn(lsn),
+        Point::Time(time_ms) => moments.at(time_ms)?,
+        Point::BeforeFlush(count) => moments.before_flush(count)?,
+    };
+    let (before, after) = picture.nearest(lsn);
+    let chain = picture.chain(lsn).ok_or(Error::NotThere { lsn, before, after })?;
+    let mut copy = Copy { target, database, lsn, done: 0, total: 0, progress };
+    let whole = copy.survey(&chain)?;
+    let mut restored = Restored {
+        parent: Parent { database, lsn },
+        time_ms: moments.time_of(lsn)?,
+        cut_off: match picture.ranges.last().filter(|range| range.last == lsn) {
+            Some(_) => cut_off(target, database, &picture, lsn)?,
+            None => None,
+        },
+        base: chain.fill.lsn,
+        objects: u64::from(chain.objects) + chain.logs.len() as u64,
+        bytes: copy.total,
+        made: None,
+    };
+    if let Some(into) = request.into {
+        let mut log = NewLog::begin(disk, into, (restored.parent, chain.fill.lsn), entropy)?;
+        copy.copy(&chain, &whole, &mut log)?;
+        progress(Restoring::Verifying);
+        restored.made = Some(log.finish(restored.time_ms.unwrap_or(0))?);
+    }
+    Ok(restored)
+}
+
+/// The last block, if it is behind the last one that can be restored.
+fn cut_off(
+    target: &dyn Target,
+    database: Id,
+    picture: &Picture,
+    restorable: Lsn,
+) -> Result<Option<(Lsn, i64)>> {
+    let Some(name @ Name::Log { last, .. }) =
+        picture.last_log.filter(|_| picture.last > Some(restorable))
+    else {
+        return Ok(None);
+    };
+    let header = *ObjectReader::open(target, database, name)?.header();
+    Ok(Some((last, header.time_max_ms)))
+}
+
+struct Copy<'a, 'b> {
+    target: &'a dyn Target,
+    database: Id,
+    lsn: Lsn,
+    done: u64,
+    total: u64,
+    progress: &'b mut dyn FnMut(Restoring),
+}
+
+impl Copy<'_, '_> {
+    fn open(&self, name: Name) -> Result<ObjectReader> {
+        ObjectReader::open(self.target, self.database, name)
+    }
+
+    /// Looks at how much there is to read. Returns what the copy says of itself.
+    fn survey(&mut self, chain: &Chain) -> Result<Header> {
+        let whole = *self.open(whole_of(chain))?.header();
+        self.total = whole.bytes;
+        for name in &chain.logs {
+            self.total += self.open(*name)?.header().bytes;
+        }
+        Ok(whole)
+    }
+
+    fn copy(&mut self, chain: &Chain, whole: &Header, log: &mut NewLog) -> Result<()> {
+        let (mut blocks, mut records) = (0, 0);
+        for index in 0..chain.objects {
+            let mut object = self.open(Name::Base { fill: chain.fill, index })?;
+            (blocks, records) =
+                (blocks + object.header().blocks, records + object.header().records);
+            while let Some(block) = self.next(&mut object)? {
+                log.put(block.header.lsn, block.header.time_ms, &block.payload)?;
+            }
+        }
+        let name = whole_of(chain);
+        if (blocks, records) != (whole.blocks, whole.records) {
+            let what = "the copy has other blocks than it counts";
+            return Err(Error::Damaged { name, at: 80, what });
+        }
+        let (mut last, mut last_crc) = (chain.fill.lsn, None);
+        let (mut logs, mut looks) = (VecDeque::from(chain.logs.clone()), LOOKS_MAX);
+        while let Some(name) = logs.pop_front() {
+            let mut object = match self.open(name) {
+                Err(Error::Target(error)) if error.is_not_found() && looks > 0 => {
+                    // It was made one with others meanwhile.
+                    looks -= 1;
+                    logs = self.logs_behind(last)?;
+                    continue;
+                }
+                opened => opened?,
+            };
+            check_joins(&object, last, last_crc)?;
+            while let Some(block) = self.next(&mut object)? {
+                let lsn = block.header.lsn;
+                if lsn > last && lsn <= self.lsn {
+                    log.put(lsn, block.header.time_ms, &block.payload)?;
+                    (last, last_crc) = (lsn, Some(block.header.payload_crc));
+                }
+            }
+        }
+        if last != self.lsn {
+            let (before, after) = (Some(last), None);
+            return Err(Error::NotThere { lsn: self.lsn, before, after });
+        }
+        Ok(())
+    }
+
+    /// The objects that have the blocks behind this one, as of now.
+    fn logs_behind(&self, last: Lsn) -> Result<VecDeque<Name>> {
+        let picture = Picture::read(self.target, self.database)?;
+        let range = picture.range_of(self.lsn);
+        let logs = range.map(|range| range.logs.iter().copied()).into_iter().flatten();
+        let is_needed = |name: &Name| matches!(name, Name::Log { first, last: end, .. } if *end > last && *first <= self.lsn);
+        Ok(logs.filter(is_needed).collect())
+    }
+
+    fn next(&mut self, object: &mut ObjectReader) -> Result<Option<StoredBlock>> {
+        let before = object.bytes_done();
+        let block = object.next()?;
+        if let Some(block) = &block {
+            check_records(object.header().name, block)?;
+        }
+        let done = self.done;
+        self.done += object.bytes_done() - before;
+        // Every some MiB is enough.
+        if done >> 22 != self.done >> 22 {
+            (self.progress)(Restoring::Copying(self.done, self.total));
+        }
+        Ok(block)
+    }
+}
+
+const fn whole_of(chain: &Chain) -> Name {
+    Name::Whole { fill: chain.fill, objects: chain.objects }
+}
+
+/// Whether an object goes on behind the block that was read last.
+pub(crate) fn check_joins(object: &ObjectReader, last: Lsn, last_crc: Option<u32>) -> Result<()> {
+    let header = object.header();
+    let Name::Log { first, .. } = header.name else { return Ok(()) };
+    let damaged = |what| Error::Damaged { name: header.name, at: 120, what };
+    if first > last.next() {
+        return Err(damaged("a block before its first one is missing"));
+    }
+    let is_other = |crc: u32| header.before_crc != 0 && crc != header.before_crc;
+    if first == last.next() && last_crc.is_some_and(is_other) {
+        return Err(damaged("it does not go on where the object before it ends"));
+    }
+    Ok(())
+}
+
+/// Checks the records as a start does.
+pub(crate) fn check_records(name: Name, block: &StoredBlock) -> Result<()> {
+    let lsn = block.header.lsn;
+    let checked = block.records().try_for_each(|record| keyspace::plain::check(&record));
+    checked.map_err(|bad| Error::Record { name, lsn, bad })
+}

@@ -1,0 +1,73 @@
+//! Where the objects of an archive are.
+
+use std::io;
+
+use redo::Id;
+
+use crate::error::TargetResult;
+use crate::name::{Folder, Name};
+
+/// What has come of putting an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Put {
+    /// It is there, whole and durable.
+    New,
+    /// There is one of that name, whole and durable: from an attempt of which nothing was heard, or of another writer.
+    Taken,
+}
+
+/// Keeps objects that never change. Calls wait until they are done, or have failed: an owner has a thread for them.
+///
+/// An object appears under its name whole or not at all. What a call that has failed has done is unknown.
+pub trait Target: Send {
+    /// Puts a new object, if there is none of that name.
+    ///
+    /// # Errors
+    /// When the target cannot be used; the object may be there all the same.
+    fn put_new(&self, database: Id, name: &Name, bytes: &[u8]) -> TargetResult<Put>;
+
+    /// Opens an object for reading.
+    ///
+    /// # Errors
+    /// When there is none, or the target cannot be used.
+    fn open(&self, database: Id, name: &Name) -> TargetResult<Box<dyn Object>>;
+
+    /// The objects in a folder, ascending by name. Every object is there that was put before the call.
+    ///
+    /// # Errors
+    /// When the target cannot be used.
+    fn list(&self, database: Id, folder: Folder) -> TargetResult<Vec<Name>>;
+
+    /// Removes an object; nothing if there is none.
+    ///
+    /// # Errors
+    /// When the target cannot be used.
+    fn remove(&self, database: Id, name: &Name) -> TargetResult<()>;
+
+    /// Removes what attempts have left that were never completed.
+    ///
+    /// # Errors
+    /// When the target cannot be used.
+    fn clean(&self, database: Id) -> TargetResult<()>;
+
+    /// The databases that there are archives of, ascending.
+    ///
+    /// # Errors
+    /// When the target cannot be used, or is not there.
+    fn databases(&self) -> TargetResult<Vec<Id>>;
+}
+
+/// An object that is read.
+pub trait Object: Send {
+    /// Its length in bytes.
+    ///
+    /// # Errors
+    /// When the target cannot be used.
+    fn bytes(&self) -> io::Result<u64>;
+
+    /// Reads exactly so many bytes from there on.
+    ///
+    /// # Errors
+    /// When the object ends before, or the target cannot be used.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+}

@@ -1,0 +1,158 @@
+//! Reads all of an archive.
+
+use std::collections::VecDeque;
+
+use base::Lsn;
+use redo::Id;
+
+use crate::error::{Error, Result, TargetResult};
+use crate::name::{Fill, Name};
+use crate::object::ObjectReader;
+use crate::picture::{Picture, Range};
+use crate::restorer::{check_joins, check_records};
+use crate::target::Target;
+
+/// What was read.
+#[derive(Debug, Default)]
+pub struct Verified {
+    /// The objects that count.
+    pub objects: u64,
+    /// Their blocks, records and bytes.
+    pub blocks: u64,
+    /// See `blocks`.
+    pub records: u64,
+    /// See `blocks`.
+    pub bytes: u64,
+    /// What can be restored, if there is no error.
+    pub ranges: Vec<Range>,
+    /// What is damaged, or missing.
+    pub errors: Vec<Error>,
+}
+
+/// Reads every object that a restore may read, and compares it with its checksums and its neighbours. `progress` is told
+/// how many were read, of how many.
+///
+/// # Errors
+/// When the target cannot be listed. What is found of objects is in the result.
+pub fn verify(
+    target: &dyn Target,
+    database: Id,
+    progress: &mut dyn FnMut(u64, u64),
+) -> TargetResult<Verified> {
+    let picture = Picture::read(target, database)?;
+    let mut verified = Verified::default();
+    let objects = |range: &Range| range.logs.len() + range.fills.len();
+    let total = picture.ranges.iter().map(objects).sum::<usize>() as u64;
+    let mut done = 0;
+    for range in &picture.ranges {
+        for (fill, objects) in &range.fills {
+            let read = verified.read_fill(target, database, *fill, *objects);
+            if let Err(error) = read {
+                // One that is not there any more was too old.
+                let is_gone =
+                    is_not_found(&error) && !Picture::read(target, database)?.is_whole(fill);
+                verified.errors.extend((!is_gone).then_some(error));
+            }
+            done += 1;
+            progress(done, total);
+        }
+        let (mut last, mut last_crc) = (range.first, None);
+        let mut logs = VecDeque::from(range.logs.clone());
+        while let Some(name) = logs.pop_front() {
+            let read = (|| {
+                let mut object = ObjectReader::open(target, database, name)?;
+                check_joins(&object, last, last_crc)?;
+                let end = verified.read(&mut object)?;
+                Ok(end)
+            })();
+            match read {
+                Ok(crc) => last_crc = Some(crc),
+                Err(error) if is_not_found(&error) => {
+                    let now = Picture::read(target, database)?;
+                    if let Some((first, behind)) = logs_behind(&now, range, last, name) {
+                        last_crc = last_crc.filter(|_| first == last);
+                        (last, logs) = (first, behind);
+                        continue;
+                    }
+                    verified.errors.push(error);
+                    last_crc = None;
+                }
+                Err(error) => {
+                    verified.errors.push(error);
+                    last_crc = None;
+                }
+            }
+            if let Name::Log { last: end, .. } = name {
+                last = end;
+            }
+            done += 1;
+            progress(done.min(total), total);
+        }
+    }
+    verified.ranges = picture.ranges;
+    Ok(verified)
+}
+
+fn is_not_found(error: &Error) -> bool {
+    matches!(error, Error::Target(error) if error.is_not_found())
+}
+
+/// What is to be read behind `last` instead of an object that is not there any more, because it was made one with others or was too
+/// old; and behind which block. `None` if nothing has taken its place.
+fn logs_behind(
+    now: &Picture,
+    range: &Range,
+    last: Lsn,
+    missing: Name,
+) -> Option<(Lsn, VecDeque<Name>)> {
+    let begin = now.ranges.first()?.first;
+    if begin > range.last {
+        return Some((range.last, VecDeque::new()));
+    }
+    let there = now.range_of(range.last).filter(|there| !there.logs.contains(&missing))?;
+    if there.first > last && there.first != begin {
+        return None;
+    }
+    let last = last.max(there.first);
+    let is_behind = |name: &Name| matches!(name, Name::Log { last: end, .. } if *end > last);
+    Some((last, there.logs.iter().copied().filter(is_behind).collect()))
+}
+
+impl Verified {
+    fn read_fill(
+        &mut self,
+        target: &dyn Target,
+        database: Id,
+        fill: Fill,
+        objects: u32,
+    ) -> Result<()> {
+        let name = Name::Whole { fill, objects };
+        let whole = *ObjectReader::open(target, database, name)?.header();
+        self.objects += 1;
+        let (mut blocks, mut records) = (0, 0);
+        for index in 0..objects {
+            let mut object = ObjectReader::open(target, database, Name::Base { fill, index })?;
+            blocks += object.header().blocks;
+            records += object.header().records;
+            self.read(&mut object)?;
+        }
+        if (blocks, records) != (whole.blocks, whole.records) {
+            let what = "the copy has other blocks than it counts";
+            return Err(Error::Damaged { name, at: 80, what });
+        }
+        Ok(())
+    }
+
+    /// Reads an object to its end. Returns the checksum of its last block's records.
+    fn read(&mut self, object: &mut ObjectReader) -> Result<u32> {
+        while let Some(block) = object.next()? {
+            check_records(object.header().name, &block)?;
+        }
+        let header = object.header();
+        self.objects += 1;
+        self.blocks += header.blocks;
+        self.records += header.records;
+        self.bytes += header.bytes;
+        Ok(header.last_crc)
+    }
+}

@@ -1,0 +1,70 @@
+//! The format byte by byte: `fixtures/v1` is an archive that is written anew, read and compared.
+
+use std::path::{Path, PathBuf};
+
+use env::{Access, Disk};
+use env_sim::sweep::{disk_of, image_of};
+
+use crate::world::{World, contents_of, restore_into, target};
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v1")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let line =
+        |line: &[u8]| line.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
+    bytes.chunks(16).map(|bytes| line(bytes) + "\n").collect()
+}
+
+fn bytes(hex: &str) -> Vec<u8> {
+    hex.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()
+}
+
+/// An archive with one copy and one object of the log.
+fn written() -> (World, Vec<(PathBuf, Vec<u8>)>) {
+    let mut world = World::new(2);
+    world.database.set(b"before", b"the copy");
+    world.seal();
+    world.settle();
+    world.database.set(b"after", b"it");
+    world.database.delete(b"before");
+    world.seal();
+    world.settle();
+    let database = archive::database_of(&world.target(), None).unwrap();
+    let root = Path::new(crate::world::TARGET).join(database.to_string());
+    let mut files = Vec::new();
+    for folder in ["base", "log", "whole", "writer"] {
+        for (path, bytes) in image_of(&world.target_disk, &[&root.join(folder)]) {
+            files.push((path, bytes));
+        }
+    }
+    (world, files)
+}
+
+#[test]
+fn an_archive_is_written_as_ever_and_read() {
+    let (world, files) = written();
+    let text: String = files
+        .iter()
+        .map(|(path, bytes)| format!("{}\n{}", path.display(), hex(bytes)))
+        .collect::<Vec<_>>()
+        .join("\n");
+    let path = fixtures().join("archive.hex");
+    if std::env::var_os("INDELIBLE_WRITE_FIXTURES").is_some() {
+        std::fs::create_dir_all(fixtures()).unwrap();
+        std::fs::write(&path, &text).unwrap();
+    }
+    let golden = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(golden, text, "the format has changed: it needs a new version");
+    let mut image = env_sim::sweep::Image::new();
+    for file in golden.split("\n\n") {
+        let (path, hex) = file.split_once('\n').unwrap();
+        image.insert(PathBuf::from(path), bytes(hex));
+    }
+    let disk = disk_of(&image);
+    assert!(disk.open(files[0].0.as_path(), Access::Read).is_ok());
+    let new = env_sim::SimDisk::new(1, env_sim::Faults::default());
+    restore_into(&new, &target(&disk), archive::Point::Latest).unwrap();
+    assert_eq!(contents_of(&new).1, world.database.keyspace.contents());
+}

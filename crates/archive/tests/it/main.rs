@@ -1,0 +1,10 @@
+//! Tests of archives.
+
+#![expect(clippy::unwrap_used, reason = "a test that fails")]
+
+mod damage;
+mod fencing;
+mod golden;
+mod model;
+mod points;
+mod world;

@@ -1,0 +1,344 @@
+//! Archives: `indelible backup`, and `indelible restore` from one.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ::archive::{self, Directory, Overview, Point, Request, Restored, Restoring, Target};
+use clap::{Parser, Subcommand};
+use env_os::{OsDisk, OsEntropy};
+use redo::{Id, TimeOfBlock};
+use serde_json::json;
+
+use crate::backup;
+use crate::progress::Line;
+use crate::size::Size;
+
+/// What damage is told with.
+const DAMAGED: u8 = 2;
+
+/// What is told with when a newest state was restored behind which there is more.
+const NOT_NEWEST: u8 = 3;
+
+/// Says what `indelible restore` can restore: of the redo log in a data directory, whose server may run meanwhile, or of an
+/// archive, which a server writes with its directive `archive`. Exit code 0: all is good; 1: it cannot be looked at; 2:
+/// something of it is damaged.
+#[derive(Parser)]
+#[command(name = "indelible backup", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Lists the named backups of a log, or the databases that there are archives of.
+    List(Place),
+    /// Shows which blocks and times can be restored; of a log also its backups, the points before databases were emptied
+    /// or exchanged, and the last dangerous commands.
+    Timeline(Place),
+    /// Reads all that a restore from an archive may read, and compares it with its checksums.
+    Verify(Place),
+}
+
+#[derive(clap::Args)]
+struct Place {
+    /// A data directory, or an archive as in the directive: file:///path.
+    #[arg(value_name = "DIR|URL")]
+    url: String,
+    /// Of an archive: the database, if there are archives of several.
+    #[arg(long, value_name = "ID")]
+    database: Option<String>,
+    /// Says it as an object of JSON.
+    #[arg(long)]
+    json: bool,
+    /// The directories of log-devices; without them, those that the log itself names.
+    #[arg(long = "device", visible_alias = "log-devices", value_name = "DIRECTORY", num_args = 1..)]
+    devices: Vec<PathBuf>,
+}
+
+impl Place {
+    /// The data directory, if it is one.
+    fn directory(&self) -> Option<&Path> {
+        Some(Path::new(&self.url)).filter(|path| !is_archive(path))
+    }
+}
+
+/// Whether what is to be restored is an archive.
+pub(crate) fn is_archive(source: &Path) -> bool {
+    source.to_str().is_some_and(|source| source.contains("://"))
+}
+
+/// The target that a URL names.
+fn target_of(url: &str) -> anyhow::Result<Directory> {
+    let path = url.strip_prefix("file://").filter(|path| path.starts_with('/'));
+    let path = path.ok_or_else(|| {
+        anyhow::anyhow!("{url} is no archive: give a directory as file:///path, three slashes")
+    })?;
+    Ok(Directory::new(Arc::new(OsDisk), &PathBuf::from(path)))
+}
+
+/// The database with this id, of those that there are.
+fn database_of(target: &dyn Target, wanted: Option<&str>) -> anyhow::Result<Id> {
+    match wanted {
+        None => Ok(archive::database_of(target, None)?),
+        Some(wanted) => {
+            let known = target.databases()?;
+            let found = known.into_iter().find(|id| id.to_string() == wanted);
+            found.ok_or_else(|| anyhow::anyhow!("there is no archive of database {wanted} there"))
+        }
+    }
+}
+
+/// Runs `indelible backup` with these arguments, the first of which is `backup`.
+pub(crate) fn backup(arguments: &[String]) -> ExitCode {
+    let arguments: Arguments = match crate::arguments::parse(arguments, ExitCode::FAILURE) {
+        Ok(arguments) => arguments,
+        Err(code) => return code,
+    };
+    let done = match &arguments.command {
+        Command::List(place) => list(place),
+        Command::Timeline(place) => timeline(place),
+        Command::Verify(place) => verify(place),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("{error:#}");
+            let is_damage = matches!(
+                error.downcast_ref::<archive::Error>(),
+                Some(archive::Error::Damaged { .. })
+            );
+            if is_damage { ExitCode::from(DAMAGED) } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+fn list(place: &Place) -> anyhow::Result<ExitCode> {
+    if let Some(directory) = place.directory() {
+        return backup::tell(directory, &place.devices, true, place.json);
+    }
+    let target = target_of(&place.url)?;
+    let databases = match &place.database {
+        Some(wanted) => vec![database_of(&target, Some(wanted))?],
+        None => target.databases()?,
+    };
+    let mut all = Vec::new();
+    for database in databases {
+        let overview = archive::overview(&target, database, true)?;
+        if place.json {
+            all.push(as_json(database, &overview));
+            continue;
+        }
+        let Overview { objects, bytes, .. } = overview;
+        let newest = overview.spans.last().map_or_else(
+            || "nothing can be restored yet".to_owned(),
+            |span| format!("up to block {}, of {}", span.last, TimeOfBlock(span.last_time_ms)),
+        );
+        println!("{database}  {objects} objects, {}, {newest}", Size(bytes));
+    }
+    if place.json {
+        println!("{}", serde_json::Value::Array(all));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn as_json(database: Id, overview: &Overview) -> serde_json::Value {
+    let span = |span: &archive::Span| {
+        json!({
+            "first_lsn": span.first.0,
+            "last_lsn": span.last.0,
+            "first_time_ms": span.first_time_ms,
+            "last_time_ms": span.last_time_ms,
+            "bases": span.copies.iter().map(|lsn| lsn.0).collect::<Vec<_>>(),
+            "log_objects": span.logs,
+        })
+    };
+    json!({
+        "database": database.to_string(),
+        "writer": overview.writer,
+        "objects": overview.objects,
+        "bytes": overview.bytes,
+        "restorable": overview.spans.iter().map(span).collect::<Vec<_>>(),
+    })
+}
+
+fn timeline(place: &Place) -> anyhow::Result<ExitCode> {
+    if let Some(directory) = place.directory() {
+        return backup::tell(directory, &place.devices, false, place.json);
+    }
+    let target = target_of(&place.url)?;
+    let database = database_of(&target, place.database.as_deref())?;
+    let overview = archive::overview(&target, database, place.json)?;
+    if place.json {
+        println!("{}", as_json(database, &overview));
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!(
+        "database {database}, {} objects, last written by writer {}",
+        overview.objects, overview.writer
+    );
+    if overview.spans.is_empty() {
+        println!("nothing can be restored yet: the first copy of the data is not complete");
+    }
+    let mut last = None;
+    for span in &overview.spans {
+        if let Some(last) = last {
+            println!("  ┄ blocks behind {last} up to {} are missing", span.first);
+        }
+        last = Some(span.last);
+        println!(
+            "  ━ blocks {} to {}, {} to {}: each can be restored",
+            span.first,
+            span.last,
+            TimeOfBlock(span.first_time_ms),
+            TimeOfBlock(span.last_time_ms)
+        );
+        let copies: Vec<String> =
+            span.copies.iter().rev().take(8).map(ToString::to_string).collect();
+        let more = if span.copies.len() > copies.len() { " …" } else { "" };
+        println!("    copies of the data at {}{more}", copies.join(", "));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn verify(place: &Place) -> anyhow::Result<ExitCode> {
+    if let Some(directory) = place.directory() {
+        let directory = directory.display();
+        anyhow::bail!(
+            "{directory} is no archive; what is in a data directory: indelible log verify {directory}"
+        );
+    }
+    let target = target_of(&place.url)?;
+    let database = database_of(&target, place.database.as_deref())?;
+    let mut line = Line::new();
+    let verified = archive::verify(&target, database, &mut |done, total| {
+        line.show_count("verifying", done, total, "objects");
+    })?;
+    line.end();
+    if place.json {
+        let errors: Vec<String> = verified.errors.iter().map(ToString::to_string).collect();
+        let value = json!({
+            "database": database.to_string(),
+            "objects": verified.objects,
+            "blocks": verified.blocks,
+            "records": verified.records,
+            "bytes": verified.bytes,
+            "errors": errors,
+        });
+        println!("{value}");
+    } else {
+        verified.errors.iter().for_each(|error| eprintln!("{error}"));
+        println!(
+            "{} objects with {} records in {} blocks, {}: {}",
+            verified.objects,
+            verified.records,
+            verified.blocks,
+            Size(verified.bytes),
+            match verified.errors.len() {
+                0 => "all of it is good".to_owned(),
+                count => format!("{count} are damaged"),
+            }
+        );
+    }
+    let is_good = verified.errors.is_empty();
+    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) })
+}
+
+/// What is restored from an archive.
+pub(crate) struct FromArchive<'a> {
+    pub(crate) url: &'a str,
+    pub(crate) database: Option<&'a str>,
+    pub(crate) into: Option<&'a Path>,
+    pub(crate) point: Point,
+    pub(crate) is_json: bool,
+}
+
+impl FromArchive<'_> {
+    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        let target = target_of(self.url)?;
+        let database = database_of(&target, self.database)?;
+        let request = Request {
+            target: &target,
+            database: Some(database),
+            into: self.into,
+            point: self.point,
+        };
+        let (mut line, started) = (Line::new(), Instant::now());
+        let disk: Arc<dyn env::Disk> = Arc::new(OsDisk);
+        let restored =
+            archive::restore(&disk, &request, &mut OsEntropy, &mut |so_far| match so_far {
+                Restoring::Finding => line.show_bytes("reading the archive", 0, 0),
+                Restoring::Copying(done, total) => line.show_bytes("copying", done, total),
+                Restoring::Verifying => line.show_bytes("verifying", 0, 0),
+            });
+        line.end();
+        let restored = restored?;
+        if self.is_json {
+            println!("{}", restored_as_json(&restored));
+        } else {
+            print!("{}", self.report(&restored, started.elapsed().as_secs_f64()));
+        }
+        let Some((last, last_time_ms)) = restored.cut_off else { return Ok(ExitCode::SUCCESS) };
+        let behind_ms = last_time_ms.saturating_sub(restored.time_ms.unwrap_or(last_time_ms));
+        eprintln!(
+            "NOT THE NEWEST STATE: the archive has blocks up to {last}, of {}, but lacks some behind block {}, and no complete \
+             copy of the data is behind those (see `indelible backup timeline`). {} blocks and {:.1} s are missing; if the \
+             server's own disks are there, they have them",
+            TimeOfBlock(last_time_ms),
+            restored.parent.lsn,
+            last.0 - restored.parent.lsn.0,
+            std::time::Duration::from_millis(behind_ms.max(0).cast_unsigned()).as_secs_f64()
+        );
+        Ok(ExitCode::from(NOT_NEWEST))
+    }
+
+    fn report(&self, restored: &Restored, seconds: f64) -> String {
+        use std::fmt::Write as _;
+        let Restored { parent, base, objects, bytes, .. } = restored;
+        let time = restored.time_ms.map_or_else(String::new, |ms| format!(", {}", TimeOfBlock(ms)));
+        let mut text = format!(
+            "block {}{time}: the copy of block {base}, and {} blocks behind it; {objects} objects, {}\n",
+            parent.lsn,
+            parent.lsn.0 - base.0,
+            Size(*bytes)
+        );
+        let _infallible = match (self.into, restored.made) {
+            (Some(into), Some(made)) => writeln!(
+                text,
+                "restored {} records in {} blocks, all of them read back: {} files, {}, in {seconds:.1} s\n\
+                 {into} is database {}, and begins behind block {} of {}\n\
+                 start it: indelible server --dir {into}",
+                made.records,
+                made.blocks,
+                made.files,
+                Size(made.bytes),
+                made.database,
+                parent.lsn,
+                parent.database,
+                into = into.display()
+            ),
+            _ => writeln!(text, "nothing was made"),
+        };
+        text
+    }
+}
+
+fn restored_as_json(restored: &Restored) -> serde_json::Value {
+    json!({
+        "lsn": restored.parent.lsn.0,
+        "time_ms": restored.time_ms,
+        "parent": restored.parent.database.to_string(),
+        "cut_off_lsn": restored.cut_off.map(|(lsn, _)| lsn.0),
+        "cut_off_time_ms": restored.cut_off.map(|(_, time_ms)| time_ms),
+        "base_lsn": restored.base.0,
+        "objects": restored.objects,
+        "archive_bytes": restored.bytes,
+        "database": restored.made.map(|made| made.database.to_string()),
+        "files": restored.made.map(|made| made.files),
+        "bytes": restored.made.map(|made| made.bytes),
+        "blocks": restored.made.map(|made| made.blocks),
+        "records": restored.made.map(|made| made.records),
+    })
+}

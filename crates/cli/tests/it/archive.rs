@@ -1,0 +1,313 @@
+//! Continuous archiving by a real server, and what comes back when nothing else is left.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::scope;
+
+use tempfile::TempDir;
+
+use crate::damage::said;
+use crate::process::{Program, Server, wait_until};
+use crate::rdb_files::{digest_of, fill};
+use crate::wire::Connection;
+
+/// Small segments that are compacted soon, and objects every twentieth of a second.
+const OPTIONS: [&str; 14] = [
+    "--enable-debug-command",
+    "yes",
+    "--enable-protected-configs",
+    "yes",
+    "--appendfsync",
+    "always",
+    "--log-segment-bytes",
+    "1mb",
+    "--log-compaction-invalid-min",
+    "100",
+    "--archive-interval-ms",
+    "50",
+    "--archive-object-bytes",
+    "64kb",
+];
+
+/// A place for an archive, and its URL.
+fn place() -> (TempDir, String) {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("archive");
+    std::fs::create_dir(&directory).unwrap();
+    let url = format!("file://{}", directory.display());
+    (place, url)
+}
+
+fn start(url: &str, more: &[&str]) -> Server {
+    Program::indelible().start(&[&OPTIONS[..], &["--archive", url], more].concat())
+}
+
+fn run(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_indelible")).args(words).output().unwrap()
+}
+
+fn restore(url: &str, into: &Path, more: &[&str]) -> Output {
+    run(&[&["restore", url, "--into", into.to_str().unwrap()], more].concat())
+}
+
+fn info(connection: &mut Connection, field: &str) -> String {
+    let text = connection.words("INFO everything").text();
+    let prefix = format!("{field}:");
+    let value = text.lines().find_map(|line| line.strip_prefix(&prefix));
+    value.unwrap_or_else(|| panic!("{field}: {text}")).trim().to_owned()
+}
+
+fn number(connection: &mut Connection, field: &str) -> u64 {
+    info(connection, field).parse().unwrap()
+}
+
+fn length(connection: &mut Connection) -> u64 {
+    connection.words("LLEN order").text().parse().unwrap()
+}
+
+/// Waits until all that was answered is archived.
+fn catch_up(connection: &mut Connection) -> u64 {
+    let durable = number(connection, "redo_durable_lsn");
+    wait_until(|| number(connection, "archive_lsn") >= durable);
+    durable
+}
+
+/// Appends 1, 2, 3 … to a list, among other changes, until told to stop or the server is gone. Returns the last one that was
+/// answered.
+fn count_up(port: u16, stop: &AtomicBool) -> u64 {
+    let mut connection = Connection::open(port).unwrap();
+    for next in 1_u64.. {
+        let number = next.to_string();
+        let key = format!("key:{}", next % 50);
+        let filler = "v".repeat(300);
+        let is_answered = !stop.load(Ordering::Relaxed)
+            && connection.call(&["SET", &key, &filler]).is_ok()
+            && connection.call(&["RPUSH", "order", &number]).is_ok();
+        if !is_answered {
+            return next - 1;
+        }
+    }
+    unreachable!("there is always a next number")
+}
+
+/// The list of what is in a directory, which must be 1, 2, 3 … Returns its length.
+fn counted_in(directory: &Path) -> u64 {
+    let server = Program::indelible().start_on(directory, &OPTIONS);
+    let reply = server.connect().words("LRANGE order 0 -1");
+    let list = reply.elements();
+    for (reply, expected) in list.iter().zip(1_u64..) {
+        assert_eq!(reply.text(), expected.to_string(), "in the order in which it was written");
+    }
+    list.len() as u64
+}
+
+#[test]
+fn what_was_archived_comes_back_when_the_data_directory_is_gone() {
+    for round in 0..3_u64 {
+        let (place, url) = place();
+        let mut server = start(&url, &[]);
+        let mut connection = server.connect();
+        fill(&mut connection);
+        let (stop, port) = (AtomicBool::new(false), server.port);
+        let (answered, archived, lsn) = scope(|scope| {
+            let counter = scope.spawn(|| count_up(port, &stop));
+            wait_until(|| info(&mut connection, "archive_state") == "streaming");
+            wait_until(|| length(&mut connection) > 200 + 150 * round);
+            if round == 1 {
+                connection.words("BGREWRITEAOF");
+            }
+            let archived = length(&mut connection);
+            let lsn = catch_up(&mut connection);
+            server.kill();
+            fs::remove_dir_all(server.directory()).unwrap();
+            stop.store(true, Ordering::Relaxed);
+            (counter.join().unwrap(), archived, lsn)
+        });
+        let [latest, earlier] = ["latest", "earlier"].map(|name| place.path().join(name));
+        let output = restore(&url, &latest, &["--latest"]);
+        assert!(output.status.success(), "{}", said(&output));
+        assert!(said(&output).contains("all of them read back"), "{}", said(&output));
+        let counted = counted_in(&latest);
+        assert!(counted >= archived, "{counted} of {archived} that were archived");
+        println!("{} of {answered} were lost", answered.saturating_sub(counted));
+        let output = restore(&url, &earlier, &["--at", &lsn.to_string()]);
+        assert!(output.status.success(), "{}", said(&output));
+        assert!((archived..=counted).contains(&counted_in(&earlier)));
+        let output = run(&["backup", "verify", &url]);
+        assert!(output.status.success(), "{}", said(&output));
+        assert!(said(&output).contains("all of it is good"), "{}", said(&output));
+    }
+}
+
+/// The archive goes on where the server before has ended, and an orderly end ships everything.
+#[test]
+fn a_restart_goes_on_and_a_shutdown_ships_the_rest() {
+    let (place, url) = place();
+    let mut server = start(&url, &["--archive-interval-ms", "3600000"]);
+    let mut connection = server.connect();
+    fill(&mut connection);
+    wait_until(|| info(&mut connection, "archive_state") == "streaming");
+    for round in 0..3 {
+        assert_eq!(number(&mut connection, "archive_writer"), round + 1);
+        connection.words(&format!("SET round {round}"));
+        let digest = digest_of(&mut connection);
+        connection.send(&["SHUTDOWN"]).unwrap();
+        server.wait_for_exit();
+        let into = place.path().join(format!("into-{round}"));
+        let output = restore(&url, &into, &["--latest"]);
+        assert!(output.status.success(), "{}", said(&output));
+        let restored = Program::indelible().start_on(&into, &OPTIONS);
+        assert_eq!(digest_of(&mut restored.connect()), digest);
+        server.restart();
+        connection = server.connect();
+        wait_until(|| info(&mut connection, "archive_state") == "streaming");
+    }
+    assert_eq!(number(&mut connection, "archive_bases"), 0, "the first copy is enough");
+    assert_eq!(number(&mut connection, "archive_gaps"), 0);
+    let timeline = said(&run(&["backup", "timeline", &url]));
+    assert!(timeline.contains("each can be restored"), "{timeline}");
+    assert!(!timeline.contains("are missing"), "{timeline}");
+}
+
+#[test]
+fn flushall_is_undone_from_the_archive_after_all_else_is_gone() {
+    let (place, url) = place();
+    let mut server = start(&url, &[]);
+    let mut connection = server.connect();
+    fill(&mut connection);
+    wait_until(|| info(&mut connection, "archive_state") == "streaming");
+    let digest = digest_of(&mut connection);
+    connection.words("FLUSHALL");
+    connection.words("SET later on");
+    catch_up(&mut connection);
+    server.kill();
+    fs::remove_dir_all(server.directory()).unwrap();
+    let into = place.path().join("into");
+    let dry = restore(&url, &into, &["--before", "flush", "--dry-run"]);
+    assert!(dry.status.success() && said(&dry).contains("nothing was made"), "{}", said(&dry));
+    assert!(!into.exists());
+    let output = restore(&url, &into, &["--before", "flush", "--json"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(told["records"].as_u64() > Some(0) && told["database"].is_string(), "{told}");
+    let restored = Program::indelible().start_on(&into, &OPTIONS);
+    assert_eq!(digest_of(&mut restored.connect()), digest);
+}
+
+#[test]
+fn config_set_begins_and_ends_an_archive() {
+    let (_place, url) = place();
+    let server = Program::indelible().start(&OPTIONS);
+    let mut connection = server.connect();
+    assert_eq!(info(&mut connection, "archive_state"), "off");
+    for wrong in ["/backups", "file://backups", "s3://bucket"] {
+        let error = connection.words(&format!("CONFIG SET archive {wrong}")).text();
+        assert!(error.contains("empty or a directory: file:///path"), "{error}");
+    }
+    fill(&mut connection);
+    for writer in 1..4 {
+        assert_eq!(connection.words(&format!("CONFIG SET archive {url}")).text(), "OK");
+        wait_until(|| info(&mut connection, "archive_state") == "streaming");
+        assert_eq!(number(&mut connection, "archive_writer"), writer);
+        connection.words(&format!("SET writer {writer}"));
+        catch_up(&mut connection);
+        assert_eq!(connection.call(&["CONFIG", "SET", "archive", ""]).unwrap().text(), "OK");
+        assert_eq!(info(&mut connection, "archive_state"), "off");
+    }
+    let unprotected = Program::indelible().start(&[]);
+    let error = unprotected.connect().words(&format!("CONFIG SET archive {url}")).text();
+    assert!(error.contains("can't set protected config"), "{error}");
+    // Off and on again: what comes is behind what there is.
+    connection.words(&format!("CONFIG SET archive {url}"));
+    for appendonly in ["no", "yes"] {
+        let reply = connection.words(&format!("CONFIG SET appendonly {appendonly}")).text();
+        assert_eq!(reply, "OK");
+    }
+    wait_until(|| info(&mut connection, "archive_state") == "streaming");
+    connection.words("SET after on");
+    catch_up(&mut connection);
+}
+
+#[test]
+fn a_target_that_is_away_is_told_of_and_holds_nothing_up() {
+    let (place, url) = place();
+    let blocker = place.path().join("archive");
+    fs::remove_dir(&blocker).unwrap();
+    fs::write(&blocker, "a file").unwrap();
+    let server = start(&url, &[]);
+    let mut connection = server.connect();
+    wait_until(|| info(&mut connection, "archive_state") == "away");
+    let error = info(&mut connection, "archive_last_error");
+    assert!(error.contains("cannot list") && error.contains("archive"), "{error}");
+    assert_eq!(connection.words("SET served yes").text(), "OK");
+    fs::remove_file(&blocker).unwrap();
+    fs::create_dir(&blocker).unwrap();
+    wait_until(|| info(&mut connection, "archive_state") == "streaming");
+    catch_up(&mut connection);
+    assert!(server.log().contains("cannot be used"), "{}", server.log());
+}
+
+/// All files of an archive's folder, by name.
+fn files(url: &str, folder: &str) -> Vec<PathBuf> {
+    let root = PathBuf::from(url.strip_prefix("file://").unwrap());
+    let database = fs::read_dir(root).unwrap().next().unwrap().unwrap().path();
+    let files = fs::read_dir(database.join(folder)).unwrap();
+    let mut files: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn damage_is_found_and_never_restored() {
+    let (place, url) = place();
+    // The first copy has the data.
+    let server = Program::indelible().start(&OPTIONS);
+    let mut connection = server.connect();
+    fill(&mut connection);
+    assert_eq!(connection.words(&format!("CONFIG SET archive {url}")).text(), "OK");
+    wait_until(|| info(&mut connection, "archive_state") == "streaming");
+    for number in 0..20 {
+        connection.words(&format!("SET more {number}"));
+        catch_up(&mut connection);
+    }
+    drop(server);
+    let into = place.path().join("into");
+    for folder in ["base", "log"] {
+        let path = files(&url, folder).remove(0);
+        let good = fs::read(&path).unwrap();
+        let mut bad = good.clone();
+        let at = bad.len() - 3;
+        bad[at] ^= 4;
+        fs::write(&path, &bad).unwrap();
+        let output = run(&["backup", "verify", &url]);
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains("of the archive is damaged at byte"), "{}", said(&output));
+        let output = restore(&url, &into, &["--latest"]);
+        assert!(!output.status.success(), "{}", said(&output));
+        assert!(!into.join("redo.manifest").exists(), "it must not be startable");
+        fs::write(&path, &good).unwrap();
+    }
+    let output = restore(&url, &into, &["--latest"]);
+    assert!(output.status.success(), "an unfinished restore is begun anew: {}", said(&output));
+    // A block that is missing is an error that names the nearest, whatever is behind it.
+    let logs = files(&url, "log");
+    fs::remove_file(&logs[logs.len() / 2]).unwrap();
+    let last = number_of(&said(&run(&["backup", "timeline", &url, "--json"])), "last_lsn");
+    let output = restore(&url, &place.path().join("x"), &["--at", &(last + 1).to_string()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains(&format!("the last that can is {last}")), "{}", said(&output));
+    let output = restore(&url, &place.path().join("cut"), &["--latest"]);
+    assert_eq!(output.status.code(), Some(3), "what is behind the gap is not in it");
+    assert!(said(&output).contains("NOT THE NEWEST STATE"), "{}", said(&output));
+    for url in ["file:///nowhere/at/all", "s3://bucket"] {
+        let output = run(&["backup", "list", url]);
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    }
+}
+
+fn number_of(json: &str, field: &str) -> u64 {
+    let told: serde_json::Value = serde_json::from_str(json).unwrap();
+    told["restorable"].as_array().unwrap().last().unwrap()[field].as_u64().unwrap()
+}

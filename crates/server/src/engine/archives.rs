@@ -1,0 +1,174 @@
+//! The archive of the log: what writes it, and what is known of it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use archive::{ArchiveOptions, Archiver, Desk, Ending, Figures, State};
+use base::Lsn;
+use env::Clock;
+use redo::Reader;
+
+use crate::archive_threads::ArchiveRunner;
+use crate::config::ArchiveSettings;
+
+/// So often it is looked at what the archiver is doing.
+const LOOK_EVERY_US: u64 = 100_000;
+
+/// See the file's top.
+#[derive(Default)]
+pub(super) struct Archives {
+    runner: Option<Box<dyn ArchiveRunner>>,
+    running: Option<Running>,
+    /// What the last one has told that has ended.
+    before: Figures,
+    looked_us: u64,
+    synced_us: u64,
+    /// What was logged last.
+    told: State,
+}
+
+struct Running {
+    desk: Arc<Desk>,
+    directory: PathBuf,
+}
+
+/// What is to be said of a change.
+pub(super) enum News {
+    Good(String),
+    Bad(String),
+}
+
+pub(super) fn options(settings: &ArchiveSettings) -> ArchiveOptions {
+    ArchiveOptions {
+        interval_ms: settings.interval_ms,
+        object_bytes: settings.object_bytes,
+        base_percentage: settings.base_percentage,
+        keep_seconds: settings.keep_seconds,
+        ..ArchiveOptions::default()
+    }
+}
+
+impl Archives {
+    pub(super) fn set_runner(&mut self, runner: Box<dyn ArchiveRunner>) {
+        self.runner = Some(runner);
+    }
+
+    /// Whether the log is archived in this directory by now.
+    pub(super) fn is_at(&self, directory: Option<&Path>) -> bool {
+        self.running.as_ref().map(|running| running.directory.as_path()) == directory
+    }
+
+    /// Whether there is something to do for it.
+    pub(super) const fn is_on(&self) -> bool {
+        self.running.is_some()
+    }
+
+    pub(super) const fn can_run(&self) -> bool {
+        self.runner.is_some()
+    }
+
+    /// What the archiver has done.
+    pub(super) fn figures(&self) -> Figures {
+        self.running.as_ref().map_or_else(|| self.before.clone(), |running| running.desk.figures())
+    }
+
+    /// As [`Self::figures`], as of now, when the log is durable up to `durable`.
+    pub(super) fn figures_at(&self, now_us: u64, durable: Lsn) -> Figures {
+        let desk = self.running.as_ref().map(|running| &running.desk);
+        desk.map_or_else(|| self.before.clone(), |desk| desk.figures_at(now_us, durable))
+    }
+
+    pub(super) fn set_options(&self, settings: &ArchiveSettings) {
+        if let Some(running) = &self.running {
+            running.desk.set_options(options(settings));
+        }
+    }
+
+    /// Begins to archive the log that `reader` reads.
+    ///
+    /// # Errors
+    /// When the system has no thread for it.
+    pub(super) fn begin(
+        &mut self,
+        reader: Reader,
+        directory: &Path,
+        settings: &ArchiveSettings,
+        clock: &Arc<dyn Clock>,
+        seed: u64,
+    ) -> std::io::Result<()> {
+        let Some(runner) = &mut self.runner else { return Ok(()) };
+        let desk = Arc::new(Desk::new(options(settings)));
+        let target = runner.target(directory);
+        let archiver = Archiver::new(reader, target, Arc::clone(clock), Arc::clone(&desk), seed);
+        let started = runner.run(archiver);
+        if let Err(why) = &started {
+            desk.fail(why);
+            self.told = State::Failed;
+        }
+        self.running = Some(Running { desk, directory: directory.to_owned() });
+        started
+    }
+
+    /// Tells the archiver to end.
+    pub(super) fn end(&mut self, ending: Ending) {
+        if let Some(running) = self.running.take() {
+            running.desk.end(ending);
+            self.before = Figures { state: State::Off, ..running.desk.figures() };
+            self.told = State::Off;
+        }
+    }
+
+    /// Waits until all that were told to end have ended, but not longer than `most`.
+    pub(super) fn finish(&mut self, most: Duration) {
+        self.runner.iter_mut().for_each(|runner| runner.finish(most));
+    }
+
+    /// The desk of an archiver that wants a mark.
+    pub(super) fn wanting_mark(&self) -> Option<&Desk> {
+        let desk = self.running.as_ref().map(|running| &*running.desk);
+        desk.filter(|desk| desk.wants_mark())
+    }
+
+    /// Whether blocks should be synced now, so that they can be shipped.
+    pub(super) const fn is_sync_due(&mut self, now_us: u64, interval_us: u64) -> bool {
+        let is_due = self.running.is_some() && now_us >= self.synced_us + interval_us;
+        if is_due {
+            self.synced_us = now_us;
+        }
+        is_due
+    }
+
+    /// What the operator should know of how it goes.
+    pub(super) fn news(&mut self, now_us: u64, durable: Lsn) -> Option<News> {
+        let running = self.running.as_ref()?;
+        if now_us < self.looked_us + LOOK_EVERY_US {
+            return None;
+        }
+        self.looked_us = now_us;
+        let figures = running.desk.figures_at(now_us, durable);
+        let before = std::mem::replace(&mut self.told, figures.state);
+        if before == figures.state {
+            return None;
+        }
+        let place = running.directory.display();
+        let why = figures.last_error.unwrap_or_default();
+        Some(match figures.state {
+            State::Off | State::Claiming => return None,
+            State::Filling => News::Good(format!(
+                "The log is archived in {place}: a first copy of the data is made"
+            )),
+            State::Streaming => News::Good(format!(
+                "The log is archived in {place}: blocks from {} on can be restored",
+                figures.restorable_from
+            )),
+            State::Gap => News::Bad(format!(
+                "The archive in {place} lacks blocks that were compacted before they were shipped: a new copy is made, and what is behind it can be restored"
+            )),
+            State::Away => News::Bad(format!("The archive in {place} cannot be used: {why}")),
+            State::Fenced | State::Failed => {
+                News::Bad(format!("The log is not archived any more in {place}: {why}"))
+            }
+        })
+    }
+}
