@@ -129,7 +129,7 @@ pub use restore::new_log::{Made, NewLog};
 pub use restore::restoring::{
     RestoreRequest, Restored, Restoring, database_of, free_bytes, restore,
 };
-pub use restore::source::abandon_reader;
+pub use restore::source::{NoMoreLinks, abandon_reader};
 pub use restore::timeline::{BlockTime, RestorePoint};
 pub use shared::device::{Bell, DeviceState, DeviceStats};
 pub use shared::index_bound::IndexBound;
