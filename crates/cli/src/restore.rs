@@ -256,8 +256,7 @@ fn remove_links_when_ended(source: &Path, devices: &[PathBuf], number: u32) -> a
     let (source, devices) = (source.to_owned(), devices.to_vec());
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         if let Some(signal) = signals.forever().next() {
-            // What is linked at this moment the server finds.
-            redo::abandon_reader(&OsDisk, &source, &devices, number);
+            let _until_the_end = redo::abandon_reader(&OsDisk, &source, &devices, number);
             let _never = signal_hook::low_level::emulate_default_handler(signal);
         }
     })?;

@@ -133,7 +133,7 @@ pub use restore::new_log::{Made, NewLog};
 pub use restore::restoring::{
     RestoreRequest, Restored, Restoring, database_of, free_bytes, restore,
 };
-pub use restore::source::abandon_reader;
+pub use restore::source::{NoMoreLinks, abandon_reader};
 pub use restore::timeline::{BlockTime, RestorePoint};
 pub use restore::told::{StoredHistory, stored_history};
 pub use shared::device::{Bell, DeviceState, DeviceStats};

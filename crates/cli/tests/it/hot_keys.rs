@@ -143,6 +143,10 @@ fn filled() -> Server {
     let value = "v".repeat(100);
     ask(&mut connection, 0..5000, |number| encode(&["SET", &format!("key:{number}"), &value]));
     wait_for_a_cut(&server);
+    // More than a half is hot, and hotter than what `wait_for_a_cut` writes.
+    for _ in 0..100 {
+        assert_eq!(ask(&mut connection, 0..3000, get), 0);
+    }
     server
 }
 

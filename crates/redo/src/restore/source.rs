@@ -18,8 +18,9 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::MutexGuard;
 
-use base::Lsn;
+use base::{Lsn, Mutex};
 use env::{Disk, FileError, Lock};
 
 use crate::compact::room::left_bytes;
@@ -118,9 +119,16 @@ impl Source {
 }
 
 /// Removes the links that the reader with this number has to files of the log in `dir`, as far as that can
-/// be: for a process that is about to be ended. What it still reads it reads from what it has open.
-pub fn abandon_reader(disk: &dyn Disk, dir: &Path, devices: &[PathBuf], number: u32) {
-    let Ok(Some(manifest)) = Manifest::read(disk, dir) else { return };
+/// be: for a process that is about to be ended. What it still reads it reads from what it has open. As long as
+/// what is returned lives no reader of this process makes links: keep it until the end.
+pub fn abandon_reader(
+    disk: &dyn Disk,
+    dir: &Path,
+    devices: &[PathBuf],
+    number: u32,
+) -> NoMoreLinks {
+    let none_is_made = NoMoreLinks { _lock: LINKING.lock() };
+    let Ok(Some(manifest)) = Manifest::read(disk, dir) else { return none_is_made };
     for device in found_devices(disk, dir, &manifest, devices).unwrap_or_default() {
         let reader = segment::history_dir(&device.path).join(reader_name(number));
         if is_ours(&reader) {
@@ -128,6 +136,16 @@ pub fn abandon_reader(disk: &dyn Disk, dir: &Path, devices: &[PathBuf], number: 
             let _left = disk.remove_dir(&reader);
         }
     }
+    none_is_made
+}
+
+/// Held while links are made.
+static LINKING: Mutex<()> = Mutex::new(());
+
+/// See [`abandon_reader`].
+#[must_use = "links are made again when it is dropped"]
+pub struct NoMoreLinks {
+    _lock: MutexGuard<'static, ()>,
 }
 
 fn found_devices(
@@ -157,6 +175,7 @@ impl Links {
         devices: &[PathBuf],
         number: u32,
     ) -> Result<Option<(Catalog, Vec<KeptImages>)>> {
+        let _linking = LINKING.lock();
         let no_log = || Error::Changing { path: manifest::path_in(dir) };
         let before = Manifest::read(disk, dir)?.ok_or_else(no_log)?;
         let mut found = found_devices(disk, dir, &before, devices)?;

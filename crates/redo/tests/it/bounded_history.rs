@@ -383,7 +383,7 @@ fn a_reader_makes_nothing_that_the_server_cannot_use() {
             &redo::RestoreRequest { into: None, ..request },
             &mut Counter(7),
             &mut |_| {
-                redo::abandon_reader(&env_os::OsDisk, &dir, &[], 1);
+                drop(redo::abandon_reader(&env_os::OsDisk, &dir, &[], 1));
                 assert!(!device.join("history/reader.1").exists());
             },
         )

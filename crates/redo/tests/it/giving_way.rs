@@ -269,7 +269,7 @@ fn a_reader_that_is_ended_takes_nothing_of_another_one() {
     let file = names.into_iter().find(|path| is_segment(path)).unwrap();
     let link = reader.join(file.file_name().unwrap());
     std::fs::hard_link(&file, &link).unwrap();
-    redo::abandon_reader(&env_os::OsDisk, dir.path(), &[], 5);
+    drop(redo::abandon_reader(&env_os::OsDisk, dir.path(), &[], 5));
     assert!(link.exists() && reader.join("lock").exists());
 }
 
