@@ -54,6 +54,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         part: 0,
         generation: 1,
         device: Id([7; 16]),
+        from: Lsn(1),
         until: Lsn(3),
     });
     // Without devices and images.

@@ -99,7 +99,7 @@ mod write;
 pub use base::note::is_backup_name;
 pub use base::{DangerousCommand, RecordAddr};
 pub use block_time::{TimeOfBlock, parse_ago, parse_time};
-pub use compact::backups::{BackupRefusal, BackupState};
+pub use compact::backups::{BackupFigures, BackupRefusal, BackupState};
 pub use compact::compactor::Compactor;
 pub use compact::live_records::LiveRecords;
 pub use env::FileError;

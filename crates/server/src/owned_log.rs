@@ -20,8 +20,8 @@ use env::Entropy;
 use keyspace::Journal;
 use redo::manifest::HistoryPoint;
 use redo::{
-    BackupPoint, BackupRefusal, BackupState, CompactionOptions, Compactor, Flusher, Health,
-    HistoryOptions, Log, Mark, NamedBackup, NotedCommand, Opened, Reader, Scrubber, Step,
+    BackupFigures, BackupPoint, BackupRefusal, BackupState, CompactionOptions, Compactor, Flusher,
+    Health, HistoryOptions, Log, Mark, NamedBackup, NotedCommand, Opened, Reader, Scrubber, Step,
     SyncPolicy, Turn,
 };
 
@@ -285,6 +285,7 @@ pub(crate) const fn history_options(options: &LogOptions) -> HistoryOptions {
         seconds: options.history_seconds,
         bytes_min: options.history_bytes,
         percentage: options.history_percentage,
+        drops_backups: options.history_drops_backups,
     }
 }
 
@@ -397,8 +398,12 @@ impl ShardLog for OwnedLog {
         self.log.backups()
     }
 
-    fn backup_bytes(&self) -> u64 {
-        self.log.backup_bytes()
+    fn backup_figures(&self) -> BackupFigures {
+        self.log.backup_figures()
+    }
+
+    fn backup(&self, name: &str) -> Option<NamedBackup> {
+        self.log.backup(name)
     }
 
     fn note_command(&mut self, command: DangerousCommand) {
@@ -427,7 +432,6 @@ impl ShardLog for OwnedLog {
         self.log.set_compaction_options(compaction_options(options));
         self.log.set_scrub_rate(options.scrub_bytes_per_second);
         self.log.set_history(history_options(options));
-        self.log.set_drops_backups(options.history_drops_backups);
     }
 
     fn note_live(&mut self, live: Arc<redo::LiveRecords>) -> Result<(), redo::Error> {

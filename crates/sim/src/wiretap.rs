@@ -22,7 +22,10 @@ use env::Entropy;
 use env_sim::SimEntropy;
 use keyspace::{Journal, Keyspace};
 use redo::manifest::HistoryPoint;
-use redo::{BackupPoint, BackupRefusal, BackupState, LiveRecords, Mark, NamedBackup, NotedCommand};
+use redo::{
+    BackupFigures, BackupPoint, BackupRefusal, BackupState, LiveRecords, Mark, NamedBackup,
+    NotedCommand,
+};
 use server::config::{FsyncPolicy, LogOptions};
 use server::engine::{BoxedLog, CloseError, DevicesError, LogHealth, Reach, ShardLog};
 
@@ -361,8 +364,12 @@ impl ShardLog for Wiretap {
         self.log.backups()
     }
 
-    fn backup_bytes(&self) -> u64 {
-        self.log.backup_bytes()
+    fn backup_figures(&self) -> BackupFigures {
+        self.log.backup_figures()
+    }
+
+    fn backup(&self, name: &str) -> Option<NamedBackup> {
+        self.log.backup(name)
     }
 
     fn note_command(&mut self, command: DangerousCommand) {

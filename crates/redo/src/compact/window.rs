@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, VecDeque};
 use base::Lsn;
 use env::Clock;
 
-use crate::compact::holds::Kept;
+use crate::compact::kept::Kept;
 use crate::format::manifest::{HistoryPoint, Manifest};
 use crate::format::registry::Registry;
 use crate::options::HistoryOptions;
@@ -64,7 +64,7 @@ struct Point {
 
 impl Point {
     fn needs(&self, kept: &Kept) -> bool {
-        kept.from <= self.lsn && self.lsn < kept.file.until
+        kept.file.from <= self.lsn && self.lsn < kept.file.until
     }
 }
 
@@ -91,8 +91,6 @@ pub(crate) struct Window {
     given_up: u64,
     /// Named backups, and dangerous commands.
     pub(crate) registry: Registry,
-    /// Whether backups may be given up for a disk that is short of room.
-    pub(crate) drops_backups: bool,
     /// A backup has lost a file that it needs since [`Window::take_lost`].
     has_lost_backup: bool,
 }
@@ -108,7 +106,6 @@ impl Default for Window {
             limit_bytes: u64::MAX,
             given_up: 0,
             registry: Registry::default(),
-            drops_backups: false,
             has_lost_backup: false,
         }
     }
@@ -142,12 +139,17 @@ impl Window {
 
     /// Whether a backup needs a file.
     pub(crate) fn is_held(&self, kept: &Kept) -> bool {
-        self.registry.needs(kept.from, kept.file.until)
+        self.registry.needs(kept.file.from, kept.file.until)
     }
 
     /// Whether a backup needs a file, and no disk that is short of room is a reason to give that up.
     pub(crate) fn withholds(&self, kept: &Kept) -> bool {
-        !self.drops_backups && self.is_held(kept)
+        self.withholds_between(kept.file.from, kept.file.until)
+    }
+
+    /// The same of a file that the log was made of from block `from` up to before `until`.
+    pub(crate) fn withholds_between(&self, from: Lsn, until: Lsn) -> bool {
+        !self.options.drops_backups && self.registry.needs(from, until)
     }
 
     /// Whether a file that the log was made of from block `from` up to before `until` must be kept, which is
@@ -168,13 +170,12 @@ impl Window {
     pub(crate) fn tells(&self, lsn: Lsn) -> bool {
         lsn >= self.floor
             || self.points.iter().any(|point| point.lsn == lsn)
-            || self.registry.backups.iter().any(|backup| !backup.is_lost && backup.lsn == lsn)
+            || self.registry.held().binary_search(&lsn).is_ok()
     }
 
     /// The nearest blocks before and behind one that cannot be told.
     pub(crate) fn nearest(&self, lsn: Lsn) -> (Option<Lsn>, Lsn) {
-        let backups = self.registry.backups.iter().filter(|backup| !backup.is_lost);
-        let singles = backups.map(|backup| backup.lsn);
+        let singles = self.registry.held().iter().copied();
         let singles = || singles.clone().chain(self.points.iter().map(|point| point.lsn));
         let before = singles().filter(|single| *single < lsn).max();
         (before, singles().filter(|single| *single > lsn).fold(self.floor, Lsn::min))
@@ -184,6 +185,11 @@ impl Window {
     pub(crate) fn points(&self) -> Vec<HistoryPoint> {
         let points = self.points.iter();
         points.map(|it| HistoryPoint { lsn: it.lsn, time_ms: it.time_ms }).collect()
+    }
+
+    /// Whether a backup has lost a file that it needs since [`Window::take_lost`].
+    pub(crate) const fn has_lost_backup(&self) -> bool {
+        self.has_lost_backup
     }
 
     /// Whether a backup has lost a file that it needs since this was asked.
@@ -325,7 +331,7 @@ impl Window {
                 left.take(kept, &mut short_bytes);
             }
         }
-        if self.drops_backups {
+        if self.options.drops_backups {
             self.drop_backups(held, short_bytes);
         }
     }
@@ -336,16 +342,21 @@ impl Window {
         let is_short = |held: &[&Kept], short_bytes: &BTreeMap<usize, u64>| {
             held.iter().any(|kept| short_bytes.get(&kept.device).is_some_and(|bytes| *bytes > 0))
         };
-        while is_short(&held, &short_bytes) {
-            let backups = self.registry.backups.iter_mut().filter(|backup| !backup.is_lost);
-            let Some(oldest) = backups.min_by_key(|backup| backup.lsn) else { return };
-            (oldest.is_lost, self.has_lost_backup) = (true, true);
+        while is_short(&held, &short_bytes) && self.drop_oldest_backup() {
             for kept in held.extract_if(.., |kept| !self.is_held(kept)) {
                 if let Some(bytes) = short_bytes.get_mut(&kept.device) {
                     *bytes = bytes.saturating_sub(kept.bytes);
                 }
             }
         }
+    }
+
+    /// Gives up the oldest backup, or those of one block; whether there was one.
+    pub(crate) fn drop_oldest_backup(&mut self) -> bool {
+        let Some(oldest) = self.registry.held().first().copied() else { return false };
+        self.registry.lose_block(oldest);
+        self.has_lost_backup = true;
+        true
     }
 
     /// How much is kept at most, when the log is `log_bytes` long now.
@@ -429,6 +440,7 @@ mod tests {
                 part: 0,
                 generation: 0,
                 device: Id([1; 16]),
+                from: Lsn(from),
                 until: Lsn(until),
             },
             path: PathBuf::from(number.to_string()),
@@ -436,7 +448,6 @@ mod tests {
             segments: Vec::new(),
             holders: BTreeSet::new(),
             turn: 0,
-            from: Lsn(from),
             bytes: 10,
             is_linked: false,
             kept_at: Moment { us: at_s * S, ms: 0 },
@@ -444,7 +455,7 @@ mod tests {
     }
 
     fn window(seconds: u64, bytes_min: u64, percentage: u64) -> Window {
-        let options = HistoryOptions { seconds, bytes_min, percentage };
+        let options = HistoryOptions { seconds, bytes_min, percentage, drops_backups: false };
         Window { options, ..Window::default() }
     }
 
@@ -473,7 +484,7 @@ mod tests {
             time_ms: 0,
             is_lost: false,
         };
-        window.registry.backups = vec![backup(1, 15), backup(2, 39)];
+        window.registry = Registry::new(3, vec![backup(1, 15), backup(2, 39)], Vec::new());
         window.trim(&all, log(0), at(100), BTreeMap::new());
         assert_eq!(left(&window, &all), [2, 4]);
         assert!(window.tells(Lsn(15)) && window.tells(Lsn(39)) && !window.tells(Lsn(25)));
@@ -481,7 +492,7 @@ mod tests {
         window.trim(&all, log(0), at(100), BTreeMap::from([(0, 5)]));
         assert_eq!(left(&window, &all), [2, 4], "it is not allowed");
         assert!(!window.take_lost());
-        window.drops_backups = true;
+        window.options.drops_backups = true;
         window.trim(&all, log(0), at(100), BTreeMap::from([(0, 5)]));
         assert_eq!(left(&window, &all), [4], "the oldest, and no more than it takes");
         assert!(window.take_lost() && !window.tells(Lsn(15)));

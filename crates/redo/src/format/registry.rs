@@ -53,18 +53,91 @@ pub struct NotedCommand {
 /// See the file's top.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Registry {
-    /// The number that the next backup gets.
-    pub next_id: u64,
-    /// In the order in which they were made.
-    pub backups: Vec<NamedBackup>,
-    /// Ascending by their blocks.
-    pub commands: Vec<NotedCommand>,
+    next_id: u64,
+    backups: Vec<NamedBackup>,
+    commands: Vec<NotedCommand>,
+    /// The blocks of backups that are not lost, ascending, each once.
+    held: Vec<Lsn>,
 }
 
 /// The kind of an entry that is a backup of which something is missing; others are those of notes.
 const LOST: u64 = 1;
 
 impl Registry {
+    /// That of backups in the order in which they were made, and of commands ascending by their blocks.
+    pub(crate) fn new(
+        next_id: u64,
+        backups: Vec<NamedBackup>,
+        commands: Vec<NotedCommand>,
+    ) -> Self {
+        let mut registry = Self { next_id, backups, commands, held: Vec::new() };
+        registry.note_held();
+        registry
+    }
+
+    fn note_held(&mut self) {
+        let there = self.backups.iter().filter(|backup| !backup.is_lost);
+        self.held = there.map(|backup| backup.lsn).collect();
+        self.held.sort_unstable();
+        self.held.dedup();
+    }
+
+    /// The number that the next backup gets.
+    #[must_use]
+    pub const fn next_id(&self) -> u64 {
+        self.next_id
+    }
+
+    /// Backups, in the order in which they were made.
+    #[must_use]
+    pub fn backups(&self) -> &[NamedBackup] {
+        &self.backups
+    }
+
+    /// Commands, ascending by their blocks.
+    #[must_use]
+    pub fn commands(&self) -> &[NotedCommand] {
+        &self.commands
+    }
+
+    /// Blocks of backups that are not lost, ascending, each once.
+    #[must_use]
+    pub fn held(&self) -> &[Lsn] {
+        &self.held
+    }
+
+    /// Those of them that need a file which the log was made of from block `from` up to before `until`.
+    pub(crate) fn held_between(&self, from: Lsn, until: Lsn) -> std::ops::Range<usize> {
+        let start = self.held.partition_point(|lsn| *lsn < from);
+        start..self.held.partition_point(|lsn| *lsn < until).max(start)
+    }
+
+    /// Adds a backup, which has the next number.
+    pub(crate) fn add_backup(&mut self, backup: NamedBackup) {
+        self.next_id = backup.id.saturating_add(1);
+        self.backups.push(backup);
+        self.note_held();
+    }
+
+    /// Takes out the backup of this name.
+    pub(crate) fn remove_backup(&mut self, name: &str) -> Option<NamedBackup> {
+        let at = self.backups.iter().position(|backup| backup.name == name)?;
+        let backup = self.backups.remove(at);
+        self.note_held();
+        Some(backup)
+    }
+
+    /// Takes out all backups; their numbers stay given out.
+    pub(crate) fn clear_backups(&mut self) {
+        self.backups.clear();
+        self.held.clear();
+    }
+
+    /// The backups of this block are lost.
+    pub(crate) fn lose_block(&mut self, lsn: Lsn) {
+        self.lose(lsn, lsn.next());
+    }
+
     /// The backup of this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&NamedBackup> {
@@ -73,7 +146,7 @@ impl Registry {
 
     /// Whether a backup needs a file that the log was made of from block `from` up to before `until`.
     pub(crate) fn needs(&self, from: Lsn, until: Lsn) -> bool {
-        self.backups.iter().any(|backup| backup.needs(from, until))
+        !self.held_between(from, until).is_empty()
     }
 
     /// A file that blocks from `from` up to before `until` need is gone. Whether a backup has lost it.
@@ -82,6 +155,9 @@ impl Registry {
         for backup in self.backups.iter_mut().filter(|backup| backup.needs(from, until)) {
             backup.is_lost = true;
             has_lost = true;
+        }
+        if has_lost {
+            self.note_held();
         }
         has_lost
     }
@@ -105,10 +181,14 @@ impl Registry {
                 let backup = NamedBackup { id: *id, name, lsn, noted_lsn, time_ms, is_lost: false };
                 if self.backups.len() < BACKUPS_MAX && self.find(&backup.name).is_none() {
                     self.backups.push(backup);
+                    self.note_held();
                 }
             }
             NoteEvent::BackupCreated { .. } => {}
-            NoteEvent::BackupDeleted { id, .. } => self.backups.retain(|backup| backup.id != *id),
+            NoteEvent::BackupDeleted { id, .. } => {
+                self.backups.retain(|backup| backup.id != *id);
+                self.note_held();
+            }
             NoteEvent::Command(command) if lsn > known => {
                 self.add_command(NotedCommand { lsn, time_ms, command: command.clone() });
             }
@@ -128,7 +208,7 @@ impl Registry {
             self.backups.iter().cloned().partition(|backup| backup.noted_lsn <= durable);
         let next_id = not_yet.first().map_or(self.next_id, |backup| backup.id);
         let commands = self.commands.iter().filter(|noted| noted.lsn <= durable).cloned().collect();
-        Self { next_id, backups, commands }
+        Self::new(next_id, backups, commands)
     }
 
     /// The part that no program may overlook while there are backups.
@@ -172,11 +252,12 @@ impl Registry {
             let NoteEvent::Command(command) = note.event else { return None };
             registry.commands.push(NotedCommand { lsn, time_ms: note.time_ms, command });
         }
+        registry.note_held();
         registry.makes_sense().then_some(registry)
     }
 
     fn makes_sense(&self) -> bool {
-        let Self { next_id, backups, commands } = self;
+        let Self { next_id, backups, commands, .. } = self;
         let is_good = |backup: &NamedBackup| {
             backup.id < *next_id && backup.lsn <= Lsn::MAX && backup.noted_lsn <= Lsn::MAX
         };
@@ -228,7 +309,7 @@ mod tests {
     fn registry() -> Registry {
         let lost = NamedBackup { is_lost: true, ..backup(3, 9) };
         let (backups, commands) = (vec![backup(1, 9), lost], vec![command(4), command(4)]);
-        Registry { next_id: 4, backups, commands }
+        Registry::new(4, backups, commands)
     }
 
     #[test]
@@ -251,8 +332,7 @@ mod tests {
 
     #[test]
     fn a_backup_that_is_not_durable_is_found_in_the_log_by_its_number() {
-        let mut registry = Registry { next_id: 6, ..Registry::default() };
-        registry.backups = vec![backup(2, 10), backup(4, 20)];
+        let registry = Registry::new(6, vec![backup(2, 10), backup(4, 20)], Vec::new());
         let mut known = registry.as_of(Lsn(11));
         assert_eq!((known.backups.len(), known.next_id), (1, 4));
         let event =

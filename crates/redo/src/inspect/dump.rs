@@ -84,13 +84,13 @@ impl<'a> Printer<'a> {
     }
 
     fn kept(&mut self, kept: &KeptFile) -> Result<()> {
-        let KeptFile { segment, part, generation, device, until } = kept;
+        let KeptFile { segment, part, generation, device, from, until } = kept;
         match self.format {
             DumpFormat::Text => self.push(format_args!(
-                "kept segment {segment} part {part} generation {generation} until {until} on {device}"
+                "kept segment {segment} part {part} generation {generation} from {from} until {until} on {device}"
             )),
             DumpFormat::Json => self.push(format_args!(
-                r#"{{"type":"kept","segment":{segment},"part":{part},"generation":{generation},"until":{until},"device":"{device}"}}"#
+                r#"{{"type":"kept","segment":{segment},"part":{part},"generation":{generation},"from":{from},"until":{until},"device":"{device}"}}"#
             )),
         }
         self.end_line()

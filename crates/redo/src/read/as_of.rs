@@ -67,6 +67,21 @@ impl Reach {
     }
 }
 
+/// Blocks that lack a file: from the first of each pair up to before the second.
+pub(crate) struct Lost(Vec<(Lsn, Lsn)>);
+
+impl Lost {
+    /// Whether the block lacks none.
+    pub(crate) fn has_left(&self, lsn: Lsn) -> bool {
+        !self.0.iter().any(|(from, until)| *from <= lsn && lsn < *until)
+    }
+
+    /// From here on none does.
+    fn end(&self) -> Lsn {
+        self.0.iter().map(|(_, until)| *until).max().unwrap_or(Lsn::ZERO)
+    }
+}
+
 impl Catalog {
     /// Which of its past the log can tell, with what is kept.
     pub(crate) fn reach(&self, kept: &[KeptImages]) -> Reach {
@@ -75,24 +90,25 @@ impl Catalog {
             return Reach { floor: Lsn::ZERO, floor_ms: 0, points, backups };
         };
         let lost = Self::lost(kept);
-        let points = manifest.history_points.iter().filter(|point| point.lsn >= lost);
-        let backups = manifest.registry.backups.iter();
-        let backups = backups.filter(|backup| !backup.is_lost && backup.lsn >= lost);
-        let floor_ms = if lost > manifest.history_floor { 0 } else { manifest.history_floor_ms };
+        let points = manifest.history_points.iter().filter(|point| lost.has_left(point.lsn));
+        let backups = manifest.registry.backups().iter();
+        let backups = backups.filter(|backup| !backup.is_lost && lost.has_left(backup.lsn));
+        let floor = manifest.history_floor.max(lost.end());
+        let floor_ms = if floor > manifest.history_floor { 0 } else { manifest.history_floor_ms };
         Reach {
-            floor: manifest.history_floor.max(lost),
+            floor,
             floor_ms,
             points: points.copied().collect(),
             backups: backups.cloned().collect(),
         }
     }
 
-    /// Of blocks below this one, a file that they need may be missing.
-    pub(crate) fn lost(kept: &[KeptImages]) -> Lsn {
+    /// Of which blocks a file is missing that they need.
+    pub(crate) fn lost(kept: &[KeptImages]) -> Lost {
         let is_there =
             |it: &&KeptImages| matches!(it.state, KeptState::There(_) | KeptState::InPlace);
         let lost = kept.iter().filter(|it| !is_there(it));
-        lost.map(|it| it.file.until).max().unwrap_or(Lsn::ZERO)
+        Lost(lost.map(|it| (it.file.from, it.file.until)).collect())
     }
 
     /// Returns that of the log when `lsn` was its last block.

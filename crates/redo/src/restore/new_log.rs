@@ -150,7 +150,7 @@ impl NewLog {
         self.end_image()?;
         self.manifest.history_floor_ms = time_ms;
         // They were those of another log. Their notes are in this one: a start must know them.
-        self.manifest.registry.backups.clear();
+        self.manifest.registry.clear_backups();
         self.manifest.write(&*self.disk, &self.build)?;
         let report = verify_unlocked(&self.disk, &self.build, std::slice::from_ref(&self.device));
         if let Some(error) = report.errors.into_iter().next() {

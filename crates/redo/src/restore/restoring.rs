@@ -209,17 +209,12 @@ fn carry_out(
         history_floor: lsn,
         history_floor_ms: restored.time_ms.unwrap_or(0),
         history_points: Vec::new(),
-        registry: Registry {
-            // Its notes are in the log that is made: those of backups must be known there already.
-            next_id: timeline.registry.next_id,
-            backups: Vec::new(),
-            commands: timeline
-                .commands()
-                .iter()
-                .filter(|noted| noted.lsn <= lsn)
-                .cloned()
-                .collect(),
-        },
+        // Its notes are in the log that is made: those of backups must be known there already.
+        registry: Registry::new(
+            timeline.registry.next_id(),
+            Vec::new(),
+            timeline.commands().iter().filter(|noted| noted.lsn <= lsn).cloned().collect(),
+        ),
         parent: Some(restored.parent),
         ..old
     };

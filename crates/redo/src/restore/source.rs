@@ -189,7 +189,6 @@ impl Links {
         let is_same = before.history == after.history
             && before.history_floor == after.history_floor
             && before.history_points == after.history_points
-            && before.registry.backups == after.registry.backups
             && before.horizon == after.horizon
             && before.devices == after.devices;
         if !is_same {

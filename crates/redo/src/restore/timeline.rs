@@ -118,8 +118,11 @@ impl Timeline {
         for image in images.iter().filter(is_new) {
             let mut blocks = ImageBlocks::open(disk, image)?;
             while let Some(block) = blocks.next()? {
-                if wanted.is_some() || block.header.lsn >= reach.floor {
-                    found.push(Found::of(image, &block, wanted)?);
+                let is_told = block.header.lsn >= reach.floor;
+                if wanted.is_some() || is_told {
+                    let block = Found::of(image, &block, wanted)?;
+                    // What a compaction has left of a block says no more than all of it does.
+                    found.extend((is_told || !block.facts.is_empty()).then_some(block));
                 }
             }
             done += image.len;
@@ -138,8 +141,8 @@ impl Timeline {
         let mut timeline = Self::of(reach, source.catalog.horizon(), found, registry);
         // Notes say of some that the manifest does not have yet.
         let lost = Catalog::lost(&source.kept);
-        let backups = timeline.registry.backups.iter();
-        let backups = backups.filter(|backup| !backup.is_lost && backup.lsn >= lost);
+        let backups = timeline.registry.backups().iter();
+        let backups = backups.filter(|backup| !backup.is_lost && lost.has_left(backup.lsn));
         timeline.reach.backups = backups.cloned().collect();
         Ok(Self { lost_key, ..timeline })
     }
@@ -210,9 +213,9 @@ impl Timeline {
     fn find_backup(&self, name: &str) -> Result<Lsn> {
         let by_number = |backup: &&NamedBackup| format!("b-{:06}", backup.id) == name;
         let found = self.registry.find(name);
-        let found = found.or_else(|| self.registry.backups.iter().find(by_number));
+        let found = found.or_else(|| self.registry.backups().iter().find(by_number));
         let Some(backup) = found else {
-            let names = self.registry.backups.iter().map(|backup| backup.name.as_str());
+            let names = self.registry.backups().iter().map(|backup| backup.name.as_str());
             let known = match names.collect::<Vec<_>>() {
                 names if names.is_empty() => "there are none".to_owned(),
                 names => format!("there are: {}", names.join(", ")),
@@ -245,7 +248,7 @@ impl Timeline {
 
     /// The commands that notes tell of. Ascending.
     pub(crate) fn commands(&self) -> &[NotedCommand] {
-        &self.registry.commands
+        self.registry.commands()
     }
 
     /// The last block that is not later, before the first one that is.

@@ -46,7 +46,7 @@ pub fn stored_history(
     let is_running = source.is_running();
     source.release(disk);
     let timeline = read?;
-    let backups = timeline.registry.backups.iter().map(|backup| {
+    let backups = timeline.registry.backups().iter().map(|backup| {
         let is_lost = !timeline.can_tell(backup);
         NamedBackup { is_lost, ..backup.clone() }
     });

@@ -11,7 +11,7 @@
 
 use base::{DangerousCommand, Lsn};
 
-use crate::compact::backups::{BackupRefusal, BackupState, NewBackup};
+use crate::compact::backups::{BackupFigures, BackupRefusal, BackupState, NewBackup};
 use crate::format::manifest::HistoryPoint;
 use crate::format::registry::{NamedBackup, NotedCommand};
 use crate::write::log::Log;
@@ -71,21 +71,23 @@ impl Log {
         self.marks.holds().backups()
     }
 
-    /// How many bytes of files are kept that backups need.
+    /// All of them in a few numbers.
     #[must_use]
-    pub fn backup_bytes(&self) -> u64 {
-        self.marks.holds().backup_bytes()
+    pub fn backup_figures(&self) -> BackupFigures {
+        self.marks.holds().backup_figures()
     }
 
-    /// Whether backups are given up, the oldest first, when nothing else is left to make room for the log.
-    pub fn set_drops_backups(&mut self, drops: bool) {
-        self.marks.holds().set_drops_backups(drops);
+    /// The backup of this name.
+    #[must_use]
+    pub fn backup(&self, name: &str) -> Option<NamedBackup> {
+        self.marks.holds().backup(name)
     }
 
     /// Remembers a dangerous command, whose note the caller appends to the open block.
     pub fn note_command(&mut self, command: DangerousCommand) {
         let (lsn, time_ms) = (self.open_lsn, self.shared.clock.now_ms());
-        self.marks.holds().note_command(NotedCommand { lsn, time_ms, command });
+        let noted = NotedCommand { lsn, time_ms, command };
+        self.marks.holds().note_command(noted, &self.shared.index_bound);
     }
 
     /// The last commands that were dangerous, and the last blocks behind which databases were emptied or exchanged.

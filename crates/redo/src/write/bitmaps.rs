@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::{Lsn, RecordAddr};
 
-use crate::compact::holds::WindowFigures;
+use crate::compact::kept::WindowFigures;
 use crate::compact::live_records::LiveRecords;
 use crate::compact::mark_slot::Slot;
 use crate::compact::marks::Growing;

@@ -45,8 +45,8 @@ const GROUP_BYTES: usize = 256 << 10;
 /// How long a full device rests between two attempts.
 const FULL_RETRY_US: u64 = 100_000;
 
-/// How long it rests after a manifest that could not be written for backups.
-const LIST_RETRY_US: u64 = 100_000;
+/// How often the manifest is written for notes, also when it could not be.
+const LIST_EVERY_US: u64 = 100_000;
 
 /// How far segment numbers are claimed in the manifest at a time.
 const SEGMENT_CLAIM: u32 = 32;
@@ -246,8 +246,8 @@ impl Flusher {
         if !self.holds.has_unlisted(durable) || now_us < self.list_at_us {
             return;
         }
+        self.list_at_us = now_us + LIST_EVERY_US;
         if let Err(error) = backups::list(&self.shared, &self.holds, durable) {
-            self.list_at_us = now_us + LIST_RETRY_US;
             self.device().set_last_error(error.to_string());
         }
     }

@@ -15,6 +15,7 @@ mod failing;
 mod format;
 mod giving_way;
 mod harness;
+mod held;
 mod history;
 mod inspection;
 mod keeping;

@@ -27,6 +27,11 @@ pub(super) fn create(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Don
     if name.as_deref() == Some(SEALED) {
         return Err(CommandError::other("ERR the name 'sealed' is that of BACKUP SEAL's backup"));
     }
+    if name.as_deref().is_some_and(is_taken_otherwise) {
+        return Err(CommandError::other(
+            "ERR the name of a backup is no number, does not begin with '-', and is not 'b-' and digits: those mean something else to restore",
+        ));
+    }
     let now_ms = engine.time.unix_ms();
     let point = at.map_or(Ok(BackupPoint::Now), |at| parse_point(at, now_ms))?;
     let start_us = engine.deps.clock.monotonic_us();
@@ -64,21 +69,24 @@ pub(super) fn list(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
 
 /// BACKUP STATUS [name].
 pub(super) fn status(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    let backups = engine.shard.log().map(|log| log.backups()).unwrap_or_default();
-    let find = |name: &str| backups.iter().find(|it| it.backup.name == name);
     match args[2..] {
         [] => {}
         [name] => {
             let name = parse_name(name)?;
-            let found = find(&name).ok_or_else(|| no_backup(&name))?;
+            let backups = engine.shard.log().map(|log| log.backups()).unwrap_or_default();
+            let found = backups.iter().find(|it| it.backup.name == name);
+            let found = found.ok_or_else(|| no_backup(&name))?;
             write_backup(engine.reply(key), found);
             return Ok(());
         }
         _ => return Err(CommandError::Syntax),
     }
     let cycle = engine.backups.cycle;
-    let sealed = find(SEALED).map(|it| it.backup.time_ms / 1000);
+    let backup = sealed_backup(engine);
+    let is_lost = backup.as_ref().is_some_and(|backup| backup.is_lost);
+    let sealed = backup.map(|backup| backup.time_ms / 1000);
     let (state, error, start_s) = match (sealed, cycle) {
+        (Some(sealed_s), _) if is_lost => ("failed", "lost", sealed_s),
         (Some(sealed_s), Cycle::Incrementing(start_s)) => ("sealed", "", start_s.min(sealed_s)),
         (Some(sealed_s), _) => ("sealed", "", sealed_s),
         (None, Cycle::Idle) => ("idle", "", 0),
@@ -126,7 +134,7 @@ pub(super) fn timeline(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> D
 /// BACKUP START: Redis' beginning of a backup.
 pub(super) fn start(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
     check_log(engine)?;
-    if has_sealed(engine) {
+    if sealed_backup(engine).is_some() {
         return Err(CommandError::other("ERR a backup is sealed: BACKUP CLEANUP removes it"));
     }
     if matches!(engine.backups.cycle, Cycle::Incrementing(_)) {
@@ -141,7 +149,7 @@ pub(super) fn start(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Don
 
 /// BACKUP SEAL: the backup is what there is now.
 pub(super) fn seal(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    if !matches!(engine.backups.cycle, Cycle::Incrementing(_)) || has_sealed(engine) {
+    if !matches!(engine.backups.cycle, Cycle::Incrementing(_)) || sealed_backup(engine).is_some() {
         return Err(CommandError::other("ERR no backup is in progress: BACKUP START begins one"));
     }
     let start = engine.sessions[key].connection.output.len();
@@ -156,7 +164,7 @@ pub(super) fn abort(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Don
     let Cycle::Incrementing(start_s) = engine.backups.cycle else {
         return Err(CommandError::other("ERR no backup is in progress"));
     };
-    if has_sealed(engine) {
+    if sealed_backup(engine).is_some() {
         return Err(CommandError::other("ERR the backup is sealed: BACKUP CLEANUP removes it"));
     }
     engine.backups.cycle = Cycle::Aborted(start_s);
@@ -166,10 +174,8 @@ pub(super) fn abort(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Don
 
 /// BACKUP CLEANUP: removes the sealed backup.
 pub(super) fn cleanup(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    if has_sealed(engine) {
-        remove(engine, key, SEALED)?;
-        engine.backups.cycle = Cycle::Idle;
-        return Ok(());
+    if sealed_backup(engine).is_some() {
+        return remove(engine, key, SEALED);
     }
     match engine.backups.cycle {
         Cycle::Idle => return Err(CommandError::other("ERR there is no backup to clean up")),
@@ -240,24 +246,25 @@ fn parse_point(at: &[u8], now_ms: i64) -> Result<BackupPoint, CommandError> {
     ))
 }
 
-/// Whether there is a log to make backups of.
+/// Whether there is a log to make backups of, and takes them.
 fn check_log(engine: &Engine) -> Done {
-    match engine.shard.log_state() {
-        LogState::On(_) => {}
-        LogState::Off => {
-            return Err(CommandError::other(
-                "ERR backups are of the redo log, and appendonly is no: CONFIG SET appendonly yes, or BGSAVE",
-            ));
-        }
-        _ => {
-            return Err(CommandError::other(
-                "ERR the redo log is being turned on: try again when it is on (see INFO, redo_turning_on)",
-            ));
-        }
-    }
+    check_is_on(engine)?;
     match engine.shard.write_refusal() {
         Some(refusal) => Err(CommandError::Other(refusal.into())),
         None => Ok(()),
+    }
+}
+
+/// Whether there is a log.
+fn check_is_on(engine: &Engine) -> Done {
+    match engine.shard.log_state() {
+        LogState::On(_) => Ok(()),
+        LogState::Off => Err(CommandError::other(
+            "ERR backups are of the redo log, and appendonly is no: CONFIG SET appendonly yes, or BGSAVE",
+        )),
+        _ => Err(CommandError::other(
+            "ERR the redo log is being turned on: try again when it is on (see INFO, redo_turning_on)",
+        )),
     }
 }
 
@@ -268,7 +275,7 @@ fn make(
     point: BackupPoint,
 ) -> Result<NamedBackup, CommandError> {
     check_log(engine)?;
-    if !engine.shard.may_begin_block() {
+    if !engine.shard.may_end_block() {
         // Its block has to end with it: what other clients write next is not to be part of it.
         return Err(CommandError::other("ERR the log is behind with writing: try again"));
     }
@@ -286,13 +293,23 @@ fn make(
 
 /// Deletes a backup, and replies.
 fn remove(engine: &mut Engine, key: ClientKey, name: &str) -> Done {
-    check_log(engine)?;
+    check_is_on(engine)?;
+    // On a disk that is full, also of what backups need, it makes room, and is told when the log has that.
+    match engine.shard.write_refusal() {
+        Some(refusal) if !engine.shard.is_disk_full() => {
+            return Err(CommandError::Other(refusal.into()));
+        }
+        _ => {}
+    }
     if !engine.in_transaction {
         engine.shard.declare_notes();
     }
     let start = engine.sessions[key].connection.output.len();
     let now_ms = engine.time.unix_ms();
     let lsn = engine.shard.delete_backup(name, now_ms).ok_or_else(|| no_backup(name))?;
+    if name == SEALED {
+        engine.backups.cycle = Cycle::Idle;
+    }
     end_block(engine);
     engine.reply(key).ok();
     engine.depend_durably(key, start, lsn);
@@ -303,7 +320,7 @@ fn end_block(engine: &mut Engine) {
     if engine.in_transaction {
         engine.backups.ends_block = true;
     } else {
-        engine.shard.begin_block();
+        engine.shard.end_block();
     }
 }
 
@@ -311,9 +328,14 @@ fn no_backup(name: &str) -> CommandError {
     CommandError::Other(format!("ERR there is no backup {name}: see BACKUP LIST").into())
 }
 
-fn has_sealed(engine: &Engine) -> bool {
-    let backups = engine.shard.log().map(|log| log.backups()).unwrap_or_default();
-    backups.iter().any(|it| it.backup.name == SEALED)
+fn sealed_backup(engine: &Engine) -> Option<NamedBackup> {
+    engine.shard.log().and_then(|log| log.backup(SEALED))
+}
+
+/// Whether `indelible restore --at` would take a name for something else: a block, or a time, or a number of a backup.
+fn is_taken_otherwise(name: &str) -> bool {
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    name.starts_with('-') || is_digits(name) || name.strip_prefix("b-").is_some_and(is_digits)
 }
 
 fn id_of(backup: &NamedBackup) -> String {

@@ -19,13 +19,11 @@ pub(super) fn section(engine: &Engine, out: &mut String) {
 }
 
 fn backups(engine: &Engine, out: &mut String) {
-    let log = engine.shard.log();
-    let backups = log.map(|log| log.backups()).unwrap_or_default();
-    let lost = backups.iter().filter(|it| it.backup.is_lost).count();
-    line(out, "backups", backups.len());
-    line(out, "backups_lost", lost);
-    line(out, "backups_held_bytes", log.map_or(0, |log| log.backup_bytes()));
-    if let Some(redo::BackupState { backup, .. }) = backups.last() {
+    let figures = engine.shard.log().map(|log| log.backup_figures()).unwrap_or_default();
+    line(out, "backups", figures.count);
+    line(out, "backups_lost", figures.lost);
+    line(out, "backups_held_bytes", figures.held_bytes);
+    if let Some(backup) = &figures.last {
         line(out, "backup_last_name", &backup.name);
         line(out, "backup_last_lsn", backup.lsn.0);
         line(out, "backup_last_time", backup.time_ms / 1000);

@@ -83,7 +83,7 @@ pub(super) fn exec(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
     }
     engine.in_transaction = false;
     if std::mem::take(&mut engine.backups.ends_block) {
-        engine.shard.begin_block();
+        engine.shard.end_block();
     }
     if std::mem::take(&mut engine.checkpoint_after_exec) {
         engine.start_checkpoint();

@@ -9,7 +9,8 @@ use env::Entropy;
 use keyspace::Journal;
 use redo::manifest::HistoryPoint;
 use redo::{
-    BackupPoint, BackupRefusal, BackupState, LiveRecords, Mark, NamedBackup, NotedCommand, Reader,
+    BackupFigures, BackupPoint, BackupRefusal, BackupState, LiveRecords, Mark, NamedBackup,
+    NotedCommand, Reader,
 };
 use thiserror::Error;
 
@@ -159,9 +160,14 @@ pub trait ShardLog: Journal {
         Vec::new()
     }
 
-    /// How many bytes of files are kept that backups need.
-    fn backup_bytes(&self) -> u64 {
-        0
+    /// All of them in a few numbers.
+    fn backup_figures(&self) -> BackupFigures {
+        BackupFigures::default()
+    }
+
+    /// The backup of this name.
+    fn backup(&self, _name: &str) -> Option<NamedBackup> {
+        None
     }
 
     /// Remembers a dangerous command, whose note follows.

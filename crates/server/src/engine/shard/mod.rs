@@ -147,6 +147,11 @@ impl Shard {
         health.reason().map(|why| format!("MISCONF Errors writing to the redo log: {why}"))
     }
 
+    /// Whether the log takes no writes for now, and may again.
+    pub(super) fn is_disk_full(&self) -> bool {
+        matches!(self.log_health(), LogHealth::ReadOnly(_))
+    }
+
     /// Looks at the log's health. Nothing is deleted unasked, neither expired keys nor evicted ones,
     /// while the log cannot take that down, and while clients that write are paused.
     pub(super) fn update_frozen(&mut self, is_paused: bool) {

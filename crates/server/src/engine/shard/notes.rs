@@ -11,7 +11,9 @@ use super::{LogHealth, LogState, Shard, ShardLog};
 impl Shard {
     /// Lets notes follow. Between commands only: the first one of a log begins new files.
     pub(in crate::engine) fn declare_notes(&mut self) {
-        if let Some(log) = self.noted_log() {
+        // Whether or not it takes notes now: it may before the next one follows.
+        let is_on = matches!(self.log_state(), LogState::On(_)) && !self.is_loading();
+        if let Some(log) = self.log_mut().filter(|_| is_on) {
             log.declare(RecordKind::Note);
         }
     }
@@ -32,7 +34,8 @@ impl Shard {
 
     /// Deletes the backup of this name; the block that says so. `None` if there is none. Notes were declared.
     pub(in crate::engine) fn delete_backup(&mut self, name: &str, now_ms: i64) -> Option<Lsn> {
-        let log = self.noted_log()?;
+        // Also of a full disk, which this makes room on.
+        let log = self.log_mut()?;
         let NamedBackup { id, name, .. } = log.delete_backup(name)?;
         append(log, NoteEvent::BackupDeleted { id, name }, now_ms);
         Some(log.open_lsn())
