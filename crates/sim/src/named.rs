@@ -12,7 +12,7 @@ use crate::reply::Reply;
 use crate::run::Run;
 
 /// Runs from this seed on make named backups.
-pub(crate) const BACKUP_SEEDS: u64 = 8_500_000_000;
+pub(crate) const BACKUP_SEEDS: u64 = 10_000_000_000;
 
 /// So many backups are restored at a recovery.
 const RESTORED_MAX: u64 = 3;
@@ -79,6 +79,8 @@ impl Run {
         let found = redo::stored_history(&*disk, &data_dir(), &[], 1, &mut |_, _| {});
         let found = found.map_err(|error| format!("BACKUP: {error}"))?;
         let Some(history) = found else { return Ok(()) };
+        // Of the last blocks everything may be gone by right, and their files with them.
+        let last = last.max(history.last.0);
         // What was put aside as damaged is gone for backups, too.
         let is_damaged = (0..self.shape.devices).map(device_dir).any(|dir| {
             let names = disk.list(&dir).unwrap_or_default();

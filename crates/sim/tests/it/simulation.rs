@@ -33,7 +33,7 @@ const HISTORY_SEEDS: u64 = 9_000_000_000;
 const ARCHIVE_SEEDS: u64 = 12_000_000_000;
 
 /// From here on named backups are made.
-const BACKUP_SEEDS: u64 = 8_500_000_000;
+const BACKUP_SEEDS: u64 = 10_000_000_000;
 
 fn plan(seed: u64) -> Plan {
     Plan { seed, lives: 8, is_traced: false }
