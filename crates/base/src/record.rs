@@ -84,6 +84,8 @@ pub enum RecordKind {
     ZSetMember = 15,
     /// `value` = varint next free id, then a varint id for each database index.
     Databases = 16,
+    /// `value` = a [`crate::Note`]: of no entry, and garbage as soon as it is written.
+    Note = 17,
     /// `db`, `key`, `value` = type, `expires_at_ms`: the key is there, and its value is lost.
     ValueLost = 27,
     /// `db`, `key` = the identity that an index has of the key (12 bytes), `value` = type,
@@ -97,7 +99,7 @@ pub enum RecordKind {
 
 impl RecordKind {
     /// Every kind, in numeric order.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::String,
         Self::LargeString,
         Self::StringChunk,
@@ -114,6 +116,7 @@ impl RecordKind {
         Self::ZSet,
         Self::ZSetMember,
         Self::Databases,
+        Self::Note,
         Self::ValueLost,
         Self::KeyLost,
         Self::KeyDeleted,
@@ -250,7 +253,7 @@ mod tests {
         let numbers = RecordKind::ALL.map(|kind| kind as u8);
         assert_eq!(
             numbers,
-            [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 27, 28, 0x81, 0x82]
+            [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 27, 28, 0x81, 0x82]
         );
         for kind in RecordKind::ALL {
             assert_eq!(RecordKind::from_u8(kind as u8), Some(kind));

@@ -113,6 +113,8 @@ pub enum Change<'a> {
     },
     /// Damage has taken the value and the name of a key. It is given out so that every record is.
     KeyLost(Database),
+    /// The log says something of itself: see [`base::Note`], which this is if this program knows it.
+    Note(&'a [u8]),
     /// Databases were emptied or exchanged: all of these at once.
     Databases(&'a [Moved]),
 }

@@ -6,7 +6,7 @@
 
 use std::io::Write as _;
 
-use base::{Lsn, ObjectId, Record, RecordKind};
+use base::{DangerousCommand, Lsn, Note, NoteEvent, ObjectId, Record, RecordKind};
 use keyspace::{BadRecord, Type, plain};
 
 use crate::change::{Change, Database, Element, ElementName, Moved, Place};
@@ -53,6 +53,7 @@ fn write_change(change: &Change<'_>, out: &mut Vec<u8>) {
         Change::Element { .. } => "element",
         Change::ElementDeleted(_) => "delete-element",
         Change::ValueLost { .. } | Change::KeyLost(_) => "lost",
+        Change::Note(_) => "note",
         Change::Databases(_) => "databases",
     };
     put(out, format_args!(r#"{{"op":"{operation}""#));
@@ -97,9 +98,34 @@ fn write_change(change: &Change<'_>, out: &mut Vec<u8>) {
             write_database(database, out);
             out.extend_from_slice(br#","key":null"#);
         }
+        Change::Note(value) => write_note(value, out),
         Change::Databases(moved) => write_moved(moved, out),
     }
     out.push(b'}');
+}
+
+/// What the log says of itself; the bytes of what this program does not know.
+fn write_note(value: &[u8], out: &mut Vec<u8>) {
+    let Some(Note { time_ms, event }) = Note::decode(value) else {
+        return write_named("unknown", value, out);
+    };
+    put(out, format_args!(r#","at_ms":{time_ms},"#));
+    match event {
+        NoteEvent::BackupCreated { id, name, lsn } => {
+            put(out, format_args!(r#""event":"backup-created","id":{id},"of_lsn":{lsn}"#));
+            write_named("name", name.as_bytes(), out);
+        }
+        NoteEvent::BackupDeleted { id, name } => {
+            put(out, format_args!(r#""event":"backup-deleted","id":{id}"#));
+            write_named("name", name.as_bytes(), out);
+        }
+        NoteEvent::Command(DangerousCommand { loses_data, user, address, text }) => {
+            put(out, format_args!(r#""event":"command","loses_data":{loses_data}"#));
+            write_named("user", user.as_bytes(), out);
+            write_named("address", address.as_bytes(), out);
+            write_named("command", text.as_bytes(), out);
+        }
+    }
 }
 
 fn write_database(database: &Database, out: &mut Vec<u8>) {

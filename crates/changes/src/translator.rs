@@ -63,7 +63,8 @@ impl Translator {
                 plain::check(record)?;
                 self.replace_databases(Databases::read(record)?);
             }
-            kind if kind.is_element() || kind == RecordKind::KeyLost => {}
+            kind if kind.is_element() || matches!(kind, RecordKind::KeyLost | RecordKind::Note) => {
+            }
             _ => _ = self.bind(record),
         }
         Ok(())
@@ -149,6 +150,7 @@ impl Translator {
                 visit(&Change::ValueLost { place, expires_at_ms });
             }
             (RecordKind::KeyLost, None) => visit(&Change::KeyLost(place.database)),
+            (RecordKind::Note, None) => visit(&Change::Note(record.value)),
             (_, None) => {
                 let databases = Databases::read(record).expect("it was read before");
                 let before = self.replace_databases(databases);

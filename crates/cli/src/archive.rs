@@ -11,6 +11,7 @@ use env_os::{OsDisk, OsEntropy};
 use redo::{Id, TimeOfBlock};
 use serde_json::json;
 
+use crate::backup;
 use crate::progress::Line;
 use crate::size::Size;
 
@@ -20,8 +21,9 @@ const DAMAGED: u8 = 2;
 /// What is told with when a newest state was restored behind which there is more.
 const NOT_NEWEST: u8 = 3;
 
-/// Looks at archives of a redo log: what a server writes with its directive `archive`. Exit code 0: all is good; 1: it
-/// cannot be looked at; 2: something of it is damaged.
+/// Says what `indelible restore` can restore: of the redo log in a data directory, whose server may run meanwhile, or of an
+/// archive, which a server writes with its directive `archive`. Exit code 0: all is good; 1: it cannot be looked at; 2:
+/// something of it is damaged.
 #[derive(Parser)]
 #[command(name = "indelible backup", version)]
 struct Arguments {
@@ -31,24 +33,36 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Shows the databases that there are archives of, and how large they are.
+    /// Lists the named backups of a log, or the databases that there are archives of.
     List(Place),
-    /// Shows which blocks and times can be restored, and which are missing.
+    /// Shows which blocks and times can be restored; of a log also its backups, the points before databases were emptied
+    /// or exchanged, and the last dangerous commands.
     Timeline(Place),
-    /// Reads all that a restore may read, and compares it with its checksums.
+    /// Reads all that a restore from an archive may read, and compares it with its checksums.
     Verify(Place),
 }
 
 #[derive(clap::Args)]
 struct Place {
-    /// Where the archive is: file:///path, as in the directive.
+    /// A data directory, or an archive as in the directive: file:///path.
+    #[arg(value_name = "DIR|URL")]
     url: String,
-    /// The database, if there are archives of several.
+    /// Of an archive: the database, if there are archives of several.
     #[arg(long, value_name = "ID")]
     database: Option<String>,
     /// Says it as an object of JSON.
     #[arg(long)]
     json: bool,
+    /// The directories of log-devices; without them, those that the log itself names.
+    #[arg(long = "device", visible_alias = "log-devices", value_name = "DIRECTORY", num_args = 1..)]
+    devices: Vec<PathBuf>,
+}
+
+impl Place {
+    /// The data directory, if it is one.
+    fn directory(&self) -> Option<&Path> {
+        Some(Path::new(&self.url)).filter(|path| !is_archive(path))
+    }
 }
 
 /// Whether what is to be restored is an archive.
@@ -102,6 +116,9 @@ pub(crate) fn backup(arguments: &[String]) -> ExitCode {
 }
 
 fn list(place: &Place) -> anyhow::Result<ExitCode> {
+    if let Some(directory) = place.directory() {
+        return backup::tell(directory, &place.devices, true, place.json);
+    }
     let target = target_of(&place.url)?;
     let databases = match &place.database {
         Some(wanted) => vec![database_of(&target, Some(wanted))?],
@@ -148,6 +165,9 @@ fn as_json(database: Id, overview: &Overview) -> serde_json::Value {
 }
 
 fn timeline(place: &Place) -> anyhow::Result<ExitCode> {
+    if let Some(directory) = place.directory() {
+        return backup::tell(directory, &place.devices, false, place.json);
+    }
     let target = target_of(&place.url)?;
     let database = database_of(&target, place.database.as_deref())?;
     let overview = archive::overview(&target, database, place.json)?;
@@ -184,6 +204,12 @@ fn timeline(place: &Place) -> anyhow::Result<ExitCode> {
 }
 
 fn verify(place: &Place) -> anyhow::Result<ExitCode> {
+    if let Some(directory) = place.directory() {
+        let directory = directory.display();
+        anyhow::bail!(
+            "{directory} is no archive; what is in a data directory: indelible log verify {directory}"
+        );
+    }
     let target = target_of(&place.url)?;
     let database = database_of(&target, place.database.as_deref())?;
     let mut line = Line::new();

@@ -8,7 +8,7 @@
 //!   indelible export DIR FILE                                writes the data of a redo log as a dump
 //!   indelible restore SOURCE --into DIR ...                  makes a data directory of a log as it was
 //!   indelible view SOURCE ...                                serves a log as it was, for reading
-//!   indelible backup list|timeline|verify URL                looks at an archive of a redo log
+//!   indelible backup list|timeline|verify SOURCE             says what can be restored of a log, or an archive
 //!   indelible transfer serve|send|fetch|token ...            files, verified on the medium they rest on
 //!   indelible import SRC DIR                               makes a data directory of a Redis server's files
 //!   indelible rdb check|digest|diff FILE ...                 looks at dumps of Redis and Valkey
@@ -22,6 +22,7 @@
 mod allocator;
 mod archive;
 mod arguments;
+mod backup;
 mod client;
 mod daemon;
 mod export;
@@ -74,15 +75,20 @@ Usage:
   indelible export DIR FILE [--lsn N] [--rdb-version V] [--device DIR ...]
       Writes the data of a server that is not running as a dump (an RDB file of Redis), from its
       log alone: as it is, or as it was after block N.
-  indelible restore SOURCE --into DIR --at LSN|TIME | --before flush | --latest [--dry-run] [--json]
-      Makes a new data directory of another one's log as it was: after a block, at a time, before the
-      last FLUSHALL, or now. Its server may run meanwhile. SOURCE may be an archive, too: file:///path.
+  indelible restore SOURCE --into DIR --at NAME|LSN|TIME | --before flush | --before-delete KEY | --latest
+                           [--dry-run] [--json]
+      Makes a new data directory of another one's log as it was: at a backup, after a block, at a time,
+      before the last FLUSHALL, before a key was lost, or now. Its server may run meanwhile. SOURCE may be
+      an archive, too: file:///path.
   indelible restore SOURCE --at ... --keys PATTERN --to HOST:PORT [--replace] [--expiry absolute|relative|never]
       Brings single keys of the past into a server that runs.
-  indelible view SOURCE --at LSN|TIME | --before flush | --latest [--port 6400]
+  indelible view SOURCE --at NAME|LSN|TIME | --before flush | --before-delete KEY | --latest [--port 6400]
       Serves the past, to be read: a copy of it, in which nothing expires any more.
-  indelible backup list|timeline|verify file:///path [--json]
-      Shows the archives that servers write (directive archive), what can be restored, or reads all of it.
+  indelible backup list|timeline SOURCE [--json]
+      Says what can be restored: backups, and what happened when. SOURCE is a data directory, or an archive
+      that a server writes (directive archive).
+  indelible backup verify file:///path [--json]
+      Reads all of an archive.
   indelible import SRC DIR [--check-only]
       Makes a new data directory of what a Redis or Valkey server has saved: an RDB file, an AOF, or the
       directory of an AOF in several files. All of it is checked first.

@@ -14,16 +14,22 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// See the file's top. The words are checked by `indelible restore`.
 #[derive(Args)]
-#[command(group(ArgGroup::new("point").required(true).args(["at", "before", "latest"])))]
+#[command(group(ArgGroup::new("point").required(true).args(["at", "before", "before_delete", "latest"])))]
 pub(crate) struct Moment {
     /// The data directory of the server, or an archive of its log: file:///path.
     source: String,
-    /// The state after this block of the log, at this time, or so long ago, as for indelible restore.
-    #[arg(long, value_name = "LSN|TIME", allow_hyphen_values = true)]
+    /// The state of this backup, after this block of the log, at this time, or so long ago, as for indelible restore.
+    #[arg(long, value_name = "NAME|LSN|TIME", allow_hyphen_values = true)]
     at: Option<String>,
     /// The state before the last FLUSHALL, FLUSHDB or SWAPDB; flush:2 for the one before that.
     #[arg(long, value_name = "flush[:N]")]
     before: Option<String>,
+    /// The state before the block in which this key was lost last.
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    before_delete: Option<String>,
+    /// The database of that key.
+    #[arg(long, value_name = "N", requires = "before_delete")]
+    db: Option<String>,
     /// The newest state.
     #[arg(long)]
     latest: bool,
@@ -47,8 +53,13 @@ impl Moment {
     /// The words that say it.
     pub(crate) fn words(&self) -> Vec<String> {
         let mut words = vec![self.source.clone()];
-        let options =
-            [("--at", &self.at), ("--before", &self.before), ("--database", &self.database)];
+        let options = [
+            ("--at", &self.at),
+            ("--before", &self.before),
+            ("--before-delete", &self.before_delete),
+            ("--db", &self.db),
+            ("--database", &self.database),
+        ];
         for (name, value) in options {
             // With a sign: a value may begin with a dash.
             words.extend(value.iter().map(|value| format!("{name}={value}")));

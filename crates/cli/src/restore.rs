@@ -8,7 +8,7 @@ use std::time::Instant;
 use clap::{ArgGroup, Parser};
 use env::Clock as _;
 use env_os::{OsClock, OsDisk, OsEntropy};
-use redo::{RestorePoint, RestoreRequest, Restored, Restoring, TimeOfBlock};
+use redo::{RestorePoint, RestoreRequest, Restored, Restoring, TimeOfBlock, WantedKey};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::archive::{FromArchive, is_archive};
@@ -19,7 +19,7 @@ use crate::progress::Said;
 /// is a database of its own, checked to the last record.
 #[derive(Parser)]
 #[command(name = "indelible restore", version)]
-#[command(group(ArgGroup::new("point").required(true).args(["at", "before", "latest"])))]
+#[command(group(ArgGroup::new("point").required(true).args(["at", "before", "before_delete", "latest"])))]
 #[command(group(ArgGroup::new("target").required(true).multiple(true).args(["into", "dry_run"])))]
 struct Arguments {
     /// The data directory of the server, or an archive of its log: file:///path.
@@ -27,13 +27,19 @@ struct Arguments {
     /// The data directory that is made: empty, or not there yet.
     #[arg(long, value_name = "DIR")]
     into: Option<PathBuf>,
-    /// The state after this block of the log, or at this time: 2026-11-22T10:31:05.412+01:00, or so long ago: -90s, -2m, -1h,
+    /// The state of this backup, after this block of the log, or at this time: 2026-11-22T10:31:05.412+01:00, or so long ago: -90s, -2m, -1h,
     /// -1d. Of a time it is the last block that was ended by then.
-    #[arg(long, value_name = "LSN|TIME", allow_hyphen_values = true, value_parser = wanted)]
+    #[arg(long, value_name = "NAME|LSN|TIME", allow_hyphen_values = true, value_parser = wanted)]
     at: Option<Wanted>,
     /// The state before the last FLUSHALL, FLUSHDB or SWAPDB; flush:2 for the one before that.
     #[arg(long, value_name = "flush[:N]", value_parser = flush)]
     before: Option<usize>,
+    /// The state before the block in which this key was lost last: deleted, expired, or flushed with its database.
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    before_delete: Option<String>,
+    /// The database of that key.
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "before_delete")]
+    db: u64,
     /// The newest state.
     #[arg(long)]
     latest: bool,
@@ -52,78 +58,31 @@ struct Arguments {
 }
 
 /// What `--at` says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Wanted {
     Lsn(u64),
     /// Unix milliseconds.
     Time(i64),
     /// So many milliseconds ago.
     Ago(i64),
+    /// The backup of this name.
+    Backup(String),
 }
 
 fn wanted(text: &str) -> Result<Wanted, String> {
     if let Ok(lsn) = text.parse() {
         return Ok(Wanted::Lsn(lsn));
     }
-    if let Some(ago) = text.strip_prefix('-') {
-        let unit = ago.chars().last().unwrap_or(' ');
-        let seconds = match unit {
-            's' => 1,
-            'm' => 60,
-            'h' => 3600,
-            'd' => 86_400,
-            _ => return Err("say s, m, h or d: -90s".to_owned()),
-        };
-        let count: Option<i64> = ago[..ago.len() - 1].parse().ok();
-        let ms = count.filter(|count| *count >= 0).and_then(|it| it.checked_mul(seconds * 1000));
-        return ms.map(Wanted::Ago).ok_or_else(|| "give a number: -90s".to_owned());
+    if text.starts_with('-') {
+        let ago = redo::parse_ago(text).map(Wanted::Ago);
+        return ago.ok_or_else(|| "give a number of s, m, h or d: -90s".to_owned());
     }
-    let what = "give a block, or a time as in 2026-11-22T10:31:05Z or 2026-11-22T10:31:05.412+01:00, or -90s";
-    time(text).map(Wanted::Time).ok_or_else(|| what.to_owned())
-}
-
-/// The time of RFC 3339, in Unix milliseconds.
-fn time(text: &str) -> Option<i64> {
-    let (date, rest) = text.split_once(['T', 't', ' '])?;
-    let mut date = date.splitn(3, '-').map(digits);
-    let (year, month, day) = (date.next()??, date.next()??, date.next()??);
-    let at = rest.find(['Z', 'z', '+', '-'])?;
-    let (clock, zone) = rest.split_at(at);
-    let (clock, fraction) = clock.split_once('.').unwrap_or((clock, "0"));
-    let mut clock = clock.splitn(3, ':').map(digits);
-    let (hour, minute, second) = (clock.next()??, clock.next()??, clock.next()??);
-    let ms = digits(&format!("{fraction:0<3}")[..3])?;
-    digits(fraction)?;
-    let offset = match zone {
-        "Z" | "z" => 0,
-        zone => {
-            let (hours, minutes) = zone.get(1..)?.split_once(':')?;
-            let offset = digits(hours)? * 60 + digits(minutes)?;
-            if zone.starts_with('-') { -offset } else { offset }
-        }
-    };
-    let is_date =
-        (1970..10_000).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
-    if !is_date || hour > 23 || minute > 59 || second > 60 {
-        return None;
+    if let Some(time_ms) = redo::parse_time(text) {
+        return Ok(Wanted::Time(time_ms));
     }
-    let seconds =
-        days_of(year, month, day) * 86_400 + hour * 3600 + (minute - offset) * 60 + second;
-    Some(seconds * 1000 + ms)
-}
-
-fn digits(text: &str) -> Option<i64> {
-    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|_| is_number)
-}
-
-/// The day of a date, counted from 1970-01-01.
-const fn days_of(year: i64, month: i64, day: i64) -> i64 {
-    // Years that begin in March: a leap day is the last of them.
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, in_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let in_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + in_era * 365 + in_era / 4 - in_era / 100 + in_year - 719_468
+    let what = "give the name of a backup, a block, a time as in 2026-11-22T10:31:05Z or 2026-11-22T10:31:05.412+01:00, or -90s";
+    let is_name = redo::is_backup_name(text);
+    is_name.then(|| Wanted::Backup(text.to_owned())).ok_or_else(|| what.to_owned())
 }
 
 fn flush(text: &str) -> Result<usize, &'static str> {
@@ -153,10 +112,15 @@ pub(crate) fn restore(arguments: &[String]) -> ExitCode {
 impl Arguments {
     fn point(&self) -> RestorePoint {
         let now_ms = OsClock::new().now_ms();
-        match (self.at, self.before) {
-            (Some(Wanted::Lsn(lsn)), _) => RestorePoint::Lsn(lsn),
-            (Some(Wanted::Time(time_ms)), _) => RestorePoint::Time(time_ms),
-            (Some(Wanted::Ago(ms)), _) => RestorePoint::Time(now_ms.saturating_sub(ms)),
+        if let Some(key) = &self.before_delete {
+            let (database, key) = (self.db, key.clone().into_bytes());
+            return RestorePoint::BeforeDelete(WantedKey { database, key });
+        }
+        match (&self.at, self.before) {
+            (Some(Wanted::Lsn(lsn)), _) => RestorePoint::Lsn(*lsn),
+            (Some(Wanted::Time(time_ms)), _) => RestorePoint::Time(*time_ms),
+            (Some(Wanted::Ago(ms)), _) => RestorePoint::Time(now_ms.saturating_sub(*ms)),
+            (Some(Wanted::Backup(name)), _) => RestorePoint::Backup(name.clone()),
             (None, Some(count)) => RestorePoint::BeforeFlush(count),
             (None, None) => RestorePoint::Latest,
         }
@@ -170,6 +134,10 @@ impl Arguments {
             RestorePoint::Lsn(lsn) => archive::Point::Lsn(lsn),
             RestorePoint::Time(time_ms) => archive::Point::Time(time_ms),
             RestorePoint::BeforeFlush(count) => archive::Point::BeforeFlush(count),
+            RestorePoint::Backup(_) | RestorePoint::BeforeDelete(_) => anyhow::bail!(
+                "an archive has neither the names of backups nor the keys that were deleted: give a block or a time (indelible backup timeline DIR says \
+                 those of the data directory, if it is there), or --before flush"
+            ),
         };
         let from = FromArchive {
             url: self.source.to_str().unwrap_or_default(),
@@ -328,8 +296,8 @@ mod tests {
         assert_eq!(wanted("2000-03-01T00:00:00.5Z"), Ok(Wanted::Time(951_868_800_500)));
         assert_eq!(wanted("2026-11-25 13:34:56.789+01:00"), Ok(Wanted::Time(1_795_610_096_789)));
         assert_eq!(wanted("2026-11-25T11:04:56.789-01:30"), Ok(Wanted::Time(1_795_610_096_789)));
-        for bad in
-            ["", "-", "-5", "-xs", "now", "2026-11-25", "2026-11-25T10:00Z", "2026-13-25T10:00:00Z"]
+        assert_eq!(wanted("nightly-1"), Ok(Wanted::Backup("nightly-1".to_owned())));
+        for bad in ["", "-", "-5", "-xs", "two words", "2026-11-25T10:00Z", "2026-13-25T10:00:00Z"]
         {
             assert!(wanted(bad).is_err(), "{bad}");
         }

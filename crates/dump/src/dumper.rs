@@ -97,7 +97,10 @@ impl<T: Target> Dumper<T> {
         plain::check(record).map_err(|bad| Error::Record { addr, bad })?;
         let Stage::Sorting(sorter) = &mut self.stage else { panic!("all records have come") };
         match record.kind {
-            RecordKind::Databases | RecordKind::KeyDeleted | RecordKind::ElementDeleted => Ok(()),
+            RecordKind::Databases
+            | RecordKind::Note
+            | RecordKind::KeyDeleted
+            | RecordKind::ElementDeleted => Ok(()),
             RecordKind::ListNode => {
                 let order = record.sub.try_into().map(u64::from_be_bytes).unwrap_or_default();
                 let count = plain::elements(record).map_or(0, Iterator::count);

@@ -353,6 +353,9 @@ impl Names {
             self.map = Some(DatabaseMap::read(record).map_err(bad)?);
             return Ok(());
         }
+        if record.kind == RecordKind::Note {
+            return Ok(());
+        }
         let is_later = self.last_database.is_none_or(|(last, _)| record.db > last);
         if !record.kind.is_element() && is_later {
             self.last_database = Some((record.db, addr));

@@ -15,7 +15,9 @@ use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId};
 use env::Disk;
 use env_sim::{Faults, SimClock, SimDisk, SimEntropy};
 use redo::manifest::{DeviceMark, Manifest, ManifestDevice};
-use redo::{Compactor, Env, Flusher, Id, Log, Opened, Options, Recovery, Replay, Report, Step};
+use redo::{
+    Compactor, Env, Flusher, Id, Log, Opened, Options, Recovery, Registry, Replay, Report, Step,
+};
 
 use crate::checksums::DATABASE;
 use crate::checksums::{self, Place};
@@ -60,6 +62,7 @@ pub(crate) fn disk_of(input: &[u8]) -> Option<Arc<dyn Disk>> {
         history_floor: Lsn::ZERO,
         history_floor_ms: 0,
         history_points: Vec::new(),
+        registry: Registry::default(),
         parent: None,
     };
     manifest.write(&disk, directory()).expect("a disk without faults");

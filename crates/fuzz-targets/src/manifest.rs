@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use base::{Lsn, ObjectId, SegmentId};
 use redo::manifest::{KeptFile, Manifest, ManifestDevice};
-use redo::{Id, Listed};
+use redo::{Id, Listed, Registry};
 
 use crate::checksums;
 
@@ -34,6 +34,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         history_floor: Lsn::ZERO,
         history_floor_ms: 0,
         history_points: Vec::new(),
+        registry: Registry::default(),
         parent: None,
     };
     let empty = manifest.encode();
@@ -53,6 +54,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         part: 0,
         generation: 1,
         device: Id([7; 16]),
+        from: Lsn(1),
         until: Lsn(3),
     });
     // Without devices and images.

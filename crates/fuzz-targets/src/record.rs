@@ -39,6 +39,7 @@ pub(crate) fn examples() -> Vec<Record<'static>> {
         Record::root(RecordKind::ZSet, db, b"Z", ObjectId(5), &[0], None),
         Record::element(RecordKind::ZSetMember, ObjectId(5), b"member", b"\0\0\0\0\0\0\xf8?"),
         Record::whole(RecordKind::Databases, db, b"", b"\x05\x01\x00\x02\x03\x04", None),
+        Record::whole(RecordKind::Note, db, b"", b"\x02\0\0\0\0\0\0\0\0\x05\x01n", None),
         Record::whole(RecordKind::ValueLost, db, b"v", &[2], Some(1_700_000_000_000)),
         Record::whole(RecordKind::KeyLost, DbId(3), b"an identity.", &[4], None),
         Record::element_deleted(object, b"other field"),

@@ -64,10 +64,11 @@ impl Follower {
         let next = self.tail.last().next();
         // A build that goes on after a start comes to blocks from which deletions were dropped
         // before it began: see the crate's top.
-        match self.tail.known().building() {
+        let blocks = match self.tail.known().building() {
             Some(_) => self.reader.blocks_of_index(next),
             None => self.reader.blocks(next),
-        }
+        };
+        blocks.up_to(self.reader.index_bound().indexable())
     }
 
     fn read(&mut self) -> Result<Followed> {

@@ -150,7 +150,7 @@ impl Known {
                 self.map = Some(Arc::new(map));
                 self.is_relogging = false;
             }
-            kind if kind.is_element() => {}
+            kind if kind.is_element() || kind == RecordKind::Note => {}
             kind => {
                 self.databases_end = self.databases_end.max(record.db.0 + 1);
                 if kind.is_delete() {

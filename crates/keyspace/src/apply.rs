@@ -163,6 +163,10 @@ impl Keyspace {
             self.apply_element(limbo, record, addr, lsn, retired).map_err(bad)?;
             return Ok(());
         }
+        if record.kind == RecordKind::Note {
+            retired.push(addr);
+            return Ok(());
+        }
         if record.kind == RecordKind::Databases {
             retired.extend(self.databases_addr.replace(addr));
             limbo.map = Some(DatabaseMap::read(record)?);

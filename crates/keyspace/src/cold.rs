@@ -69,7 +69,10 @@ impl Restored {
         record_check::check(record).map_err(bad)?;
         let mut object = None;
         let mut entry = match record.kind {
-            kind if kind.is_element() || kind.is_delete() || kind == RecordKind::Databases => {
+            kind if kind.is_element()
+                || kind.is_delete()
+                || matches!(kind, RecordKind::Databases | RecordKind::Note) =>
+            {
                 return Err(bad("not the record of a key"));
             }
             RecordKind::String => string::entry_of(record),

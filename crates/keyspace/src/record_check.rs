@@ -50,7 +50,9 @@ pub(crate) fn check(record: &Record<'_>) -> Result<(), &'static str> {
         RecordKind::KeyLost => {
             record.key.len() == size_of::<Identity>() && lost_type(record.value).is_some()
         }
-        RecordKind::String
+        // Nothing depends on what it says, and a later program may say more.
+        RecordKind::Note
+        | RecordKind::String
         | RecordKind::List
         | RecordKind::Hash
         | RecordKind::HashField

@@ -29,6 +29,7 @@ impl LogCheck {
             self.map = Some(DatabaseMap::read(record)?);
         } else if !record.kind.is_delete()
             && !record.kind.is_element()
+            && record.kind != RecordKind::Note
             && self.last_db.is_none_or(|(last, _)| last < record.db)
         {
             self.last_db = Some((record.db, addr));

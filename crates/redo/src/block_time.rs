@@ -29,6 +29,66 @@ const fn date_of(days: i64) -> (i64, i64, i64) {
     (era * 400 + year + if month <= 2 { 1 } else { 0 }, month, day)
 }
 
+/// The time that a text of RFC 3339 says, in Unix milliseconds: `2026-11-22T10:31:05.412+01:00`.
+#[must_use]
+pub fn parse_time(text: &str) -> Option<i64> {
+    let (date, rest) = text.split_once(['T', 't', ' '])?;
+    let mut date = date.splitn(3, '-').map(digits);
+    let (year, month, day) = (date.next()??, date.next()??, date.next()??);
+    let at = rest.find(['Z', 'z', '+', '-'])?;
+    let (clock, zone) = rest.split_at(at);
+    let (clock, fraction) = clock.split_once('.').unwrap_or((clock, "0"));
+    let mut clock = clock.splitn(3, ':').map(digits);
+    let (hour, minute, second) = (clock.next()??, clock.next()??, clock.next()??);
+    let ms = digits(&format!("{fraction:0<3}")[..3])?;
+    digits(fraction)?;
+    let offset = match zone {
+        "Z" | "z" => 0,
+        zone => {
+            let (hours, minutes) = zone.get(1..)?.split_once(':')?;
+            let offset = digits(hours)? * 60 + digits(minutes)?;
+            if zone.starts_with('-') { -offset } else { offset }
+        }
+    };
+    let is_date =
+        (1970..10_000).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
+    if !is_date || hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
+    let seconds =
+        days_of(year, month, day) * 86_400 + hour * 3600 + (minute - offset) * 60 + second;
+    Some(seconds * 1000 + ms)
+}
+
+fn digits(text: &str) -> Option<i64> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number)
+}
+
+/// The day of a date, counted from 1970-01-01.
+const fn days_of(year: i64, month: i64, day: i64) -> i64 {
+    // Years that begin in March: a leap day is the last of them.
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, in_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let in_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + in_era * 365 + in_era / 4 - in_era / 100 + in_year - 719_468
+}
+
+/// How long a text says that something is ago, in milliseconds: `-90s`, `-2m`, `-1h`, `-1d`.
+#[must_use]
+pub fn parse_ago(text: &str) -> Option<i64> {
+    let ago = text.strip_prefix('-')?;
+    let unit = ago.chars().last()?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
+        _ => return None,
+    };
+    digits(&ago[..ago.len() - 1])?.checked_mul(seconds * 1000)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -175,6 +175,39 @@ pub enum Error {
         floor: Lsn,
     },
 
+    /// There is no backup of this name.
+    #[error("there is no backup {name}; {known}")]
+    NoBackup {
+        /// The name.
+        name: String,
+        /// Those that there are, for people.
+        known: String,
+    },
+
+    /// A backup has lost something.
+    #[error(
+        "backup {name}, of block {lsn}, cannot be restored: a file that it needs is missing, was damaged, or was given up for room"
+    )]
+    BackupLost {
+        /// The name.
+        name: String,
+        /// The block.
+        lsn: Lsn,
+    },
+
+    /// The log does not tell when a key was lost.
+    #[error(
+        "the log does not tell of a deletion of {key} in database {database}; it tells of all that has happened from block {floor} on"
+    )]
+    NoDelete {
+        /// The key, for people.
+        key: String,
+        /// The number that SELECT takes.
+        database: u64,
+        /// The first block from which on all states can be told.
+        floor: Lsn,
+    },
+
     /// What is to become a data directory has something in it.
     #[error("{path} is not empty; give an empty directory, or one that does not exist", path = path.display())]
     NotEmpty {
@@ -410,7 +443,7 @@ impl Error {
 }
 
 /// Says which blocks are nearest to one that cannot be told.
-fn nearest(before: Option<Lsn>, after: Lsn) -> String {
+pub(crate) fn nearest(before: Option<Lsn>, after: Lsn) -> String {
     match before {
         Some(before) => format!("the nearest are {before} before it and {after} behind it"),
         None => format!("the nearest is {after}"),

@@ -96,14 +96,17 @@ mod restore;
 mod shared;
 mod write;
 
-pub use base::RecordAddr;
-pub use block_time::TimeOfBlock;
+pub use base::note::is_backup_name;
+pub use base::{DangerousCommand, RecordAddr};
+pub use block_time::{TimeOfBlock, parse_ago, parse_time};
+pub use compact::backups::{BackupFigures, BackupRefusal, BackupState};
 pub use compact::compactor::Compactor;
 pub use compact::live_records::LiveRecords;
 pub use env::FileError;
 pub use error::{Error, Result};
 pub use format::listing::Listed;
 pub use format::manifest::Parent;
+pub use format::registry::{BACKUPS_MAX, NamedBackup, NotedCommand, Registry};
 pub use format::{block, groups, manifest, record, segment, survivors};
 pub use id::Id;
 pub use inspect::dump::{DumpFormat, dump};
@@ -125,15 +128,18 @@ pub use recover::behind::StartPoint;
 pub use recover::replay::{Progress, Replay};
 pub use repair::offline::{Repair, RepairMode, repair};
 pub use repair::scrubber::Scrubber;
+pub use restore::deletions::WantedKey;
 pub use restore::new_log::{Made, NewLog};
 pub use restore::restoring::{
     RestoreRequest, Restored, Restoring, database_of, free_bytes, restore,
 };
 pub use restore::source::{NoMoreLinks, abandon_reader};
 pub use restore::timeline::{BlockTime, RestorePoint};
+pub use restore::told::{StoredHistory, stored_history};
 pub use shared::device::{Bell, DeviceState, DeviceStats};
 pub use shared::index_bound::IndexBound;
 pub use shared::step::Step;
+pub use write::backups::BackupPoint;
 pub use write::flusher::Flusher;
 pub use write::health::Health;
 pub use write::log::Log;

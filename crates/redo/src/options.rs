@@ -77,14 +77,18 @@ pub struct HistoryOptions {
     /// However young it is, no more than this is kept, in percent of what the log was at most
     /// meanwhile; or [`Self::bytes_min`], if that is more.
     pub percentage: u64,
+    /// Whether named backups are given up, the oldest first, for a disk that is short of room when nothing else
+    /// is left.
+    pub drops_backups: bool,
 }
 
 impl HistoryOptions {
     /// Nothing is kept, but for marks.
-    pub const OFF: Self = Self { seconds: 0, bytes_min: 0, percentage: 0 };
+    pub const OFF: Self = Self { seconds: 0, bytes_min: 0, percentage: 0, drops_backups: false };
 
     /// Everything is kept: for a program that opens the log of another for a while.
-    pub const ALL: Self = Self { seconds: u64::MAX, bytes_min: u64::MAX, percentage: 100 };
+    pub const ALL: Self =
+        Self { seconds: u64::MAX, bytes_min: u64::MAX, percentage: 100, drops_backups: false };
 }
 
 /// How a log is set up.

@@ -15,12 +15,14 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use base::{Lsn, Mutex, Record, RecordAddr, RecordKind, SegmentId};
+use base::{DangerousCommand, Lsn, Mutex, Record, RecordAddr, RecordKind, SegmentId};
 use env::Entropy;
 use keyspace::Journal;
+use redo::manifest::HistoryPoint;
 use redo::{
-    CompactionOptions, Compactor, Flusher, Health, HistoryOptions, Log, Mark, Opened, Reader,
-    Scrubber, Step, SyncPolicy, Turn,
+    BackupFigures, BackupPoint, BackupRefusal, BackupState, CompactionOptions, Compactor, Flusher,
+    Health, HistoryOptions, Log, Mark, NamedBackup, NotedCommand, Opened, Reader, Scrubber, Step,
+    SyncPolicy, Turn,
 };
 
 use crate::config::{FsyncPolicy, LogOptions};
@@ -283,6 +285,7 @@ pub(crate) const fn history_options(options: &LogOptions) -> HistoryOptions {
         seconds: options.history_seconds,
         bytes_min: options.history_bytes,
         percentage: options.history_percentage,
+        drops_backups: options.history_drops_backups,
     }
 }
 
@@ -377,6 +380,38 @@ impl ShardLog for OwnedLog {
 
     fn note_point(&mut self) {
         self.log.note_point();
+    }
+
+    fn create_backup(
+        &mut self,
+        name: Option<String>,
+        point: BackupPoint,
+    ) -> Result<NamedBackup, BackupRefusal> {
+        self.log.create_backup(name, point)
+    }
+
+    fn delete_backup(&mut self, name: &str) -> Option<NamedBackup> {
+        self.log.delete_backup(name)
+    }
+
+    fn backups(&self) -> Vec<BackupState> {
+        self.log.backups()
+    }
+
+    fn backup_figures(&self) -> BackupFigures {
+        self.log.backup_figures()
+    }
+
+    fn backup(&self, name: &str) -> Option<NamedBackup> {
+        self.log.backup(name)
+    }
+
+    fn note_command(&mut self, command: DangerousCommand) {
+        self.log.note_command(command);
+    }
+
+    fn told(&self) -> (Vec<NotedCommand>, Vec<HistoryPoint>) {
+        self.log.told()
     }
 
     fn reader(&self) -> Option<Reader> {

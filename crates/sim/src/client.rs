@@ -9,6 +9,7 @@ use base::{DbIndex, Lsn};
 use server::engine::ClientKey;
 
 use crate::machine::Wrote;
+use crate::named::Asked;
 use crate::picture::Name;
 use crate::reply::Reply;
 use crate::wiretap::Tap;
@@ -27,6 +28,7 @@ struct Expected {
     is_strict: bool,
     /// For WAITAOF: the client's last write.
     written: Lsn,
+    asked: Option<Asked>,
     text: String,
 }
 
@@ -60,6 +62,8 @@ pub(crate) struct Told {
     /// By what.
     pub(crate) what: String,
     pub(crate) reply: Reply,
+    /// What it was asked of a backup.
+    pub(crate) asked: Option<Asked>,
 }
 
 impl Client {
@@ -106,6 +110,7 @@ impl Client {
                 wrote: is_last && wrote.lsn.is_some(),
                 is_strict,
                 written: self.last_write,
+                asked: Asked::of(&op.args).filter(|_| op.kind == Kind::Backup),
                 text: if keeps_texts { op.text() } else { String::new() },
             };
             if let Some(lsn) = wrote.lsn.filter(|_| is_last) {
@@ -190,7 +195,8 @@ impl Client {
                 return Err(format!("HALF: some of a transaction was executed, {text}: {reply:?}"));
             }
             let shown = needed(&expected, &reply);
-            let is_promise = expected.is_strict || expected.kind == Kind::WaitAof;
+            let is_told_durable = matches!(expected.kind, Kind::WaitAof | Kind::Backup);
+            let is_promise = expected.is_strict || is_told_durable;
             let need = if is_promise { shown } else { Lsn::ZERO };
             let is_served = !reply.is_nil() && !reply.is_error();
             if expected.kind == Kind::Blocking && expected.wrote && is_served {
@@ -199,7 +205,7 @@ impl Client {
                 self.last_write = self.last_write.max(expected.need);
             }
             let what = format!("client {} read {reply:?} to {}", self.number, expected.text);
-            told.push(Told { need, shown, what, reply });
+            told.push(Told { need, shown, what, reply, asked: expected.asked });
         }
         self.incoming.drain(..at);
         Ok(told)

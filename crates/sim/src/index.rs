@@ -343,10 +343,12 @@ impl Keeper {
         self.suspicion.take()
     }
 
-    /// Brings the index up to the end of the log, which must be at rest. Whether there is one.
+    /// Brings the index up to the end of the log, which must be at rest. Whether there is one, and it may come there:
+    /// what the manifest is yet to be told of is not indexed.
     fn catch_up(&mut self) -> Result<bool, String> {
         self.failures = 0;
-        if self.rest_steps.is_some() {
+        let is_held_back = |bound: &Arc<IndexBound>| bound.indexable() < Lsn::MAX;
+        if self.rest_steps.is_some() || self.bound.as_ref().is_some_and(is_held_back) {
             return Ok(false);
         }
         for _ in 0..CATCH_UP_STEPS {

@@ -82,6 +82,7 @@ mod instant;
 mod ledger;
 mod life;
 mod machine;
+mod named;
 mod opening;
 mod past;
 mod picture;

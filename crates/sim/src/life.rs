@@ -573,6 +573,10 @@ impl<'a> Life<'a> {
                 if told.need > base::Lsn::ZERO {
                     self.run.ledger.promise(told.need, || told.what);
                 }
+                if let Some(asked) = told.asked {
+                    self.run.tally.backups_asked += 1;
+                    self.run.named.note(asked, &told.reply);
+                }
             }
             if ends {
                 gone.push(client.key);

@@ -22,6 +22,7 @@ use crate::index::Fate;
 use crate::ledger::Ledger;
 use crate::life::Life;
 use crate::machine::{LogShape, MEMORY_MAX_BYTES, Machine, boot, data_dir, device_dir};
+use crate::named::{BACKUP_SEEDS, NamedBackups};
 use crate::opening::Site;
 use crate::past::{HISTORY_SEEDS, history_of};
 use crate::picture::{Hash, Picture};
@@ -138,6 +139,8 @@ pub(crate) struct Run {
     /// The process was killed and nothing else has happened: what clients had read, and by which reply.
     pub(crate) killed: Option<(Lsn, String)>,
     backup: Backup,
+    /// What clients know of named backups.
+    pub(crate) named: NamedBackups,
     /// A dump was completed.
     pub(crate) has_dump: bool,
     /// Where the log is archived, and which blocks were ever said to be there.
@@ -204,7 +207,13 @@ impl Run {
             index,
             ledger: Ledger::new(plan.is_traced),
             tally: Tally { seeds: 1, ..Tally::default() },
-            workload: Workload::new(SimEntropy::new(rng.next()), is_large, plan.seed >= SAVE_SEEDS),
+            workload: Workload::new(
+                SimEntropy::new(rng.next()),
+                is_large,
+                plan.seed >= SAVE_SEEDS,
+                plan.seed >= BACKUP_SEEDS,
+            ),
+            named: NamedBackups::default(),
             replies: Hash::new(plan.seed),
             policy: 0,
             is_betrayed: false,
@@ -230,6 +239,7 @@ impl Run {
             index: self.index.clone(),
             configs: self.configs.clone(),
             ledger: self.ledger.clone(),
+            named: self.named.clone(),
             workload: self.workload.clone(),
             decayed: self.decayed.clone(),
             killed: self.killed.clone(),
@@ -346,6 +356,7 @@ impl Run {
         if self.plan.seed >= HISTORY_SEEDS && !self.is_betrayed && !self.has_turned() {
             let last = self.verify()?;
             self.go_back(last.unwrap_or_default())?;
+            self.find_backups(last.unwrap_or_default())?;
         }
         if !self.is_betrayed {
             self.lose_everything()?;

@@ -151,6 +151,10 @@ tally! {
     restored,
     /// Those below the history floor, before FLUSHALL and its like.
     restored_points,
+    /// Replies to commands that make or delete a named backup.
+    backups_asked,
+    /// Named backups that were restored and compared.
+    restored_backups,
     /// States that were restored from an archive alone, and compared.
     archived_restored,
     /// Times that the log was turned off and on again.

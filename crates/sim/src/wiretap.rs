@@ -14,11 +14,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use base::{DbId, DbIndex, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId, varint};
+use base::{
+    DangerousCommand, DbId, DbIndex, Lsn, Note, NoteEvent, ObjectId, Record, RecordAddr,
+    RecordKind, SegmentId, varint,
+};
 use env::Entropy;
 use env_sim::SimEntropy;
 use keyspace::{Journal, Keyspace};
-use redo::{LiveRecords, Mark};
+use redo::manifest::HistoryPoint;
+use redo::{
+    BackupFigures, BackupPoint, BackupRefusal, BackupState, LiveRecords, Mark, NamedBackup,
+    NotedCommand,
+};
 use server::config::{FsyncPolicy, LogOptions};
 use server::engine::{BoxedLog, CloseError, DevicesError, LogHealth, Reach, ShardLog};
 
@@ -99,10 +106,16 @@ impl Tap {
 
     fn hear(&mut self, record: &Record<'_>, lsn: Lsn) {
         self.records += 1;
+        if is_aside(record) {
+            return;
+        }
         let first = self.blocks.map_or(lsn, |(first, _)| first);
         self.blocks = Some((first, lsn));
         if record.kind == RecordKind::Databases {
             self.hear_databases(record.value, lsn);
+            return;
+        }
+        if record.kind == RecordKind::Note {
             return;
         }
         if record.kind == RecordKind::KeyLost {
@@ -183,6 +196,14 @@ impl Tap {
         };
         Some(touched.into_iter().filter_map(|(id, key)| Some((index(id)?, key))).collect())
     }
+}
+
+/// Whether no client waits for a record: a note of a command that has written nothing else.
+fn is_aside(record: &Record<'_>) -> bool {
+    let is_note = record.kind == RecordKind::Note;
+    let note = is_note.then(|| Note::decode(record.value)).flatten();
+    let event = note.map(|note| note.event);
+    matches!(event, Some(NoteEvent::Command(command)) if !command.loses_data)
 }
 
 /// The log that the server is given.
@@ -321,6 +342,42 @@ impl ShardLog for Wiretap {
         let sealed = Lsn(self.log.open_lsn().0 - 1);
         lock(&self.tap).checkpoints.insert(sealed);
         self.log.note_point();
+    }
+
+    fn begin_block(&mut self) {
+        self.ending_block(|log| log.begin_block());
+    }
+
+    fn create_backup(
+        &mut self,
+        name: Option<String>,
+        point: BackupPoint,
+    ) -> Result<NamedBackup, BackupRefusal> {
+        self.log.create_backup(name, point)
+    }
+
+    fn delete_backup(&mut self, name: &str) -> Option<NamedBackup> {
+        self.log.delete_backup(name)
+    }
+
+    fn backups(&self) -> Vec<BackupState> {
+        self.log.backups()
+    }
+
+    fn backup_figures(&self) -> BackupFigures {
+        self.log.backup_figures()
+    }
+
+    fn backup(&self, name: &str) -> Option<NamedBackup> {
+        self.log.backup(name)
+    }
+
+    fn note_command(&mut self, command: DangerousCommand) {
+        self.log.note_command(command);
+    }
+
+    fn told(&self) -> (Vec<NotedCommand>, Vec<HistoryPoint>) {
+        self.log.told()
     }
 
     fn set_policy(&mut self, policy: FsyncPolicy) {

@@ -3,6 +3,8 @@
 //! A key's first letter says which type it mostly has, so that most commands find what they are
 //! for, and RENAME, COPY and SET see to it that some do not.
 
+use std::collections::BTreeSet;
+
 use base::DbIndex;
 use env_sim::SimEntropy;
 
@@ -43,6 +45,8 @@ pub(crate) enum Kind {
     Select(DbIndex),
     /// It waits for the log.
     WaitAof,
+    /// It makes or deletes a backup, and is told when that is durable.
+    Backup,
     /// It seals the open block: it starts a compaction, or changes the devices.
     Checkpoint,
     /// It makes the server sleep.
@@ -141,11 +145,37 @@ pub(crate) struct Workload {
     pub(crate) large: bool,
     /// Whether dumps are.
     pub(crate) saves: bool,
+    /// Whether named backups are, and their names; those that were to be deleted.
+    backups: Option<Vec<String>>,
+    pub(crate) deleted: BTreeSet<String>,
 }
 
 impl Workload {
-    pub(crate) const fn new(rng: SimEntropy, large: bool, saves: bool) -> Self {
-        Self { rng, serial: 0, large, saves }
+    pub(crate) fn new(rng: SimEntropy, large: bool, saves: bool, backs_up: bool) -> Self {
+        let (backups, deleted) = (backs_up.then(Vec::new), BTreeSet::new());
+        Self { rng, serial: 0, large, saves, backups, deleted }
+    }
+
+    /// Makes a backup of now or of the past, or deletes one.
+    fn backup(&mut self) -> Option<Op> {
+        let names = self.backups.as_ref()?;
+        if !names.is_empty() && self.rng.below(3) == 0 {
+            let at = usize::try_from(self.rng.below(names.len() as u64)).expect("few");
+            let name = self.backups.as_mut()?.remove(at);
+            let line = format!("BACKUP DELETE {name}");
+            self.deleted.insert(name);
+            return Some(Op::of(&line).kind(Kind::Backup));
+        }
+        let name = format!("n-{}", self.value());
+        let at = match self.rng.below(6) {
+            0 => " AT flush".to_owned(),
+            1 => format!(" AT -{}s", self.rng.below(3)),
+            2 => format!(" AT {}", self.rng.below(self.serial + 1)),
+            _ => String::new(),
+        };
+        let line = format!("BACKUP CREATE {name}{at}");
+        self.backups.as_mut()?.push(name);
+        Some(Op::of(&line).kind(Kind::Backup))
     }
 
     fn below(&mut self, end: u64) -> u64 {
@@ -232,6 +262,12 @@ impl Workload {
     }
 
     fn server(&mut self) -> Op {
+        if self.backups.is_some()
+            && self.one_in(4)
+            && let Some(op) = self.backup()
+        {
+            return op;
+        }
         if self.saves && self.one_in(5) {
             return Op::of("BGSAVE").kind(Kind::Checkpoint);
         }

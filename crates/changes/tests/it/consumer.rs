@@ -108,6 +108,8 @@ impl Consumer {
             }
             "element" | "delete-element" => self.element(change, operation == "element"),
             "databases" => self.move_databases(change),
+            // It changes nothing.
+            "note" => {}
             other => panic!("{other}: {change}"),
         }
     }

@@ -15,6 +15,7 @@
 //!   narrow_start                                  more keys than memory holds, and no index to start by
 //!   cold_expiry                                   keys that expire while they are in the log only
 //!   object_ids                                    large objects over restarts
+//!   backups                                       named backups, and which command has emptied what
 //!   hot_keys                                      what was used before a restart is in memory first
 //!   lifecycle                                     one server on a unix socket, from start to end
 //!   damage                                        damaged data directories: refused, repaired, served
@@ -45,6 +46,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod archive;
+mod backups;
 #[path = "../../../changes/tests/it/consumer.rs"]
 mod change_consumer;
 mod change_stream;

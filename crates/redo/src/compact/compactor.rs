@@ -39,9 +39,10 @@ use env::{Access, Complete, Disk, FileError, Renamed};
 
 use crate::compact::dropper::Dropper;
 use crate::compact::history::{self, Nameless, Source, first_needing};
-use crate::compact::holds::{Holds, MarkId};
+use crate::compact::holds::Holds;
 use crate::compact::image_copy::{CHUNK_BYTES, Copied, ImageCopy, Output};
 use crate::compact::job::{Failure, Job, JobQueue, Member, Outcome};
+use crate::compact::kept::MarkId;
 use crate::compact::window::Moment;
 use crate::error::{Error, IoContext, Result, is_full};
 use crate::format::footer::FooterBuilder;
@@ -57,6 +58,9 @@ const LARGE_BYTES: u64 = 1 << 20;
 
 /// How long the end of a compaction rests between two attempts.
 const RETRY_US: u64 = 100_000;
+
+/// After what time it is tried again to keep a file that a backup needs.
+const KEEP_RETRY_US: u64 = 1_000_000;
 
 /// Compacts one segment after the other, as the executor orders.
 pub struct Compactor {
@@ -209,7 +213,8 @@ struct Running {
     read_bytes: u64,
     started_us: u64,
     place: Place,
-    /// What comes after that has failed for want of room or descriptors: when it is tried again.
+    /// What comes after that has failed, for want of room or descriptors or of what a backup needs: when it is tried
+    /// again.
     retry_at_us: u64,
     nameless: Nameless,
 }
@@ -395,7 +400,15 @@ impl Running {
         let leader = self.copied.iter().find(|copied| copied.present_count > 0);
         let new_path = leader.map(|leader| self.target_path(shared, leader.segment));
         if self.place == Place::Old {
-            self.keep_sources(shared, holds);
+            if let Err(error) = self.keep_sources(shared, holds) {
+                if is_full(&error) {
+                    // What was copied makes room.
+                    return Err(error);
+                }
+                holds.note_link(Some(&error));
+                self.retry_at_us = shared.clock.monotonic_us() + KEEP_RETRY_US;
+                return Ok(Progress::Waiting);
+            }
             self.announce(shared, holds)?;
             self.hold_sources(shared);
             self.replace(shared, new_path.as_deref())?;
@@ -416,16 +429,22 @@ impl Running {
         }
     }
 
-    /// Keeps the old files for the marks that need them and the window, as far as that can be.
-    fn keep_sources(&self, shared: &Shared, holds: &Holds) {
+    /// Keeps the old files for the marks that need them, the window and backups, as far as that can be.
+    fn keep_sources(&self, shared: &Shared, holds: &Holds) -> Result<()> {
         if self.aside.is_some() {
             // They are damaged: nothing is served by them.
             holds.lose(&holds.holders(&self.marks, &self.segments, None), &self.segments);
             let now = Moment::now(&*shared.clock);
-            holds.lose_from_window(Lsn::ZERO, self.durable_before_rename, now);
-            return;
+            // Header and footer may be good: they tell which blocks never needed it.
+            let froms = self.sources.iter().map(|source| {
+                let images = read_sealed(&*shared.disk, &source.path, source.device);
+                images.map_or(Lsn::ZERO, |images| first_needing(&images))
+            });
+            let from = froms.min().unwrap_or(Lsn::ZERO);
+            holds.lose_from_window(from, self.durable_before_rename, now);
+            return Ok(());
         }
-        history::keep(shared, holds, &self.sources, &self.marks, self.durable_before_rename);
+        history::keep(shared, holds, &self.sources, &self.marks, self.durable_before_rename)
     }
 
     /// Puts the new file, if there is one, in its place.

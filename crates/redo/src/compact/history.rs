@@ -14,11 +14,12 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use base::{Lsn, SegmentId};
-use env::{Access, File};
+use env::{Access, File, FileError};
 
-use crate::compact::holds::{Holds, Kept, MarkId};
+use crate::compact::holds::Holds;
+use crate::compact::kept::{Kept, MarkId};
 use crate::compact::window::Moment;
-use crate::error::{IoContext, Result, is_full};
+use crate::error::{Error, IoContext, Result, is_full};
 use crate::format::manifest::KeptFile;
 use crate::format::segment;
 use crate::read::scan::SegmentFile;
@@ -58,41 +59,38 @@ pub(crate) fn first_needing(images: &[SegmentFile]) -> Lsn {
 /// Keeps those of `sources` that `marks` or the window need, as the log was made of them until `until`.
 /// Marks that a file could not be kept for have lost it, and so has the window. The next manifest lists
 /// what is kept.
+///
+/// # Errors
+/// When a file that a backup needs cannot be linked for now: then nothing may be replaced. Where second names of
+/// files are not possible at all the backup is lost.
 pub(crate) fn keep(
     shared: &Shared,
     holds: &Holds,
     sources: &[Source],
     marks: &[MarkId],
     until: Lsn,
-) {
+) -> Result<()> {
     let now = Moment::now(&*shared.clock);
-    let window_end = if holds.keeps_window() { until } else { Lsn::ZERO };
     let mut links: Vec<Link> =
         sources.iter().map(|source| Link::plan(shared, holds, source, marks)).collect();
-    for link in &mut links {
-        link.make(shared, holds, window_end);
-    }
-    let is_new = |link: &&Link| link.state == LinkState::New;
-    let devices: BTreeSet<usize> =
-        links.iter().filter(is_new).map(|link| link.source.device).collect();
-    for device in devices {
-        let dir = segment::history_dir(&shared.devices[device].path);
-        if shared.disk.sync_dir(&dir).is_err() {
-            let new = links.iter_mut().filter(|link| is_new(&&**link));
-            new.filter(|link| link.source.device == device).for_each(|link| link.undo(shared));
-        }
+    let made = make_all(shared, holds, &mut links, (until, now));
+    if made.is_err() {
+        // What is listed nowhere would stay as long as the process lives.
+        links.iter_mut().for_each(|link| link.undo(shared));
+        return made;
     }
     let mut kept = Vec::new();
-    for Link { source, path, holders, state } in links {
+    for Link { source, path, holders, state, .. } in links {
         let file = KeptFile {
             segment: source.name.0,
             part: source.name.1,
             generation: source.generation,
             device: shared.devices[source.device].id,
+            from: source.from,
             until,
         };
         if matches!(state, LinkState::Old | LinkState::New) {
-            let Source { device, from, bytes, ref segments, .. } = *source;
+            let Source { device, bytes, ref segments, .. } = *source;
             let segments = segments.clone();
             kept.push(Kept {
                 file,
@@ -101,19 +99,57 @@ pub(crate) fn keep(
                 segments,
                 holders,
                 turn: 0,
-                from,
                 bytes,
                 is_linked: false,
                 kept_at: now,
             });
         } else {
             holds.lose(&holders, &source.segments);
-            if source.from < until {
-                holds.lose_from_window(source.from, until, now);
-            }
         }
     }
     holds.keep(kept);
+    Ok(())
+}
+
+/// Makes the second names of files that are needed. What could not be made, and what no backup needs, is lost.
+fn make_all(
+    shared: &Shared,
+    holds: &Holds,
+    links: &mut [Link<'_>],
+    (until, now): (Lsn, Moment),
+) -> Result<()> {
+    for link in &mut *links {
+        let from = link.source.from;
+        let is_kept = !link.holders.is_empty() || link.state == LinkState::Old;
+        let is_claimed = holds.claim(from, until, is_kept, now);
+        link.make(shared, holds, is_claimed, holds.is_held(from, until));
+    }
+    let is_new = |link: &&mut Link<'_>| link.state == LinkState::New;
+    let devices: BTreeSet<usize> =
+        links.iter_mut().filter(is_new).map(|link| link.source.device).collect();
+    for device in devices {
+        let dir = segment::history_dir(&shared.devices[device].path);
+        if let Err(error) = shared.disk.sync_dir(&dir) {
+            let mut new = links.iter_mut().filter(is_new);
+            while let Some(link) = new.find(|link| link.source.device == device) {
+                link.undo(shared);
+                let again = std::io::Error::new(error.kind(), error.to_string());
+                let again: std::io::Result<()> = Err(again);
+                link.failure = again.at(&dir, "sync").err();
+            }
+        }
+    }
+    let lost = links.iter_mut().filter(|link| link.state == LinkState::None);
+    for link in lost.filter(|link| link.source.from < until) {
+        let is_for_ever = link.failure.as_ref().is_some_and(is_for_ever);
+        if is_for_ever {
+            holds.lose_from_window(link.source.from, until, now);
+        } else if !holds.lose_unless_held(link.source.from, until, now) {
+            let none = || Error::Changing { path: link.path.clone() };
+            return Err(link.failure.take().unwrap_or_else(none));
+        }
+    }
+    Ok(())
 }
 
 /// How far the second name of a file is.
@@ -134,6 +170,8 @@ struct Link<'a> {
     path: PathBuf,
     holders: BTreeSet<MarkId>,
     state: LinkState,
+    /// Why it could not be made.
+    failure: Option<Error>,
 }
 
 impl<'a> Link<'a> {
@@ -143,29 +181,29 @@ impl<'a> Link<'a> {
         let path = dir.join(segment::history_name(segment, part, source.generation));
         let holders = holds.holders(marks, &source.segments, Some(&path));
         let state = if holds.is_kept(&path) { LinkState::Old } else { LinkState::None };
-        Self { source, path, holders, state }
+        Self { source, path, holders, state, failure: None }
     }
 
-    /// Makes the name if a mark or the window needs the file, as far as that can be. The window needs what
-    /// any block before `window_end` needs: not what two compactions in a row have made and replaced.
-    fn make(&mut self, shared: &Shared, holds: &Holds, window_end: Lsn) {
-        let is_needed = self.source.from < window_end || !self.holders.is_empty();
+    /// Makes the name if a mark, the window or a backup needs the file, as far as that can be. Those need what any
+    /// block before the replacement needs: not what two compactions in a row have made and replaced.
+    fn make(&mut self, shared: &Shared, holds: &Holds, is_claimed: bool, is_held: bool) {
+        let is_needed = is_claimed || !self.holders.is_empty();
         if self.state == LinkState::Old || !is_needed {
             return;
         }
-        let made = self.try_make(shared);
-        if made.is_ok() {
-            self.state = LinkState::New;
+        match self.try_make(shared, is_held) {
+            Ok(()) => self.state = LinkState::New,
+            Err(error) => self.failure = Some(error),
         }
-        if window_end > Lsn::ZERO {
-            holds.note_link(made.err().as_ref());
+        if is_claimed {
+            holds.note_link(self.failure.as_ref());
         }
     }
 
-    fn try_make(&self, shared: &Shared) -> Result<()> {
+    fn try_make(&self, shared: &Shared, is_held: bool) -> Result<()> {
         let device = &shared.devices[self.source.device];
         let (dir, path) = (segment::history_dir(&device.path), &self.path);
-        if device.lacks_room() {
+        if device.lacks_room() && !is_held {
             // What is kept there would keep it full.
             return Err(std::io::Error::from(ErrorKind::StorageFull)).at(path, "keep");
         }
@@ -180,11 +218,23 @@ impl<'a> Link<'a> {
         disk.link(&self.source.path, path).at(path, "link")
     }
 
-    /// Takes the name away again: it is not durable.
+    /// Takes a name away again that was made now.
     fn undo(&mut self, shared: &Shared) {
-        let _leftover = shared.disk.remove(&self.path);
-        self.state = LinkState::None;
+        if self.state == LinkState::New {
+            let _leftover = shared.disk.remove(&self.path);
+            self.state = LinkState::None;
+        }
     }
+}
+
+/// What a file system says that has no second names of files, if it says no more than that it does not permit them.
+const EPERM: i32 = 1;
+
+/// Whether a file system makes no second names of files. A directory that the process may not write to is none.
+fn is_for_ever(error: &Error) -> bool {
+    let Error::File(FileError::Io { doing: "link", source, .. }) = error else { return false };
+    matches!(source.kind(), ErrorKind::Unsupported | ErrorKind::TooManyLinks)
+        || source.raw_os_error() == Some(EPERM)
 }
 
 /// Takes away the names of files that `holds` has given out to be dropped, off the manifest's list first;

@@ -33,62 +33,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use base::{Lsn, Mutex, SegmentId};
 
+use crate::compact::backups::{
+    BackupFigures, BackupRefusal, BackupState, HELD_FILES_MAX, NewBackup, Unlisted,
+};
+use crate::compact::kept::{
+    Held, Kept, MarkId, ReaderFigures, Refusal, Whereabouts, WindowFigures, is_superfluous,
+};
 use crate::compact::window::{LogSize, Moment, Window};
 use crate::error::Error;
-use crate::format::manifest::{KeptFile, Manifest};
+use crate::format::manifest::{HistoryPoint, Manifest};
+use crate::format::registry::{BACKUPS_MAX, NamedBackup, NotedCommand};
 use crate::options::HistoryOptions;
-
-/// The number of a mark in the life of a log.
-pub(crate) type MarkId = u64;
-
-/// Where a mark finds a segment.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Whereabouts {
-    /// In the files that are in place.
-    InPlace,
-    /// In these, on the devices with these indices.
-    Kept(Vec<(PathBuf, usize)>),
-    /// Its file was replaced and could not be kept.
-    Lost,
-}
-
-/// A file that was replaced and is kept.
-#[derive(Debug, Clone)]
-pub(crate) struct Kept {
-    pub(crate) file: KeptFile,
-    pub(crate) path: PathBuf,
-    /// The index of its device.
-    pub(crate) device: usize,
-    /// The segments that it has images of.
-    pub(crate) segments: Vec<SegmentId>,
-    /// The marks that it is kept for.
-    pub(crate) holders: BTreeSet<MarkId>,
-    /// The compaction that has replaced it: files of one belong together. [`Holds::keep`] says.
-    pub(crate) turn: u64,
-    /// The first block that needs it.
-    pub(crate) from: Lsn,
-    pub(crate) bytes: u64,
-    /// It has another name too, of a reader or of a backup, when that was looked for last: letting go of it makes
-    /// no room.
-    pub(crate) is_linked: bool,
-    /// When it was replaced; after a start, when that was.
-    pub(crate) kept_at: Moment,
-}
-
-/// What a mark needs.
-struct Held {
-    /// Segments from here on have begun after it.
-    segment_end: SegmentId,
-    /// Those that it has read.
-    released: BTreeSet<SegmentId>,
-    lost: BTreeSet<SegmentId>,
-}
-
-impl Held {
-    fn needs(&self, segment: SegmentId) -> bool {
-        segment < self.segment_end && !self.released.contains(&segment)
-    }
-}
+use crate::shared::index_bound::IndexBound;
 
 #[derive(Default)]
 struct State {
@@ -99,46 +55,10 @@ struct State {
     /// The devices of files that were taken out to be dropped, until they are gone.
     dropping: BTreeSet<usize>,
     window: Window,
+    /// Blocks that say something of backups which the manifest does not yet.
+    unlisted: BTreeSet<Lsn>,
     readers: ReaderFigures,
     refusal: Refusal,
-}
-
-/// Whether the window has lost a file because that could not be kept.
-#[derive(Default)]
-enum Refusal {
-    /// The last one was kept.
-    #[default]
-    None,
-    /// It was not, for this reason, which was not told yet.
-    New(String),
-    Told,
-}
-
-/// What readers of other processes hold.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct ReaderFigures {
-    /// Directories with links; one a reader and device.
-    pub(crate) count: usize,
-    /// How long the files are that have no other name than one of a reader's.
-    pub(crate) bytes: u64,
-}
-
-/// What [`Holds::figures`] says.
-pub(crate) struct WindowFigures {
-    /// The log can be read as of every block from here on.
-    pub(crate) floor: Lsn,
-    /// When the log was there, at the latest, in Unix milliseconds.
-    pub(crate) floor_ms: i64,
-    /// How long ago that is.
-    pub(crate) seconds: u64,
-    /// How many files went early.
-    pub(crate) given_up: u64,
-    /// All files that are kept.
-    pub(crate) files: usize,
-    pub(crate) bytes: u64,
-    /// Those that are kept for marks.
-    pub(crate) files_of_marks: usize,
-    pub(crate) readers: ReaderFigures,
 }
 
 /// See the file's top.
@@ -148,6 +68,10 @@ pub(crate) struct Holds {
     kept_count: AtomicUsize,
     /// Something may be kept that nothing needs.
     has_superfluous: AtomicBool,
+    /// The first block of `unlisted`; `u64::MAX` if there is none.
+    first_unlisted: Unlisted,
+    /// A backup may have lost something.
+    has_lost: AtomicBool,
     /// There may be something to tell.
     has_refusal: AtomicBool,
     /// How large the log is, from the executor, and was at most since the window was trimmed.
@@ -275,8 +199,178 @@ impl Holds {
     /// Says, before it is replaced, that the window loses a file which blocks from `from` up to before
     /// `until` need.
     pub(crate) fn lose_from_window(&self, from: Lsn, until: Lsn, now: Moment) {
-        self.lock().window.lose(from, until, now);
+        let mut state = self.lock();
+        state.window.lose(from, until, now);
+        self.note_lost(&state);
         self.has_superfluous.store(true, Ordering::Release);
+    }
+
+    /// As [`Holds::lose_from_window`], unless a backup needs the file, and no disk that is short of room is a
+    /// reason to give that up: then nothing is lost. Whether it is lost.
+    pub(crate) fn lose_unless_held(&self, from: Lsn, until: Lsn, now: Moment) -> bool {
+        let mut state = self.lock();
+        if state.window.withholds_between(from, until) {
+            return false;
+        }
+        state.window.lose(from, until, now);
+        self.note_lost(&state);
+        self.has_superfluous.store(true, Ordering::Release);
+        true
+    }
+
+    /// Whether the window or a backup needs a file that is about to be replaced; see [`Window::claim`].
+    pub(crate) fn claim(&self, from: Lsn, until: Lsn, is_kept: bool, now: Moment) -> bool {
+        self.lock().window.claim(from, until, is_kept, now)
+    }
+
+    /// Whether a backup needs such a file, which a full disk is no reason to give up.
+    pub(crate) fn is_held(&self, from: Lsn, until: Lsn) -> bool {
+        self.lock().window.withholds_between(from, until)
+    }
+
+    /// Makes a backup, whose note follows in the open block. Until the manifest lists it, nothing behind that block
+    /// is indexed: a start that reads only what the index does not know must read it.
+    pub(crate) fn create_backup(
+        &self,
+        new: NewBackup,
+        bound: &IndexBound,
+    ) -> Result<NamedBackup, BackupRefusal> {
+        let mut state = self.lock();
+        let State { window, kept, .. } = &mut *state;
+        let NewBackup { name, lsn, noted_lsn, time_ms } = new;
+        let id = window.registry.next_id();
+        let name = name.unwrap_or_else(|| format!("b-{id:06}"));
+        if let Some(other) = window.registry.find(&name) {
+            return Err(BackupRefusal::Taken { id: other.id });
+        }
+        if window.registry.backups().len() >= BACKUPS_MAX {
+            return Err(BackupRefusal::TooMany);
+        }
+        let files = kept.iter().filter(|kept| window.is_held(kept)).count();
+        if files >= HELD_FILES_MAX {
+            return Err(BackupRefusal::TooManyFiles { files });
+        }
+        if lsn > noted_lsn {
+            return Err(BackupRefusal::BehindEnd { lsn, last: Lsn(noted_lsn.0 - 1) });
+        }
+        if !window.tells(lsn) {
+            let (before, after) = window.nearest(lsn);
+            return Err(BackupRefusal::OutOfReach { lsn, before, after });
+        }
+        let backup = NamedBackup { id, name, lsn, noted_lsn, time_ms, is_lost: false };
+        window.registry.add_backup(backup.clone());
+        self.note_unlisted(&mut state, noted_lsn, bound);
+        Ok(backup)
+    }
+
+    /// Deletes a backup, whose note follows in the open block.
+    pub(crate) fn delete_backup(
+        &self,
+        name: &str,
+        noted_lsn: Lsn,
+        bound: &IndexBound,
+    ) -> Option<NamedBackup> {
+        let mut state = self.lock();
+        let backup = state.window.registry.remove_backup(name)?;
+        self.note_unlisted(&mut state, noted_lsn, bound);
+        self.has_superfluous.store(true, Ordering::Release);
+        Some(backup)
+    }
+
+    /// Backups, with what they take.
+    pub(crate) fn backups(&self) -> Vec<BackupState> {
+        let state = self.lock();
+        let registry = &state.window.registry;
+        // What changes from each held block to the next one, and behind the last.
+        let mut changes = vec![(0_i64, 0_i64); registry.held().len() + 1];
+        for Kept { file, bytes, .. } in &state.kept {
+            let held = registry.held_between(file.from, file.until);
+            let bytes = bytes.cast_signed();
+            changes[held.start] = (changes[held.start].0 + 1, changes[held.start].1 + bytes);
+            changes[held.end] = (changes[held.end].0 - 1, changes[held.end].1 - bytes);
+        }
+        let sums = changes.into_iter().scan((0, 0), |sum, change| {
+            *sum = (sum.0 + change.0, sum.1 + change.1);
+            Some((usize::try_from(sum.0).unwrap_or(0), sum.1.max(0).cast_unsigned()))
+        });
+        let sums: Vec<(usize, u64)> = sums.collect();
+        let backups = registry.backups().iter().map(|backup| {
+            let held = registry.held().binary_search(&backup.lsn);
+            let held = held.ok().filter(|_| !backup.is_lost);
+            let (files, bytes) = held.map_or((0, 0), |index| sums[index]);
+            BackupState { backup: backup.clone(), files, bytes }
+        });
+        backups.collect()
+    }
+
+    /// All of them in a few numbers.
+    pub(crate) fn backup_figures(&self) -> BackupFigures {
+        let state = self.lock();
+        let backups = state.window.registry.backups();
+        let held = state.kept.iter().filter(|kept| state.window.is_held(kept));
+        BackupFigures {
+            count: backups.len(),
+            lost: backups.iter().filter(|backup| backup.is_lost).count(),
+            held_bytes: held.map(|kept| kept.bytes).sum(),
+            last: backups.last().cloned(),
+        }
+    }
+
+    /// The backup of this name.
+    pub(crate) fn backup(&self, name: &str) -> Option<NamedBackup> {
+        self.lock().window.registry.find(name).cloned()
+    }
+
+    /// The last commands that were dangerous, and the points.
+    pub(crate) fn told(&self) -> (Vec<NotedCommand>, Vec<HistoryPoint>) {
+        let state = self.lock();
+        (state.window.registry.commands().to_vec(), state.window.points())
+    }
+
+    /// Notes a command, whose note is in the block that it names. One that loses data is told by a start that reads
+    /// only what the index does not know, too.
+    pub(crate) fn note_command(&self, noted: NotedCommand, bound: &IndexBound) {
+        let mut state = self.lock();
+        if noted.command.loses_data {
+            self.note_unlisted(&mut state, noted.lsn, bound);
+        }
+        state.window.registry.add_command(noted);
+    }
+
+    /// The names of backups that have lost a file since this was asked.
+    pub(crate) fn take_lost_backups(&self) -> Vec<String> {
+        if !self.has_lost.swap(false, Ordering::AcqRel) {
+            return Vec::new();
+        }
+        let window = &mut self.lock().window;
+        if !window.take_lost() {
+            return Vec::new();
+        }
+        let lost = window.registry.backups().iter().filter(|backup| backup.is_lost);
+        lost.map(|backup| backup.name.clone()).collect()
+    }
+
+    /// Whether the manifest lacks what a durable block says of backups. Takes no lock.
+    pub(crate) fn has_unlisted(&self, durable: Lsn) -> bool {
+        self.first_unlisted.0.load(Ordering::Acquire) <= durable.0
+    }
+
+    /// Says that the manifest lists what blocks up to `durable` say of backups.
+    pub(crate) fn note_listed(&self, durable: Lsn, bound: &IndexBound) {
+        let mut state = self.lock();
+        state.unlisted = state.unlisted.split_off(&durable.next());
+        self.tell_unlisted(&state, bound);
+    }
+
+    fn note_unlisted(&self, state: &mut State, lsn: Lsn, bound: &IndexBound) {
+        state.unlisted.insert(lsn);
+        self.tell_unlisted(state, bound);
+    }
+
+    fn tell_unlisted(&self, state: &State, bound: &IndexBound) {
+        let first = state.unlisted.first().copied();
+        self.first_unlisted.0.store(first.map_or(u64::MAX, |lsn| lsn.0), Ordering::Release);
+        bound.hold_back(first);
     }
 
     /// Notes how it went when a file was to be kept for the window.
@@ -346,6 +440,7 @@ impl Holds {
             }
         }
         window.trim(kept, LogSize { bytes, files }, now, short_bytes);
+        self.has_lost.fetch_or(window.has_lost_backup(), Ordering::AcqRel);
         self.has_superfluous.store(true, Ordering::Release);
     }
 
@@ -370,7 +465,10 @@ impl Holds {
     }
 
     /// Writes into the manifest what is kept, and what the window can still tell.
+    ///
+    /// A caller that waited for the manifest knows less than it says by now.
     pub(crate) fn describe(&self, manifest: &mut Manifest, durable: Lsn) {
+        let durable = durable.max(manifest.durable_lsn);
         let state = self.lock();
         manifest.history = state.kept.iter().map(|kept| kept.file).collect();
         state.window.describe(manifest, durable);
@@ -416,26 +514,37 @@ impl Holds {
     pub(crate) fn give_up_window(&self, device: usize, now: Moment) {
         let State { window, kept, .. } = &mut *self.lock();
         for kept in kept.iter().filter(|kept| kept.device == device) {
-            if window.needs(kept) {
-                window.lose(kept.from, kept.file.until, now);
+            // A device that leaves waits for what backups need.
+            if window.needs(kept) && !window.withholds(kept) {
+                window.lose(kept.file.from, kept.file.until, now);
             }
         }
+        self.has_lost.fetch_or(window.has_lost_backup(), Ordering::AcqRel);
         self.has_superfluous.store(true, Ordering::Release);
     }
 
-    /// Gives up what is kept on a device, because it is full; but what another name keeps too makes no room.
+    /// Gives up what is kept on a device, because it is full; but what another name keeps too makes no room. Of what
+    /// backups need, if that may go, only what the oldest one needs, when nothing else is left.
     pub(crate) fn give_up(&self, device: usize, now: Moment) {
         let mut state = self.lock();
         let State { held, kept, window, .. } = &mut *state;
+        let mut is_left = false;
         for kept in kept.iter().filter(|kept| kept.device == device && !kept.is_linked) {
-            if window.needs(kept) {
-                window.lose(kept.from, kept.file.until, now);
+            if window.needs(kept) && !window.is_held(kept) {
+                window.lose(kept.file.from, kept.file.until, now);
+                is_left = true;
             }
             for (_, held) in held.iter_mut().filter(|(id, _)| kept.holders.contains(id)) {
                 let needed: Vec<_> = kept.segments.iter().filter(|s| held.needs(**s)).collect();
                 held.lost.extend(needed);
+                is_left = true;
             }
         }
+        let mut kept = kept.iter().filter(|kept| kept.device == device && !kept.is_linked);
+        if !is_left && kept.any(|kept| window.is_held(kept) && !window.withholds(kept)) {
+            window.drop_oldest_backup();
+        }
+        self.note_lost(&state);
         self.has_superfluous.store(true, Ordering::Release);
     }
 
@@ -478,20 +587,16 @@ impl Holds {
     /// Whether there is something on the device that only the window needs, or that is being dropped.
     pub(crate) fn has_window_on(&self, device: usize) -> bool {
         let state = self.lock();
-        state.kept.iter().any(|kept| kept.device == device && state.window.needs(kept))
+        let mut kept = state.kept.iter().filter(|kept| kept.device == device);
+        kept.any(|kept| state.window.needs(kept) && !state.window.withholds(kept))
+    }
+
+    /// There may be a backup to tell of.
+    fn note_lost(&self, state: &State) {
+        self.has_lost.fetch_or(state.window.has_lost_backup(), Ordering::AcqRel);
     }
 
     fn note_count(&self, state: &State) {
         self.kept_count.store(state.kept.len(), Ordering::Release);
     }
-}
-
-/// Whether neither a mark nor the window needs the file.
-fn is_superfluous(kept: &Kept, held: &BTreeMap<MarkId, Held>, window: &Window) -> bool {
-    let mut holders = kept.holders.iter().filter_map(|id| held.get(id));
-    let needs = |held: &Held| {
-        let mut segments = kept.segments.iter();
-        segments.any(|segment| held.needs(*segment) && !held.lost.contains(segment))
-    };
-    !holders.any(needs) && !window.needs(kept)
 }

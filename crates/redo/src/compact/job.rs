@@ -6,8 +6,9 @@ use std::sync::{Arc, Condvar, MutexGuard};
 
 use base::{Lsn, Mutex, ObjectId, SegmentId};
 
-use crate::compact::holds::{Holds, MarkId};
+use crate::compact::holds::Holds;
 use crate::compact::image_copy::{Copied, Keep};
+use crate::compact::kept::MarkId;
 use crate::error::Error;
 use crate::shared::device::Part;
 

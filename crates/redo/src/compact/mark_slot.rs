@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base::{Lsn, Mutex, RecordAddr};
 
-use crate::compact::holds::MarkId;
+use crate::compact::kept::MarkId;
 use crate::compact::marks::MarkedSegment;
 
 /// A mark, copied.

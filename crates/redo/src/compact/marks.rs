@@ -30,7 +30,8 @@ use std::sync::Arc;
 use base::{Lsn, RecordAddr, SegmentId};
 
 use crate::compact::bitmap::Bitmap;
-use crate::compact::holds::{Holds, MarkId};
+use crate::compact::holds::Holds;
+use crate::compact::kept::MarkId;
 use crate::compact::mark_slot::{Marked, Slot};
 use crate::compact::segments::Segments;
 

@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 use env::{Disk, Lock};
 
 use crate::compact::history::Nameless;
-use crate::compact::holds::{Holds, ReaderFigures};
+use crate::compact::holds::Holds;
+use crate::compact::kept::ReaderFigures;
 use crate::compact::room::short_bytes;
 use crate::read::reader_links::{links_in, lock_of, readers_on, remove_reader};
 use crate::shared::device::{DeviceState, Service, Shared};

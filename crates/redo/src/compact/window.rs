@@ -17,6 +17,9 @@
 //! points the oldest when nothing else is left. For a disk nothing goes unless that makes room: not what a
 //! reader, or a backup, has linked.
 //!
+//! **Named backups** are like points that stay, also without a window: what they need counts for nothing in
+//! the bounds, and goes only for a disk that is short of room, if that is allowed.
+//!
 //! **The floor only rises**, here first: what the manifest says of it is never more than what is
 //! kept. Ages are those of the monotonic clock, and begin anew with each start: a wall clock that
 //! is set changes nothing but what is said of times.
@@ -26,12 +29,13 @@ use std::collections::{BTreeMap, VecDeque};
 use base::Lsn;
 use env::Clock;
 
-use crate::compact::holds::Kept;
+use crate::compact::kept::Kept;
 use crate::format::manifest::{HistoryPoint, Manifest};
+use crate::format::registry::Registry;
 use crate::options::HistoryOptions;
 
 /// More points than this are too many: the oldest goes.
-const POINTS_MAX: usize = 64;
+pub(crate) const POINTS_MAX: usize = 64;
 
 /// However few files the log has, history may have so many; and so many for each of them.
 const FILES_MIN: usize = 1024;
@@ -60,7 +64,7 @@ struct Point {
 
 impl Point {
     fn needs(&self, kept: &Kept) -> bool {
-        kept.from <= self.lsn && self.lsn < kept.file.until
+        kept.file.from <= self.lsn && self.lsn < kept.file.until
     }
 }
 
@@ -85,6 +89,10 @@ pub(crate) struct Window {
     limit_bytes: u64,
     /// How many files went before they were old.
     given_up: u64,
+    /// Named backups, and dangerous commands.
+    pub(crate) registry: Registry,
+    /// A backup has lost a file that it needs since [`Window::take_lost`].
+    has_lost_backup: bool,
 }
 
 impl Default for Window {
@@ -97,6 +105,8 @@ impl Default for Window {
             peaks: VecDeque::new(),
             limit_bytes: u64::MAX,
             given_up: 0,
+            registry: Registry::default(),
+            has_lost_backup: false,
         }
     }
 }
@@ -113,6 +123,7 @@ impl Window {
         let points = manifest.history_points.iter();
         let points = points.map(|it| Point { lsn: it.lsn, time_ms: it.time_ms, noted_us: now.us });
         self.points = if self.is_on() { points.collect() } else { Vec::new() };
+        self.registry = manifest.registry.clone();
     }
 
     pub(crate) const fn is_on(&self) -> bool {
@@ -121,8 +132,69 @@ impl Window {
 
     /// Whether a file is needed, by some block that can still be read.
     pub(crate) fn needs(&self, kept: &Kept) -> bool {
-        self.is_on()
-            && (kept.file.until > self.floor || self.points.iter().any(|it| it.needs(kept)))
+        self.is_held(kept)
+            || (self.is_on()
+                && (kept.file.until > self.floor || self.points.iter().any(|it| it.needs(kept))))
+    }
+
+    /// Whether a backup needs a file.
+    pub(crate) fn is_held(&self, kept: &Kept) -> bool {
+        self.registry.needs(kept.file.from, kept.file.until)
+    }
+
+    /// Whether a backup needs a file, and no disk that is short of room is a reason to give that up.
+    pub(crate) fn withholds(&self, kept: &Kept) -> bool {
+        self.withholds_between(kept.file.from, kept.file.until)
+    }
+
+    /// The same of a file that the log was made of from block `from` up to before `until`.
+    pub(crate) fn withholds_between(&self, from: Lsn, until: Lsn) -> bool {
+        !self.options.drops_backups && self.registry.needs(from, until)
+    }
+
+    /// Whether a file that the log was made of from block `from` up to before `until` must be kept, which is
+    /// about to be replaced. If not, and if nothing else keeps it, it is lost now: so no backup is made later that
+    /// needs it.
+    pub(crate) fn claim(&mut self, from: Lsn, until: Lsn, is_kept: bool, now: Moment) -> bool {
+        if from >= until {
+            return false;
+        }
+        let is_needed = self.is_on() || self.registry.needs(from, until);
+        if !is_needed && !is_kept {
+            self.lose(from, until, now);
+        }
+        is_needed
+    }
+
+    /// Whether the state after a block can be told.
+    pub(crate) fn tells(&self, lsn: Lsn) -> bool {
+        lsn >= self.floor
+            || self.points.iter().any(|point| point.lsn == lsn)
+            || self.registry.held().binary_search(&lsn).is_ok()
+    }
+
+    /// The nearest blocks before and behind one that cannot be told.
+    pub(crate) fn nearest(&self, lsn: Lsn) -> (Option<Lsn>, Lsn) {
+        let singles = self.registry.held().iter().copied();
+        let singles = || singles.clone().chain(self.points.iter().map(|point| point.lsn));
+        let before = singles().filter(|single| *single < lsn).max();
+        (before, singles().filter(|single| *single > lsn).fold(self.floor, Lsn::min))
+    }
+
+    /// Points, with their times.
+    pub(crate) fn points(&self) -> Vec<HistoryPoint> {
+        let points = self.points.iter();
+        points.map(|it| HistoryPoint { lsn: it.lsn, time_ms: it.time_ms }).collect()
+    }
+
+    /// Whether a backup has lost a file that it needs since [`Window::take_lost`].
+    pub(crate) const fn has_lost_backup(&self) -> bool {
+        self.has_lost_backup
+    }
+
+    /// Whether a backup has lost a file that it needs since this was asked.
+    pub(crate) fn take_lost(&mut self) -> bool {
+        std::mem::take(&mut self.has_lost_backup)
     }
 
     /// Says what can be read in the manifest that is about to be written; points are not more than what
@@ -135,6 +207,7 @@ impl Window {
         let points = self.points.iter().filter(|point| point.lsn <= durable);
         manifest.history_points =
             points.map(|it| HistoryPoint { lsn: it.lsn, time_ms: it.time_ms }).collect();
+        manifest.registry = self.registry.as_of(durable);
     }
 
     /// Notes a point.
@@ -152,6 +225,7 @@ impl Window {
     pub(crate) fn lose(&mut self, from: Lsn, until: Lsn, now: Moment) {
         self.raise(until, now);
         self.points.retain(|point| point.lsn < from || point.lsn >= until);
+        self.has_lost_backup |= self.registry.lose(from, until);
         self.given_up += u64::from(self.is_on());
     }
 
@@ -196,7 +270,8 @@ impl Window {
 
     /// Keeps no more than one half of this, as long as the process lives.
     pub(crate) fn limit(&mut self, kept: &[Kept]) {
-        let bytes: u64 = kept.iter().map(|kept| kept.bytes).sum();
+        let of_window = kept.iter().filter(|kept| !self.is_held(kept));
+        let bytes: u64 = of_window.map(|kept| kept.bytes).sum();
         self.limit_bytes = self.limit_bytes.min(bytes / 2);
     }
 
@@ -224,7 +299,8 @@ impl Window {
     ) {
         let window_us = self.window_us();
         let is_old = |at_us: u64| now.us.saturating_sub(at_us) >= window_us;
-        let mut needed: Vec<&Kept> = kept.iter().filter(|kept| self.needs(kept)).collect();
+        let (held, mut needed): (Vec<&Kept>, Vec<&Kept>) =
+            kept.iter().filter(|kept| self.needs(kept)).partition(|kept| self.is_held(kept));
         needed.sort_by_key(|kept| kept.file.until);
         let mut left = Left { bytes: 0, files: needed.len(), on: BTreeMap::new() };
         for kept in &needed {
@@ -255,6 +331,32 @@ impl Window {
                 left.take(kept, &mut short_bytes);
             }
         }
+        if self.options.drops_backups {
+            self.drop_backups(held, short_bytes);
+        }
+    }
+
+    /// Gives up backups, the oldest first, as long as a disk is short of room that has some of what they need.
+    fn drop_backups(&mut self, mut held: Vec<&Kept>, mut short_bytes: BTreeMap<usize, u64>) {
+        held.retain(|kept| !kept.is_linked);
+        let is_short = |held: &[&Kept], short_bytes: &BTreeMap<usize, u64>| {
+            held.iter().any(|kept| short_bytes.get(&kept.device).is_some_and(|bytes| *bytes > 0))
+        };
+        while is_short(&held, &short_bytes) && self.drop_oldest_backup() {
+            for kept in held.extract_if(.., |kept| !self.is_held(kept)) {
+                if let Some(bytes) = short_bytes.get_mut(&kept.device) {
+                    *bytes = bytes.saturating_sub(kept.bytes);
+                }
+            }
+        }
+    }
+
+    /// Gives up the oldest backup, or those of one block; whether there was one.
+    pub(crate) fn drop_oldest_backup(&mut self) -> bool {
+        let Some(oldest) = self.registry.held().first().copied() else { return false };
+        self.registry.lose_block(oldest);
+        self.has_lost_backup = true;
+        true
     }
 
     /// How much is kept at most, when the log is `log_bytes` long now.
@@ -322,6 +424,7 @@ impl Left {
 mod tests {
     use super::*;
     use crate::format::manifest::KeptFile;
+    use crate::format::registry::NamedBackup;
     use crate::id::Id;
     use base::SegmentId;
     use std::collections::BTreeSet;
@@ -337,6 +440,7 @@ mod tests {
                 part: 0,
                 generation: 0,
                 device: Id([1; 16]),
+                from: Lsn(from),
                 until: Lsn(until),
             },
             path: PathBuf::from(number.to_string()),
@@ -344,7 +448,6 @@ mod tests {
             segments: Vec::new(),
             holders: BTreeSet::new(),
             turn: 0,
-            from: Lsn(from),
             bytes: 10,
             is_linked: false,
             kept_at: Moment { us: at_s * S, ms: 0 },
@@ -352,7 +455,7 @@ mod tests {
     }
 
     fn window(seconds: u64, bytes_min: u64, percentage: u64) -> Window {
-        let options = HistoryOptions { seconds, bytes_min, percentage };
+        let options = HistoryOptions { seconds, bytes_min, percentage, drops_backups: false };
         Window { options, ..Window::default() }
     }
 
@@ -366,6 +469,40 @@ mod tests {
 
     fn log(bytes: u64) -> LogSize {
         LogSize { bytes, files: 10 }
+    }
+
+    #[test]
+    fn backups_stay_beyond_every_bound_and_go_only_for_a_disk_if_that_is_allowed() {
+        let all: Vec<Kept> =
+            (1..=6).map(|n| kept(n, 10 * (u64::from(n) - 1), 10 * u64::from(n), 1)).collect();
+        let mut window = window(2, 0, 0);
+        let backup = |id: u64, lsn| NamedBackup {
+            id,
+            name: format!("b-{id}"),
+            lsn: Lsn(lsn),
+            noted_lsn: Lsn(lsn),
+            time_ms: 0,
+            is_lost: false,
+        };
+        window.registry = Registry::new(3, vec![backup(1, 15), backup(2, 39)], Vec::new());
+        window.trim(&all, log(0), at(100), BTreeMap::new());
+        assert_eq!(left(&window, &all), [2, 4]);
+        assert!(window.tells(Lsn(15)) && window.tells(Lsn(39)) && !window.tells(Lsn(25)));
+        assert_eq!(window.nearest(Lsn(20)), (Some(Lsn(15)), Lsn(39)));
+        window.trim(&all, log(0), at(100), BTreeMap::from([(0, 5)]));
+        assert_eq!(left(&window, &all), [2, 4], "it is not allowed");
+        assert!(!window.take_lost());
+        window.options.drops_backups = true;
+        window.trim(&all, log(0), at(100), BTreeMap::from([(0, 5)]));
+        assert_eq!(left(&window, &all), [4], "the oldest, and no more than it takes");
+        assert!(window.take_lost() && !window.tells(Lsn(15)));
+        window.set_options(HistoryOptions::OFF, &all, at(100));
+        assert_eq!(left(&window, &all), [4], "without a window it is held too");
+        assert!(
+            window.claim(Lsn(30), Lsn(50), false, at(100))
+                && !window.claim(Lsn(40), Lsn(70), false, at(100))
+        );
+        assert_eq!(window.figures(at(100)).0, Lsn(70), "what is not claimed is lost at once");
     }
 
     #[test]

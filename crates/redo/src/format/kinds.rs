@@ -16,8 +16,7 @@ use base::RecordKind;
 pub struct Kinds(pub u64);
 
 /// What the kinds are for that this program does not know and that have been given a number.
-const RESERVED: [(u32, &str); 10] = [
-    (17, "note"),
+const RESERVED: [(u32, &str); 9] = [
     (18, "replication position"),
     (19, "function library"),
     (20, "stream"),
@@ -31,14 +30,15 @@ const RESERVED: [(u32, &str); 10] = [
 
 impl Kinds {
     /// Those that this program knows.
-    pub const KNOWN: Self =
-        Self(Self::of(RecordKind::ValueLost).0 | Self::of(RecordKind::KeyLost).0);
+    pub const KNOWN: Self = Self::of(RecordKind::Note)
+        .and(Self::of(RecordKind::ValueLost))
+        .and(Self::of(RecordKind::KeyLost));
 
     /// The kind of a record, if a header must say it.
     #[must_use]
     pub const fn of(kind: RecordKind) -> Self {
         match kind {
-            RecordKind::ValueLost | RecordKind::KeyLost => Self(1 << kind as u8),
+            RecordKind::Note | RecordKind::ValueLost | RecordKind::KeyLost => Self(1 << kind as u8),
             _ => Self(0),
         }
     }

@@ -17,6 +17,7 @@ use env::{Access, Disk};
 
 use crate::error::{Error, IoContext, Result};
 use crate::format::listing::{Listed, Listing};
+use crate::format::registry::Registry;
 use crate::format::sections::{self, Tag};
 use crate::id::Id;
 
@@ -67,6 +68,8 @@ pub struct Manifest {
     pub history_floor_ms: i64,
     /// Blocks below the floor, or not below it yet, of which the same is true. Ascending.
     pub history_points: Vec<HistoryPoint>,
+    /// Named backups, and commands that were dangerous.
+    pub registry: Registry,
     /// The log that this one was restored from.
     pub parent: Option<Parent>,
 }
@@ -100,6 +103,8 @@ pub struct KeptFile {
     pub generation: u32,
     /// The device that has it.
     pub device: Id,
+    /// The first block that needs it.
+    pub from: Lsn,
     /// The log was made of it up to before this block.
     pub until: Lsn,
 }
@@ -113,9 +118,12 @@ const POINT_BYTES: usize = 16;
 const PARENT_BYTES: usize = 24;
 
 /// The sections: numbers and ids, devices, images that there must be, object floor; history, its
-/// floor, its points and the parent, which are written when they say something.
-const SECTIONS: [Tag; 8] =
-    [*b"BASE", *b"DEVS", *b"IMGS", *b"OBJF", *b"HIST", *b"HFLR", *b"HPTS", *b"BRAN"];
+/// floor, its points, the parent, named backups, dangerous commands, and from when on each file of history is
+/// needed, which are written when they say something.
+const SECTIONS: [Tag; 11] = [
+    *b"BASE", *b"DEVS", *b"IMGS", *b"OBJF", *b"HIST", *b"HFLR", *b"HPTS", *b"BRAN", *b"BKUP",
+    *b"CMDS", *b"HFRO",
+];
 
 /// The first so many there must be.
 const SECTIONS_REQUIRED: usize = 4;
@@ -160,9 +168,20 @@ impl Manifest {
         for (tag, content) in SECTIONS.into_iter().zip([&base[..], &devices, &images, &objects]) {
             sections::put(&mut body, tag, content);
         }
-        let [.., history_tag, floor_tag, points_tag, parent_tag] = SECTIONS;
+        let [
+            ..,
+            history_tag,
+            floor_tag,
+            points_tag,
+            parent_tag,
+            backups_tag,
+            commands_tag,
+            froms_tag,
+        ] = SECTIONS;
         if !history.is_empty() {
             sections::put(&mut body, history_tag, &history);
+            let froms = self.history.iter().flat_map(|kept| kept.from.0.to_le_bytes());
+            sections::put_skippable(&mut body, froms_tag, &froms.collect::<Vec<u8>>());
         }
         if self.history_floor != self.durable_lsn {
             // A program that leaves it out has compacted nothing beyond the durable LSN that it writes,
@@ -180,6 +199,16 @@ impl Manifest {
         if let Some(Parent { database, lsn }) = self.parent {
             let parent = [&database.0[..], &lsn.0.to_le_bytes()].concat();
             sections::put_skippable(&mut body, parent_tag, &parent);
+        }
+        let registry = &self.registry;
+        if !registry.backups().is_empty() {
+            // A program that overlooked it would give up what they need.
+            sections::put(&mut body, backups_tag, &self.registry.encode_backups());
+        } else if registry.next_id() > 0 {
+            sections::put_skippable(&mut body, backups_tag, &self.registry.encode_backups());
+        }
+        if !registry.commands().is_empty() {
+            sections::put_skippable(&mut body, commands_tag, &self.registry.encode_commands());
         }
         framed(MAGIC, MANIFEST_VERSION, &body)
     }
@@ -208,12 +237,13 @@ impl Manifest {
             && self.next_segment <= SegmentId::MAX
             && self.object_floor < ObjectId::MAX
             && self.history_floor <= Lsn::MAX
-            && self.history.iter().all(|kept| kept.until <= Lsn::MAX)
+            && self.history.iter().all(|kept| kept.from <= Lsn::MAX && kept.until <= Lsn::MAX)
             && self.history_points.iter().all(|point| point.lsn <= Lsn::MAX)
     }
 
-    fn decode_sections(sections: [&[u8]; 8]) -> Option<Self> {
-        let [base, devices, images, objects, history, floor, points, parent] = sections;
+    fn decode_sections(sections: [&[u8]; 11]) -> Option<Self> {
+        let [base, devices, images, objects, history, floor, points, parent, rest @ ..] = sections;
+        let [backups, commands, froms] = rest;
         if base.len() != FIXED_BYTES {
             return None;
         }
@@ -224,14 +254,19 @@ impl Manifest {
         }
         let objects = ObjectId(u64::from_le_bytes(objects.try_into().ok()?));
         let mut manifest = Self::decode_parts(base, devices, images, objects)?;
-        if !history.len().is_multiple_of(KEPT_BYTES) {
+        // A program that did not know the section wrote none.
+        let knows_froms = froms.len() / 8 * KEPT_BYTES == history.len();
+        if !history.len().is_multiple_of(KEPT_BYTES) || !(froms.is_empty() || knows_froms) {
             return None;
         }
-        let kept = history.chunks_exact(KEPT_BYTES).map(|entry| KeptFile {
+        let from_of =
+            |index: usize| if knows_froms { Lsn(u64_at(froms, 8 * index)) } else { Lsn::ZERO };
+        let kept = history.chunks_exact(KEPT_BYTES).enumerate().map(|(index, entry)| KeptFile {
             segment: SegmentId(u32_at(entry, 0)),
             part: u32_at(entry, 4),
             generation: u32_at(entry, 8),
             device: id_at(entry, 12),
+            from: from_of(index),
             until: Lsn(u64_at(entry, 28)),
         });
         manifest.history = kept.collect();
@@ -248,6 +283,7 @@ impl Manifest {
             }
             _ => return None,
         };
+        manifest.registry = Registry::decode(backups, commands)?;
         Some(manifest)
     }
 
@@ -312,6 +348,7 @@ impl Manifest {
             history_floor: durable_lsn,
             history_floor_ms: 0,
             history_points: Vec::new(),
+            registry: Registry::default(),
             parent: None,
         })
     }
@@ -549,11 +586,13 @@ mod tests {
                 part: 0,
                 generation: 2,
                 device: Id([8; 16]),
+                from: Lsn(3),
                 until: Lsn(4),
             }],
             history_floor: Lsn(3),
             history_floor_ms: -5,
             history_points: vec![HistoryPoint { lsn: Lsn(2), time_ms: 1_700_000_000_123 }],
+            registry: Registry::new(3, Vec::new(), Vec::new()),
             parent: Some(Parent { database: Id([9; 16]), lsn: Lsn(1) }),
         }
     }

@@ -11,6 +11,7 @@ pub(crate) mod kinds;
 pub(crate) mod listing;
 pub mod manifest;
 pub mod record;
+pub(crate) mod registry;
 pub(crate) mod sections;
 pub mod segment;
 pub mod survivors;

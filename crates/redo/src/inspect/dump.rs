@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{Lsn, Record, RecordAddr};
+use base::{DangerousCommand, Lsn, Note, NoteEvent, Record, RecordAddr, RecordKind};
 use env::Disk;
 
 use crate::error::{IoContext, Result};
@@ -67,6 +67,11 @@ pub fn dump(
     Ok(())
 }
 
+/// The note that a record is, if this program knows it.
+fn note_of(record: &Record<'_>) -> Option<Note> {
+    (record.kind == RecordKind::Note).then(|| Note::decode(record.value))?
+}
+
 pub(crate) struct Printer<'a> {
     format: DumpFormat,
     out: &'a mut dyn io::Write,
@@ -79,13 +84,13 @@ impl<'a> Printer<'a> {
     }
 
     fn kept(&mut self, kept: &KeptFile) -> Result<()> {
-        let KeptFile { segment, part, generation, device, until } = kept;
+        let KeptFile { segment, part, generation, device, from, until } = kept;
         match self.format {
             DumpFormat::Text => self.push(format_args!(
-                "kept segment {segment} part {part} generation {generation} until {until} on {device}"
+                "kept segment {segment} part {part} generation {generation} from {from} until {until} on {device}"
             )),
             DumpFormat::Json => self.push(format_args!(
-                r#"{{"type":"kept","segment":{segment},"part":{part},"generation":{generation},"until":{until},"device":"{device}"}}"#
+                r#"{{"type":"kept","segment":{segment},"part":{part},"generation":{generation},"from":{from},"until":{until},"device":"{device}"}}"#
             )),
         }
         self.end_line()
@@ -175,6 +180,10 @@ impl<'a> Printer<'a> {
         match self.format {
             DumpFormat::Text => {
                 self.push(format_args!("  {addr} {kind:?}"));
+                if let Some(note) = note_of(record) {
+                    self.text_note(&note);
+                    return self.end_line();
+                }
                 if is_element {
                     self.push(format_args!(" object {} ", record.object.0));
                     self.text_bytes(record.sub);
@@ -202,6 +211,10 @@ impl<'a> Printer<'a> {
                     self.push(format_args!(r#""lsn":{lsn},"#));
                 }
                 self.push(format_args!(r#""addr":"{addr}","kind":"{kind:?}","#));
+                if let Some(note) = note_of(record) {
+                    self.json_note(&note);
+                    return self.end_line();
+                }
                 if is_element {
                     self.push(format_args!(r#""object":{},"#, record.object.0));
                     self.json_bytes("sub", record.sub);
@@ -226,6 +239,42 @@ impl<'a> Printer<'a> {
             }
         }
         self.end_line()
+    }
+
+    fn text_note(&mut self, note: &Note) {
+        self.push(format_args!(" time {}", note.time_ms));
+        match &note.event {
+            NoteEvent::BackupCreated { id, name, lsn } => {
+                self.push(format_args!(" backup {id} {name} of block {lsn}"));
+            }
+            NoteEvent::BackupDeleted { id, name } => {
+                self.push(format_args!(" backup {id} {name} deleted"));
+            }
+            NoteEvent::Command(DangerousCommand { user, address, text, .. }) => {
+                self.push(format_args!(" by {user} from {address}: {text}"));
+            }
+        }
+    }
+
+    fn json_note(&mut self, note: &Note) {
+        self.push(format_args!(r#""note_time_ms":{},"#, note.time_ms));
+        match &note.event {
+            NoteEvent::BackupCreated { id, name, lsn } => self.push(format_args!(
+                r#""event":"backup-created","id":{id},"of_lsn":{lsn},"name":"{name}""#
+            )),
+            NoteEvent::BackupDeleted { id, name } => {
+                self.push(format_args!(r#""event":"backup-deleted","id":{id},"name":"{name}""#))
+            }
+            NoteEvent::Command(DangerousCommand { loses_data, user, address, text }) => {
+                self.push(format_args!(r#""event":"command","loses_data":{loses_data},"#));
+                let texts = [("user", user), ("address", address), ("command", text)];
+                for (at, (name, text)) in texts.into_iter().enumerate() {
+                    self.line.push_str(if at > 0 { "," } else { "" });
+                    self.json_bytes(name, text.as_bytes());
+                }
+            }
+        }
+        self.line.push('}');
     }
 
     fn tail(&mut self, path: &Path, offset: u64, what: &str) -> Result<()> {

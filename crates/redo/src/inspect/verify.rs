@@ -176,6 +176,7 @@ fn note_history(disk: &dyn Disk, catalog: &Catalog, report: &mut Report) {
             KeptState::InPlace => Some("was kept, and is in its place still"),
             KeptState::Missing => Some("is listed as kept, and is missing"),
             KeptState::Damaged => Some("is listed as kept, and is damaged"),
+            KeptState::Unreadable => Some("is listed as kept, and cannot be read"),
         };
         if let Some(what) = what {
             report.notes.push(format!("{} {what}", kept.path.display()));

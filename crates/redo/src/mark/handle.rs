@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use base::Lsn;
 
-use crate::compact::holds::{Holds, MarkId};
+use crate::compact::holds::Holds;
+use crate::compact::kept::MarkId;
 use crate::compact::mark_slot::Slot;
 use crate::id::Id;
 use crate::mark::reader::MarkReader;

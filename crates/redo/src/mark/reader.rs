@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use base::{Lsn, Record, RecordAddr};
 
-use crate::compact::holds::Whereabouts;
+use crate::compact::kept::Whereabouts;
 use crate::compact::mark_slot::Marked;
 use crate::error::{Error, Result};
 use crate::format::record;

@@ -19,6 +19,7 @@ use base::Lsn;
 
 use crate::error::{Error, Result};
 use crate::format::manifest::HistoryPoint;
+use crate::format::registry::NamedBackup;
 use crate::read::catalog::{Catalog, KeptImages, KeptState};
 use crate::read::scan::SegmentFile;
 
@@ -31,23 +32,30 @@ pub struct Reach {
     pub floor_ms: i64,
     /// The states after these blocks, before FLUSHALL and its like; some may be above the floor.
     pub points: Vec<HistoryPoint>,
+    /// Backups that have all that they need; of blocks below the floor or above it.
+    pub backups: Vec<NamedBackup>,
 }
 
 impl Reach {
     /// Whether the state after this block can be told, if there is such a block.
     #[must_use]
     pub fn has(&self, lsn: Lsn) -> bool {
-        lsn >= self.floor || self.points.iter().any(|point| point.lsn == lsn)
+        lsn >= self.floor || self.singles().any(|single| single == lsn)
     }
 
     /// The nearest block before this one that can be told, unless it can itself.
     fn before(&self, lsn: Lsn) -> Option<Lsn> {
-        self.points.iter().map(|point| point.lsn).filter(|point| *point < lsn).max()
+        self.singles().filter(|single| *single < lsn).max()
     }
 
     fn after(&self, lsn: Lsn) -> Lsn {
+        self.singles().filter(|single| *single > lsn).fold(self.floor, Lsn::min)
+    }
+
+    /// Blocks that can be told whether or not the floor is above them.
+    fn singles(&self) -> impl Iterator<Item = Lsn> {
         let points = self.points.iter().map(|point| point.lsn);
-        points.filter(|point| *point > lsn).fold(self.floor, Lsn::min)
+        points.chain(self.backups.iter().map(|backup| backup.lsn))
     }
 
     /// Refuses a block that cannot be told.
@@ -59,27 +67,58 @@ impl Reach {
     }
 }
 
+/// Blocks that lack a file: from the first of each pair up to before the second.
+pub(crate) struct Lost(Vec<(Lsn, Lsn)>);
+
+impl Lost {
+    /// Whether the block lacks none.
+    pub(crate) fn has_left(&self, lsn: Lsn) -> bool {
+        !self.0.iter().any(|(from, until)| *from <= lsn && lsn < *until)
+    }
+
+    /// From here on none does.
+    fn end(&self) -> Lsn {
+        self.0.iter().map(|(_, until)| *until).max().unwrap_or(Lsn::ZERO)
+    }
+}
+
 impl Catalog {
     /// Which of its past the log can tell, with what is kept.
     pub(crate) fn reach(&self, kept: &[KeptImages]) -> Reach {
         let Some(manifest) = &self.manifest else {
-            return Reach { floor: Lsn::ZERO, floor_ms: 0, points: Vec::new() };
+            let (points, backups) = (Vec::new(), Vec::new());
+            return Reach { floor: Lsn::ZERO, floor_ms: 0, points, backups };
         };
-        let lost =
-            kept.iter().filter(|it| !matches!(it.state, KeptState::There(_) | KeptState::InPlace));
-        let lost = lost.map(|it| it.file.until).max().unwrap_or(Lsn::ZERO);
-        let points = manifest.history_points.iter().filter(|point| point.lsn >= lost);
-        let floor_ms = if lost > manifest.history_floor { 0 } else { manifest.history_floor_ms };
+        let lost = Self::lost(kept);
+        let points = manifest.history_points.iter().filter(|point| lost.has_left(point.lsn));
+        let backups = manifest.registry.backups().iter();
+        let backups = backups.filter(|backup| !backup.is_lost && lost.has_left(backup.lsn));
+        let floor = manifest.history_floor.max(lost.end());
+        let floor_ms = if floor > manifest.history_floor { 0 } else { manifest.history_floor_ms };
         Reach {
-            floor: manifest.history_floor.max(lost),
+            floor,
             floor_ms,
             points: points.copied().collect(),
+            backups: backups.cloned().collect(),
         }
+    }
+
+    /// Of which blocks a file is missing that they need.
+    pub(crate) fn lost(kept: &[KeptImages]) -> Lost {
+        let is_there =
+            |it: &&KeptImages| matches!(it.state, KeptState::There(_) | KeptState::InPlace);
+        let lost = kept.iter().filter(|it| !is_there(it));
+        Lost(lost.map(|it| (it.file.from, it.file.until)).collect())
     }
 
     /// Returns that of the log when `lsn` was its last block.
     pub(crate) fn as_of(&self, kept: &[KeptImages], lsn: Lsn) -> Result<Self> {
         self.reach(kept).check(lsn)?;
+        self.told_as_of(kept, lsn)
+    }
+
+    /// As [`Catalog::as_of`], of a block that is known to be one that the log can tell.
+    pub(crate) fn told_as_of(&self, kept: &[KeptImages], lsn: Lsn) -> Result<Self> {
         let is_there = |image: &SegmentFile| match &image.footer {
             _ if image.header.generation > 0 => image.header.durable_lsn <= lsn,
             Some(footer) => footer.min_lsn <= lsn,

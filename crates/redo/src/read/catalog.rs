@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use base::{Lsn, SegmentId};
-use env::{Access, Disk};
+use env::{Access, Disk, FileError};
 
 use crate::error::{Error, IoContext, Result};
 use crate::format::manifest::{self, DeviceMark, KeptFile, Manifest};
@@ -46,6 +46,8 @@ pub(crate) enum KeptState {
     Missing,
     /// Something else is there.
     Damaged,
+    /// The disk does not tell, or not now.
+    Unreadable,
 }
 
 /// Everything that belongs to the log in a directory.
@@ -155,7 +157,10 @@ impl Catalog {
             return found(path, index, KeptState::InPlace);
         }
         if !there.contains(&path) {
-            return found(path, index, KeptState::Missing);
+            // A directory that could not be listed has no names either.
+            let is_gone = matches!(disk.exists(&path), Ok(false));
+            let state = if is_gone { KeptState::Missing } else { KeptState::Unreadable };
+            return found(path, index, state);
         }
         let is_ours = |images: &Vec<SegmentFile>| {
             let manifest = self.manifest.as_ref();
@@ -167,6 +172,7 @@ impl Catalog {
         };
         let state = match SegmentFile::read(disk, &path, index) {
             Ok(images) if is_ours(&images) => KeptState::There(images),
+            Err(Error::File(FileError::Io { .. })) => KeptState::Unreadable,
             _ => KeptState::Damaged,
         };
         found(path, index, state)

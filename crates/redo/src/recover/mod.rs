@@ -5,4 +5,5 @@
 
 pub(crate) mod behind;
 pub(crate) mod cut;
+pub(crate) mod notes;
 pub(crate) mod replay;

@@ -37,7 +37,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
-use base::{Lsn, ObjectId, Record, RecordAddr, SegmentId};
+use base::{Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId};
 use env::Disk;
 
 use crate::compact::bitmap::Bitmap;
@@ -50,13 +50,14 @@ use crate::read::catalog::Catalog;
 use crate::read::merge::{DeviceStream, Merge};
 use crate::read::scan::{Block, SegmentFile, Tail, find_block_after};
 use crate::recover::behind::{Behind, KnownBefore};
+use crate::recover::notes::FoundNotes;
 use crate::shared::device::Part;
 
 /// So many LSNs are left behind the end of a log that can go on: more than are written until it is opened
 /// again.
 const LSNS_LEFT_MIN: u64 = 1 << 48;
 
-/// Takes the records of the log in order.
+/// Takes the records of the log in order, but notes: those are the log's own.
 pub trait Replay {
     /// A record, where it is, and its block. What it makes garbage is pushed onto `retired`: the
     /// entry's previous record, if there was one. It must be pushed in this call when `record`
@@ -173,6 +174,8 @@ pub(crate) struct LogState {
     pub(crate) segments: Segments,
     pub(crate) block_count: u64,
     pub(crate) record_count: u64,
+    /// What notes say.
+    pub(crate) notes: FoundNotes,
 }
 
 /// The log that is read, and how. Files that have no footer yet are to get groups of `group_bytes`.
@@ -347,6 +350,7 @@ impl<'a> Reader<'a> {
             segments,
             block_count: 0,
             record_count: 0,
+            notes: FoundNotes::new(manifest),
         };
         let (retired, offsets) = (Vec::new(), Vec::new());
         Self { catalog, behind, state, missing: None, last: None, retired, offsets, bytes_done: 0 }
@@ -431,8 +435,14 @@ impl<'a> Reader<'a> {
             if keeps_offsets {
                 self.offsets.push((ordinal, (crate::format::block::HEADER_BYTES + at) as u64));
             }
-            if is_applied {
-                let addr = RecordAddr::new(segment_id, ordinal);
+            let addr = RecordAddr::new(segment_id, ordinal);
+            if record.kind == RecordKind::Note {
+                // An index may have what is in the block, and knows nothing of notes.
+                if !is_repeated {
+                    self.state.notes.take(lsn, record.value);
+                }
+                self.retired.extend(is_applied.then_some(addr));
+            } else if is_applied {
                 replay.apply(&record, addr, lsn, &mut self.retired);
             }
         }

@@ -13,6 +13,7 @@ use env::{Access, Disk, Entropy, FileError};
 use crate::error::{Error, IoContext, Result};
 use crate::format::listing::Listed;
 use crate::format::manifest::{self, DeviceMark, Manifest, ManifestDevice};
+use crate::format::registry::Registry;
 use crate::format::segment::{self, SegmentHeader};
 use crate::id::Id;
 
@@ -186,6 +187,7 @@ impl Places {
                 history_floor: Lsn::ZERO,
                 history_floor_ms: 0,
                 history_points: Vec::new(),
+                registry: Registry::default(),
                 parent: None,
             }
         });
@@ -196,6 +198,7 @@ impl Places {
         manifest.history_floor = durable;
         manifest.history_floor_ms = 0;
         manifest.history_points.clear();
+        manifest.registry.lose(Lsn::ZERO, Lsn::MAX.next());
         manifest.next_segment = manifest.next_segment.max(SegmentId(next_segment));
         manifest
     }

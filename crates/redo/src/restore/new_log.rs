@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::checksum::crc32c;
-use base::{Lsn, ObjectId, SegmentId};
+use base::{Lsn, Note, ObjectId, RecordKind, SegmentId};
 use env::{Disk, Entropy, Unpublished};
 
 use crate::error::{Error, IoContext, Result};
@@ -25,6 +25,7 @@ use crate::format::kinds::Kinds;
 use crate::format::listing::Listed;
 use crate::format::manifest::{DeviceMark, Manifest, ManifestDevice, Parent};
 use crate::format::record;
+use crate::format::registry::Registry;
 use crate::format::segment::{self, SEGMENT_VERSION, SegmentHeader};
 use crate::id::Id;
 use crate::inspect::verify::verify_unlocked;
@@ -104,6 +105,7 @@ impl NewLog {
             history_floor: parent.lsn,
             history_floor_ms: 0,
             history_points: Vec::new(),
+            registry: Registry::default(),
             parent: Some(parent),
         };
         // First: what is made is found by what it says, after a crash.
@@ -133,7 +135,7 @@ impl NewLog {
             self.image = Some(self.begin_image(is_compacted)?);
         }
         let image = self.image.as_mut().expect("begun above");
-        let count = image.put(lsn, time_ms, records)?;
+        let count = image.put(lsn, time_ms, records, &mut self.manifest.registry)?;
         self.made.blocks += 1;
         self.made.records += u64::from(count);
         Ok(())
@@ -147,6 +149,8 @@ impl NewLog {
     pub fn finish(mut self, time_ms: i64) -> Result<Made> {
         self.end_image()?;
         self.manifest.history_floor_ms = time_ms;
+        // They were those of another log. Their notes are in this one: a start must know them.
+        self.manifest.registry.clear_backups();
         self.manifest.write(&*self.disk, &self.build)?;
         let report = verify_unlocked(&self.disk, &self.build, std::slice::from_ref(&self.device));
         if let Some(error) = report.errors.into_iter().next() {
@@ -229,15 +233,28 @@ impl Image {
         self.header.generation > 0
     }
 
-    /// Adds a block. Returns how many records it has.
-    fn put(&mut self, lsn: Lsn, time_ms: i64, records: &[u8]) -> Result<u32> {
+    /// Adds a block, and what it says of itself to `registry`. Returns how many records it has.
+    fn put(
+        &mut self,
+        lsn: Lsn,
+        time_ms: i64,
+        records: &[u8],
+        registry: &mut Registry,
+    ) -> Result<u32> {
+        let known = registry.last_command();
         let (mut rest, mut offsets, mut delete_count) = (records, Vec::new(), 0);
         let mut ordinal = self.next_ordinal;
         let wrong = |what: &str| Error::corrupt(&self.path, self.at, what);
         while !rest.is_empty() {
             let at = block::HEADER_BYTES + records.len() - rest.len();
             let body = record::take_body(&mut rest).map_err(wrong)?;
-            let kind = record::decode_body(body).map_err(wrong)?.kind;
+            let record = record::decode_body(body).map_err(wrong)?;
+            let kind = record.kind;
+            if kind == RecordKind::Note
+                && let Some(note) = Note::decode(record.value)
+            {
+                registry.take(lsn, &note, known);
+            }
             delete_count += u32::from(kind.is_delete());
             self.header.kinds = self.header.kinds.and(Kinds::of(kind));
             offsets.push((ordinal, at as u64));

@@ -22,6 +22,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::format::block::HEADER_BYTES;
 use crate::format::listing::Listed;
 use crate::format::manifest::{DeviceMark, Manifest, ManifestDevice, Parent, path_in};
+use crate::format::registry::Registry;
 use crate::id::Id;
 use crate::inspect::verify::verify_unlocked;
 use crate::options::default_device;
@@ -107,10 +108,14 @@ pub fn restore(
     let source = Source::open(&**disk, request.source, request.devices, request.reader)?;
     let Some(source) = source else { return Ok(None) };
     let mut finding = |done, all| progress(Restoring::Finding(done, all));
-    let timeline = Timeline::read(&**disk, &source, &mut finding);
+    let wanted = match &request.point {
+        RestorePoint::BeforeDelete(wanted) => Some(wanted),
+        _ => None,
+    };
+    let timeline = Timeline::read(&**disk, &source, wanted, &mut finding);
     let found = timeline.and_then(|timeline| {
         check_end(&timeline, request)?;
-        Ok((timeline.find(request.point)?, timeline))
+        Ok((timeline.find(&request.point)?, timeline))
     });
     let (lsn, timeline) = match found {
         Ok(found) => found,
@@ -151,7 +156,7 @@ fn carry_out(
 ) -> Result<Restored> {
     let old = source.catalog.manifest.clone();
     let old = old.ok_or_else(|| Error::Changing { path: request.source.to_owned() })?;
-    let images = source.catalog.as_of(&source.kept, lsn)?;
+    let images = source.catalog.told_as_of(&source.kept, lsn)?;
     let at = timeline.blocks.partition_point(|block| block.lsn < lsn);
     let after = timeline.blocks.iter().find(|block| block.lsn > lsn);
     let mut restored = Restored {
@@ -204,6 +209,12 @@ fn carry_out(
         history_floor: lsn,
         history_floor_ms: restored.time_ms.unwrap_or(0),
         history_points: Vec::new(),
+        // Its notes are in the log that is made: those of backups must be known there already.
+        registry: Registry::new(
+            timeline.registry.next_id(),
+            Vec::new(),
+            timeline.commands().iter().filter(|noted| noted.lsn <= lsn).cloned().collect(),
+        ),
         parent: Some(restored.parent),
         ..old
     };

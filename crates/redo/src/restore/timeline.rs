@@ -4,20 +4,27 @@
 //! what was replaced behind the floor is kept. A block of which nothing was needed when its file was replaced may be in none;
 //! it is not above the horizon. So the first number above the horizon that is missing is the end of the log. A block that is not awaited stays open for some milliseconds: what it says was executed
 //! before its time, and what was executed before its time may be in the next one.
+//!
+//! A block may be in several files, with fewer records in each that a compaction has made: what the one with the
+//! most says counts, because notes are dropped by the first.
 
-use base::{Lsn, RecordKind};
+use std::cmp::Reverse;
+
+use base::{Lsn, Note, NoteEvent, RecordKind};
 use env::Disk;
 
 use crate::block_time::TimeOfBlock;
 use crate::error::{Error, Result};
 use crate::format::record;
+use crate::format::registry::{NamedBackup, NotedCommand, Registry};
 use crate::read::as_of::Reach;
-use crate::read::catalog::KeptState;
+use crate::read::catalog::{Catalog, KeptState};
 use crate::read::scan::{Block, SegmentFile};
+use crate::restore::deletions::{Deletions, Fact, WantedKey};
 use crate::restore::source::{ImageBlocks, Source};
 
 /// Which state is meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RestorePoint {
     /// The newest.
     Latest,
@@ -28,6 +35,10 @@ pub enum RestorePoint {
     /// The one before databases were emptied or exchanged: for the last time with 1, for the time before
     /// with 2.
     BeforeFlush(usize),
+    /// That of the backup of this name.
+    Backup(String),
+    /// The one before the block that has lost the key last: that has deleted it, or emptied its database.
+    BeforeDelete(WantedKey),
 }
 
 /// A block and its time, in Unix milliseconds.
@@ -50,35 +61,46 @@ pub(crate) struct Timeline {
     pub(crate) blocks: Vec<BlockTime>,
     /// Blocks behind which databases were emptied or exchanged. Ascending.
     pub(crate) flushes: Vec<BlockTime>,
+    /// What the manifest and notes say.
+    pub(crate) registry: Registry,
+    /// The key that is looked for, and the block that has lost it last.
+    lost_key: Option<(WantedKey, Option<Lsn>)>,
 }
 
 /// A block as it was found.
+#[derive(Default)]
 struct Found {
     lsn: Lsn,
     time_ms: i64,
-    /// The map of databases, if it has one.
-    map: Option<Vec<u8>>,
+    record_count: u32,
+    notes: Vec<Note>,
+    /// What it says of the key that is looked for.
+    facts: Vec<Fact>,
 }
 
 impl Found {
-    fn of(image: &SegmentFile, block: &Block) -> Result<Self> {
-        let mut map = None;
+    fn of(image: &SegmentFile, block: &Block, wanted: Option<&WantedKey>) -> Result<Self> {
+        let (mut notes, mut facts) = (Vec::new(), Vec::new());
         for body in block.bodies() {
             let decoded = body.and_then(|(_, _, body)| record::decode_body(body));
             let record = decoded.map_err(|what| image.corrupt(block.offset, what))?;
-            if record.kind == RecordKind::Databases {
-                map = Some(record.value.to_vec());
+            if record.kind == RecordKind::Note {
+                notes.extend(Note::decode(record.value));
             }
+            facts.extend(wanted.and_then(|wanted| Fact::of(&record, wanted)));
         }
-        Ok(Self { lsn: block.header.lsn, time_ms: block.header.time_ms, map })
+        let (lsn, time_ms) = (block.header.lsn, block.header.time_ms);
+        Ok(Self { lsn, time_ms, record_count: block.header.record_count, notes, facts })
     }
 }
 
 impl Timeline {
-    /// Looks at all blocks of the source. `progress` is told bytes done, and in all.
+    /// Looks at all blocks of the source that can be told; where a key is looked for, at all that there are.
+    /// `progress` is told bytes done, and in all.
     pub(crate) fn read(
         disk: &dyn Disk,
         source: &Source,
+        wanted: Option<&WantedKey>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self> {
         let reach = source.catalog.reach(&source.kept);
@@ -88,50 +110,70 @@ impl Timeline {
         });
         let images: Vec<&SegmentFile> = source.catalog.files.iter().chain(kept.flatten()).collect();
         let is_new = |image: &&&SegmentFile| {
-            image.footer.as_ref().is_none_or(|footer| footer.max_lsn >= reach.floor)
+            wanted.is_some()
+                || image.footer.as_ref().is_none_or(|footer| footer.max_lsn >= reach.floor)
         };
         let bytes: u64 = images.iter().filter(is_new).map(|image| image.len).sum();
         let (mut found, mut done) = (Vec::new(), 0);
         for image in images.iter().filter(is_new) {
             let mut blocks = ImageBlocks::open(disk, image)?;
             while let Some(block) = blocks.next()? {
-                if block.header.lsn >= reach.floor {
-                    found.push(Found::of(image, &block)?);
+                let is_told = block.header.lsn >= reach.floor;
+                if wanted.is_some() || is_told {
+                    let block = Found::of(image, &block, wanted)?;
+                    // What a compaction has left of a block says no more than all of it does.
+                    found.extend((is_told || !block.facts.is_empty()).then_some(block));
                 }
             }
             done += image.len;
             progress(done, bytes);
         }
-        found.sort_by_key(|block| block.lsn);
+        found.sort_by_key(|block| (block.lsn, Reverse(block.record_count)));
         found.dedup_by_key(|block| block.lsn);
-        Ok(Self::of(reach, source.catalog.horizon(), found))
+        let registry = source.catalog.manifest.as_ref().map(|it| it.registry.clone());
+        let lost_key = wanted.map(|wanted| {
+            let mut deletions = Deletions::new(wanted);
+            found.iter().for_each(|block| deletions.take(block.lsn, &block.facts));
+            (wanted.clone(), deletions.last)
+        });
+        found.retain(|block| block.lsn >= reach.floor);
+        let registry = registry.unwrap_or_default();
+        let mut timeline = Self::of(reach, source.catalog.horizon(), found, registry);
+        // Notes say of some that the manifest does not have yet.
+        let lost = Catalog::lost(&source.kept);
+        let backups = timeline.registry.backups().iter();
+        let backups = backups.filter(|backup| !backup.is_lost && lost.has_left(backup.lsn));
+        timeline.reach.backups = backups.cloned().collect();
+        Ok(Self { lost_key, ..timeline })
     }
 
-    fn of(reach: Reach, horizon: Lsn, found: Vec<Found>) -> Self {
+    fn of(reach: Reach, horizon: Lsn, found: Vec<Found>, mut registry: Registry) -> Self {
         let mut blocks: Vec<BlockTime> = Vec::new();
         let mut flushes: Vec<BlockTime> = reach
             .points
             .iter()
             .map(|point| BlockTime { lsn: point.lsn, time_ms: point.time_ms })
             .collect();
-        let (mut last, mut map) = (reach.floor, None);
-        for Found { lsn, time_ms, map: new } in found {
+        let (mut last, known) = (reach.floor, registry.last_command());
+        for Found { lsn, time_ms, notes, .. } in found {
             if lsn > last.max(horizon).next() {
                 break;
             }
-            if new.is_some() && new != map {
-                let before = Lsn(lsn.0 - 1);
-                if before >= reach.floor && flushes.iter().all(|flush| flush.lsn != before) {
-                    flushes.push(BlockTime { lsn: before, time_ms });
+            let before = Lsn(lsn.0.saturating_sub(1));
+            for note in &notes {
+                let loses = matches!(&note.event, NoteEvent::Command(it) if it.loses_data);
+                let is_known = flushes.iter().any(|flush| flush.lsn == before);
+                if loses && before >= reach.floor && !is_known {
+                    flushes.push(BlockTime { lsn: before, time_ms: note.time_ms });
                 }
-                map = new;
+                registry.take(lsn, note, known);
             }
             blocks.push(BlockTime { lsn, time_ms });
             last = lsn;
         }
         flushes.retain(|flush| flush.lsn <= last.max(horizon));
         flushes.sort_by_key(|flush| flush.lsn);
-        Self { reach, horizon, blocks, flushes }
+        Self { reach, horizon, blocks, flushes, registry, lost_key: None }
     }
 
     /// The end of the log.
@@ -147,8 +189,8 @@ impl Timeline {
     }
 
     /// The block that is meant; an error if there is none, or it cannot be told any more.
-    pub(crate) fn find(&self, point: RestorePoint) -> Result<Lsn> {
-        match point {
+    pub(crate) fn find(&self, point: &RestorePoint) -> Result<Lsn> {
+        match *point {
             RestorePoint::Latest => Ok(self.last()),
             RestorePoint::Lsn(lsn) if lsn > self.last().0 => {
                 Err(Error::BehindEnd { lsn: Lsn(lsn), last: self.last() })
@@ -163,7 +205,50 @@ impl Timeline {
                     floor: self.reach.floor,
                 })
             }
+            RestorePoint::Backup(ref name) => self.find_backup(name),
+            RestorePoint::BeforeDelete(ref wanted) => self.find_delete(wanted),
         }
+    }
+
+    fn find_backup(&self, name: &str) -> Result<Lsn> {
+        let by_number = |backup: &&NamedBackup| format!("b-{:06}", backup.id) == name;
+        let found = self.registry.find(name);
+        let found = found.or_else(|| self.registry.backups().iter().find(by_number));
+        let Some(backup) = found else {
+            let names = self.registry.backups().iter().map(|backup| backup.name.as_str());
+            let known = match names.collect::<Vec<_>>() {
+                names if names.is_empty() => "there are none".to_owned(),
+                names => format!("there are: {}", names.join(", ")),
+            };
+            return Err(Error::NoBackup { name: name.to_owned(), known });
+        };
+        match self.can_tell(backup) {
+            true => Ok(backup.lsn),
+            false => Err(Error::BackupLost { name: name.to_owned(), lsn: backup.lsn }),
+        }
+    }
+
+    /// Whether what a backup is of can be told.
+    pub(crate) fn can_tell(&self, backup: &NamedBackup) -> bool {
+        !backup.is_lost && backup.lsn <= self.last() && self.reach.has(backup.lsn)
+    }
+
+    fn find_delete(&self, wanted: &WantedKey) -> Result<Lsn> {
+        let lost = self.lost_key.as_ref().filter(|(key, _)| key == wanted);
+        let lost = lost.and_then(|(_, lost)| *lost).filter(|lost| *lost > Lsn::ZERO);
+        match lost.map(|lost| Lsn(lost.0 - 1)) {
+            Some(before) if before <= self.last() => self.reach.check(before).map(|()| before),
+            _ => Err(Error::NoDelete {
+                key: wanted.key.escape_ascii().to_string(),
+                database: wanted.database,
+                floor: self.reach.floor,
+            }),
+        }
+    }
+
+    /// The commands that notes tell of. Ascending.
+    pub(crate) fn commands(&self) -> &[NotedCommand] {
+        self.registry.commands()
     }
 
     /// The last block that is not later, before the first one that is.
@@ -198,13 +283,14 @@ mod tests {
     use super::*;
 
     fn timeline(floor: u64, times: &[i64]) -> Timeline {
-        let reach = Reach { floor: Lsn(floor), floor_ms: 0, points: Vec::new() };
+        let (points, backups) = (Vec::new(), Vec::new());
+        let reach = Reach { floor: Lsn(floor), floor_ms: 0, points, backups };
         let found = times.iter().zip(floor + 1..).map(|(time_ms, lsn)| Found {
             lsn: Lsn(lsn),
             time_ms: *time_ms,
-            map: None,
+            ..Found::default()
         });
-        Timeline::of(reach, Lsn(floor), found.collect())
+        Timeline::of(reach, Lsn(floor), found.collect(), Registry::default())
     }
 
     #[test]
@@ -228,9 +314,11 @@ mod tests {
     #[test]
     fn the_log_ends_before_the_first_number_above_the_horizon_that_is_missing() {
         let last = |horizon, lsns: &[u64]| {
-            let found = |lsn: &u64| Found { lsn: Lsn(*lsn), time_ms: 1, map: None };
-            let reach = Reach { floor: Lsn(5), floor_ms: 0, points: Vec::new() };
-            Timeline::of(reach, Lsn(horizon), lsns.iter().map(found).collect()).last()
+            let found = |lsn: &u64| Found { lsn: Lsn(*lsn), time_ms: 1, ..Found::default() };
+            let (points, backups) = (Vec::new(), Vec::new());
+            let reach = Reach { floor: Lsn(5), floor_ms: 0, points, backups };
+            let found = lsns.iter().map(found).collect();
+            Timeline::of(reach, Lsn(horizon), found, Registry::default()).last()
         };
         assert_eq!(last(5, &[6, 7, 9]), Lsn(7));
         assert_eq!(last(8, &[6, 7, 9]), Lsn(9));

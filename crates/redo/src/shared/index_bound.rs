@@ -36,6 +36,7 @@ pub struct IndexBound {
     is_garbage_known: AtomicBool,
     unfinished_starts: AtomicU64,
     log_bytes: AtomicU64,
+    held_back: AtomicU64,
 }
 
 /// After so many starts in a row that have compacted nothing, writers wait until it is known what is garbage.
@@ -54,6 +55,7 @@ impl Default for IndexBound {
             is_garbage_known: AtomicBool::new(false),
             unfinished_starts: AtomicU64::new(0),
             log_bytes: AtomicU64::new(0),
+            held_back: AtomicU64::new(u64::MAX),
         }
     }
 }
@@ -118,6 +120,17 @@ impl IndexBound {
 
     pub(crate) fn note_log_bytes(&self, bytes: u64) {
         self.log_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Blocks from `first` on are not to be indexed yet: a start must read them. `None` for no such block.
+    pub(crate) fn hold_back(&self, first: Option<Lsn>) {
+        self.held_back.store(first.map_or(u64::MAX, |lsn| lsn.0), Ordering::SeqCst);
+    }
+
+    /// The last block that may be indexed, as of now.
+    #[must_use]
+    pub fn indexable(&self) -> Lsn {
+        Lsn(self.held_back.load(Ordering::SeqCst).saturating_sub(1)).min(Lsn::MAX)
     }
 
     /// Whether it is known what of the log is garbage, so that it can be compacted.

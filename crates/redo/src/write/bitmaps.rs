@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::{Lsn, RecordAddr};
 
-use crate::compact::holds::WindowFigures;
+use crate::compact::kept::WindowFigures;
 use crate::compact::live_records::LiveRecords;
 use crate::compact::mark_slot::Slot;
 use crate::compact::marks::Growing;
@@ -132,15 +132,11 @@ impl Log {
     }
 
     /// Keeps, as long as history is kept and longer than the rest of it, what is needed to read the log as it
-    /// was before the open block: what that block says is about to lose data that may be wanted again.
-    ///
-    /// Call it after [`Log::seal`]; with records in the open block it does nothing, because the state between
-    /// two of them is none.
+    /// was before the open block: what that block says is about to lose data that may be wanted again. What
+    /// else is in the block is lost with it: seal it before the command, or the transaction.
     pub fn note_point(&mut self) {
-        if !self.has_open_records() {
-            let last = Lsn(self.open_lsn.0 - 1);
-            self.marks.holds().note_point(last, Moment::now(&*self.shared.clock));
-        }
+        let last = Lsn(self.open_lsn.0 - 1);
+        self.marks.holds().note_point(last, Moment::now(&*self.shared.clock));
     }
 
     /// Whether a file on the device is kept, or being let go of. What only history needs is given up, because

@@ -163,7 +163,8 @@ impl Log {
         }
         let index = shared.devices.push(device).expect("places were counted before");
         self.lanes.push(Lane::default());
-        Flusher::new(Arc::clone(shared), index, reserve.is_ok())
+        let holds = Arc::clone(self.marks.holds());
+        Flusher::new(Arc::clone(shared), holds, index, reserve.is_ok())
     }
 
     /// Lets records of this kind follow. One that headers must name, and that is the first of its kind, begins

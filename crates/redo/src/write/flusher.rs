@@ -25,6 +25,8 @@ use std::sync::atomic::Ordering;
 
 use base::{Lsn, SegmentId};
 
+use crate::compact::backups;
+use crate::compact::holds::Holds;
 use crate::error::{Error, Result, is_full, lacks_descriptor};
 use crate::format::segment::{SEGMENT_VERSION, SegmentHeader};
 use crate::shared::device::Part;
@@ -43,12 +45,16 @@ const GROUP_BYTES: usize = 256 << 10;
 /// How long a full device rests between two attempts.
 const FULL_RETRY_US: u64 = 100_000;
 
+/// How often the manifest is written for notes, also when it could not be.
+const LIST_EVERY_US: u64 = 100_000;
+
 /// How far segment numbers are claimed in the manifest at a time.
 const SEGMENT_CLAIM: u32 = 32;
 
 /// Writes and syncs the blocks of one device.
 pub struct Flusher {
     shared: Arc<Shared>,
+    holds: Arc<Holds>,
     index: usize,
     writer: Option<SegmentWriter>,
     /// Segments of poisoned devices whose blocks have come here.
@@ -58,6 +64,7 @@ pub struct Flusher {
     scratch: Vec<u8>,
     has_reserve: bool,
     retry_at_us: u64,
+    list_at_us: u64,
     /// What a write in [`Flusher::write_now`] said: the next step acts on it.
     failed: Option<Error>,
     /// What the sync is for that is under way.
@@ -66,9 +73,15 @@ pub struct Flusher {
 }
 
 impl Flusher {
-    pub(crate) fn new(shared: Arc<Shared>, index: usize, has_reserve: bool) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        holds: Arc<Holds>,
+        index: usize,
+        has_reserve: bool,
+    ) -> Self {
         Self {
             shared,
+            holds,
             index,
             writer: None,
             parts: Vec::new(),
@@ -77,6 +90,7 @@ impl Flusher {
             scratch: Vec::new(),
             has_reserve,
             retry_at_us: 0,
+            list_at_us: 0,
             failed: None,
             syncing: None,
             is_finished: false,
@@ -197,6 +211,7 @@ impl Flusher {
             self.is_finished = is_ending;
             return if is_ending { Step::Finished } else { Step::Idle };
         }
+        self.list_backups();
         if state == DeviceState::Full {
             let now_us = shared.clock.monotonic_us();
             if now_us < self.retry_at_us {
@@ -222,6 +237,19 @@ impl Flusher {
             Err(error) => self.poison(&error.to_string(), None),
         }
         Step::Worked
+    }
+
+    /// Writes the manifest if it lacks what durable blocks say of backups: whichever flusher comes first.
+    fn list_backups(&mut self) {
+        let durable = self.shared.durability.durable_lsn();
+        let now_us = self.shared.clock.monotonic_us();
+        if !self.holds.has_unlisted(durable) || now_us < self.list_at_us {
+            return;
+        }
+        self.list_at_us = now_us + LIST_EVERY_US;
+        if let Err(error) = backups::list(&self.shared, &self.holds, durable) {
+            self.device().set_last_error(error.to_string());
+        }
     }
 
     fn device(&self) -> &Device {
@@ -288,7 +316,9 @@ impl Flusher {
     fn persist_durable_lsn(&self) {
         let durable_lsn = self.shared.durability.durable_lsn();
         let noted = self.shared.manifest.update(|manifest| {
-            let is_news = durable_lsn > manifest.durable_lsn;
+            let is_news =
+                durable_lsn > manifest.durable_lsn || self.holds.has_unlisted(durable_lsn);
+            self.holds.describe(manifest, durable_lsn);
             manifest.durable_lsn = manifest.durable_lsn.max(durable_lsn);
             is_news
         });

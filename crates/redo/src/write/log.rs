@@ -28,6 +28,7 @@ use crate::repair::healing::{Healing, SegmentToEnd, scrub_targets};
 use crate::repair::scrubber::{ScrubQueue, Scrubber};
 use crate::shared::device::{Device, DeviceState, Mailbox, Order, Shared};
 use crate::shared::sealed_block::SealedBlock;
+use crate::write::block_times::BlockTimes;
 use crate::write::buffers::Buffers;
 use crate::write::devices::choose_device;
 use crate::write::health::{self, Health};
@@ -108,6 +109,7 @@ impl Log {
         let Begin { segments, validity, last_lsn, next_segment, object_end } = begin;
         let lanes = shared.devices.iter().map(|_| Lane::default()).collect();
         let synced_at_us = shared.clock.monotonic_us();
+        let block_times = BlockTimes::new(last_lsn, shared.clock.now_ms());
         let mut spare = Buffers::default();
         let mut log = Self {
             durable: shared.durability.durable_lsn(),
@@ -121,7 +123,7 @@ impl Log {
             is_frozen: false,
             scrub: Arc::default(),
             healing: Healing::default(),
-            open: OpenBlock::new(&mut spare, options.group_bytes),
+            open: OpenBlock::new(&mut spare, options.group_bytes, block_times),
             open_lsn: last_lsn.next(),
             lanes,
             next_segment,
@@ -381,6 +383,7 @@ impl Log {
         }
         self.release_drained_devices();
         self.marks.forget_dropped();
+        self.tell_lost_backups();
         self.copy_marks(self.mark_copy_bytes);
         self.validity.take_some(&mut self.segments, TAKEN_BYTES);
         if self.scrub.wants_targets.load(Ordering::Acquire) {
@@ -512,6 +515,11 @@ impl Log {
     pub fn compact_all(&mut self) {
         (0..self.lanes.len()).for_each(|device| self.end_active_segment(device));
         self.schedule.start_sweep(self.next_segment, self.open_lsn);
+    }
+
+    /// When the blocks before the open one were ended.
+    pub(crate) const fn block_times(&self) -> &BlockTimes {
+        &self.open.times
     }
 
     /// The segment that the open block goes to.

@@ -7,7 +7,9 @@
 //! make writers wait (`lateness`), and so does an index that does not keep up (`index_lag`). `bitmaps` is what the log is asked of them, `damage` what it is told of its files; `stats` are the figures of
 //! all that. `past` is what a start makes of the history that it finds. `publication` is of a log that is built before it counts.
 
+pub(crate) mod backups;
 pub(crate) mod bitmaps;
+pub(crate) mod block_times;
 pub(crate) mod buffers;
 mod damage;
 pub(crate) mod devices;

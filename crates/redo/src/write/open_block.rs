@@ -5,6 +5,7 @@ use base::{Lsn, Record, RecordAddr, SegmentId};
 use crate::format::groups::{Mark, Marker};
 use crate::format::record;
 use crate::shared::sealed_block::SealedBlock;
+use crate::write::block_times::BlockTimes;
 use crate::write::buffers::Buffers;
 
 /// Where a block will be.
@@ -25,14 +26,16 @@ pub(crate) struct OpenBlock {
     pub(crate) binding: Option<Binding>,
     record_count: u32,
     delete_count: u32,
+    /// When the blocks before it were ended.
+    pub(crate) times: BlockTimes,
 }
 
 impl OpenBlock {
-    /// An empty block in a buffer of `spare`, for a file with groups of `group_bytes`.
-    pub(crate) fn new(spare: &mut Buffers, group_bytes: u32) -> Self {
+    /// An empty block in a buffer of `spare`, for a file with groups of `group_bytes`, behind those that `times` knows.
+    pub(crate) fn new(spare: &mut Buffers, group_bytes: u32, times: BlockTimes) -> Self {
         let (buffer, marks) = spare.take();
         let marker = Marker::new(group_bytes);
-        Self { buffer, marks, marker, binding: None, record_count: 0, delete_count: 0 }
+        Self { buffer, marks, marker, binding: None, record_count: 0, delete_count: 0, times }
     }
 
     /// Adds a record to a block that is bound to `binding`. Returns where it will be.
@@ -74,18 +77,21 @@ impl OpenBlock {
         time_ms: impl FnOnce() -> i64,
     ) -> Option<SealedBlock> {
         let binding = self.binding?;
-        let next = Self::new(spare, self.marker.group_bytes());
-        let ended = std::mem::replace(self, next);
+        self.binding = None;
+        let time_ms = time_ms();
+        self.times.note(lsn, time_ms);
+        let (buffer, marks) = spare.take();
+        self.marker = Marker::new(self.marker.group_bytes());
         Some(SealedBlock {
-            buffer: ended.buffer,
-            marks: ended.marks,
+            buffer: std::mem::replace(&mut self.buffer, buffer),
+            marks: std::mem::replace(&mut self.marks, marks),
             lsn,
-            time_ms: time_ms(),
+            time_ms,
             segment: binding.segment,
             home: binding.device,
             first_ordinal: binding.first_ordinal,
-            record_count: ended.record_count,
-            delete_count: ended.delete_count,
+            record_count: std::mem::take(&mut self.record_count),
+            delete_count: std::mem::take(&mut self.delete_count),
         })
     }
 }

@@ -27,6 +27,7 @@ use crate::error::{Error, IoContext, Result, is_full, is_no_room};
 use crate::format::kinds::Kinds;
 use crate::format::listing::Listed;
 use crate::format::manifest::{DeviceMark, Manifest, ManifestDevice, ManifestStore};
+use crate::format::registry::Registry;
 use crate::format::segment;
 use crate::id::Id;
 use crate::options::{Env, Options, SyncPolicy};
@@ -119,6 +120,7 @@ impl Recovery {
                     history_floor: Lsn::ZERO,
                     history_floor_ms: 0,
                     history_points: Vec::new(),
+                    registry: Registry::default(),
                     parent: None,
                 };
                 env.entropy.fill(&mut manifest.database.0);
@@ -227,6 +229,7 @@ impl Recovery {
             before,
         };
         let mut state = reading.run(replay, progress)?;
+        state.notes.settle(&mut self.manifest);
         let rewritten_bytes = self.rewritten_bytes(&state);
         // Of a full disk history goes first, which the manifest must say before: for that a little is enough.
         let has_history = !self.catalog.history.is_empty();
@@ -448,7 +451,8 @@ impl Recovery {
             if let Err(error) = &reserve {
                 device.become_full(&*shared.disk, error);
             }
-            flushers.push(Flusher::new(shared.clone(), index, reserve.is_ok()));
+            let holds = Arc::clone(&jobs.holds);
+            flushers.push(Flusher::new(shared.clone(), holds, index, reserve.is_ok()));
         }
         let compactor = Compactor::new(shared.clone(), jobs.clone());
         let begin = Begin {

@@ -15,10 +15,10 @@ use base::Lsn;
 use env::Disk;
 
 use crate::compact::history::first_needing;
-use crate::compact::holds::Kept;
+use crate::compact::kept::Kept;
 use crate::compact::window::{Moment, Window};
 use crate::error::Error;
-use crate::format::manifest::Manifest;
+use crate::format::manifest::{KeptFile, Manifest};
 use crate::options::Options;
 use crate::read::catalog::{Catalog, KeptImages, KeptState, LOOKERS};
 use crate::read::reader_links::remove_dead;
@@ -56,26 +56,28 @@ impl Past {
             let images = match state {
                 KeptState::There(images) => images,
                 KeptState::InPlace => continue,
-                KeptState::Missing | KeptState::Damaged => {
-                    window.lose(Lsn::ZERO, file.until, now);
+                // A backup must not be lost for a disk that fails once: which blocks need the file is not known now.
+                KeptState::Unreadable if window.registry.needs(file.from, file.until) => Vec::new(),
+                KeptState::Missing | KeptState::Damaged | KeptState::Unreadable => {
+                    window.lose(file.from, file.until, now);
                     missing.push(path);
                     continue;
                 }
             };
-            let from = first_needing(&images);
-            if !window.is_on() {
+            // A manifest may have been written that did not say it.
+            let from = if images.is_empty() { file.from } else { first_needing(&images) };
+            if !window.is_on() && !window.registry.needs(from, file.until) {
                 window.lose(from, file.until, now);
                 continue;
             }
             kept.push(Kept {
-                file,
+                file: KeptFile { from, ..file },
                 path,
                 device,
                 // Of marks that are made from now on none needs it.
                 segments: Vec::new(),
                 holders: BTreeSet::new(),
                 turn: 0,
-                from,
                 bytes: images.iter().map(|image| image.len).sum(),
                 is_linked: false,
                 kept_at: now,
@@ -100,13 +102,16 @@ impl Past {
         Self { names, kept, missing, stuck: Vec::new(), window }
     }
 
-    /// Gives up all of it: a start lacks room in a way that no disk tells.
+    /// Gives up all of it that no backup needs: a start lacks room in a way that no disk tells.
     pub(crate) fn give_up(&mut self, (manifest, last): (&mut Manifest, Lsn), now: Moment) {
-        for kept in self.kept.drain(..) {
-            self.window.lose(kept.from, kept.file.until, now);
+        let (held, others): (Vec<Kept>, Vec<Kept>) =
+            self.kept.drain(..).partition(|kept| self.window.withholds(kept));
+        self.kept = held;
+        for kept in others {
+            self.window.lose(kept.file.from, kept.file.until, now);
         }
-        self.names.clear();
+        self.names = self.kept.iter().map(|kept| kept.path.clone()).collect();
         self.window.describe(manifest, last);
-        manifest.history.clear();
+        manifest.history = self.kept.iter().map(|kept| kept.file).collect();
     }
 }

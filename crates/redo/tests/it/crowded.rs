@@ -17,6 +17,7 @@ use crate::harness::{Database, key, options, value};
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
     Create,
+    Link,
     Remove,
 }
 
@@ -67,6 +68,7 @@ impl Disk for Crowded {
         self.disk.rename(from, to)
     }
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check(Call::Link, to)?;
         Disk::link(&self.disk, from, to)
     }
     fn remove(&self, path: &Path) -> io::Result<()> {

@@ -52,7 +52,8 @@ fn write_until_full(database: &mut Database) {
 fn the_point_before_everything_went_stays_however_large_the_log_was() {
     let mut options = quiet_options();
     options.segment_bytes = 8000;
-    options.history = HistoryOptions { seconds: 3600, bytes_min: 1, percentage: 100 };
+    options.history =
+        HistoryOptions { seconds: 3600, bytes_min: 1, percentage: 100, ..HistoryOptions::OFF };
     let compaction = options.compaction;
     let mut world = World::new(2, options);
     for number in 0..200 {

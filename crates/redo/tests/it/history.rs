@@ -467,7 +467,8 @@ fn what_is_put_aside_as_damaged_raises_the_floor() {
 fn a_window_moves_and_points_stay_longest() {
     for seed in 0..12 {
         let mut options = world_options(seed);
-        options.history = HistoryOptions { seconds: 40, bytes_min: 6000, percentage: 50 };
+        options.history =
+            HistoryOptions { seconds: 40, bytes_min: 6000, percentage: 50, ..HistoryOptions::OFF };
         let mut world = World::new(seed, options.clone());
         let (mut floor, mut had_points) = (Lsn::ZERO, 0);
         for round in 0..40 {
@@ -504,7 +505,12 @@ fn a_window_moves_and_points_stay_longest() {
 fn history_is_bounded_by_bytes_and_given_up_for_a_disk_that_is_nearly_full() {
     let mut options = world_options(2);
     options.devices.truncate(1);
-    options.history = HistoryOptions { seconds: 1_000_000, bytes_min: 30_000, percentage: 1 };
+    options.history = HistoryOptions {
+        seconds: 1_000_000,
+        bytes_min: 30_000,
+        percentage: 1,
+        ..HistoryOptions::OFF
+    };
     let mut world = World::new(2, options);
     for _ in 0..300 {
         world.write();

@@ -23,13 +23,13 @@ pub(crate) fn request(point: RestorePoint) -> RestoreRequest<'static> {
     }
 }
 
-fn restore(disk: &SimDisk, request: &RestoreRequest<'_>) -> redo::Result<Restored> {
+pub(crate) fn restore(disk: &SimDisk, request: &RestoreRequest<'_>) -> redo::Result<Restored> {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     Ok(redo::restore(&shared, request, &mut Counter(7), &mut |_| {})?.expect("there is a log"))
 }
 
 /// Opens what was restored, and lets it go on for a while.
-fn contents(disk: &SimDisk, lsn: u64) -> Contents {
+pub(crate) fn contents(disk: &SimDisk, lsn: u64) -> Contents {
     contents_in(disk, Path::new(INTO), lsn)
 }
 

@@ -351,6 +351,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     integer("log-history-seconds", 0..=INT_MAX, 600),
     memory("log-history-bytes", 0..=LONG_MAX, 1024 * MB),
     integer("log-history-percentage", 0..=INT_MAX, 100),
+    yes_no("log-history-drop-backups", false),
     yes_no("read-only", false),
     // Archiving.
     several("archive", words::archive, "").protected(),

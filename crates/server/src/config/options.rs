@@ -130,6 +130,8 @@ pub struct LogOptions {
     pub history_bytes: u64,
     /// How much of it is kept at most, in percent of the log.
     pub history_percentage: u64,
+    /// Whether named backups are given up for a disk that is short of room.
+    pub history_drops_backups: bool,
     /// Where the log is archived, and how.
     pub archive: ArchiveSettings,
 }
@@ -286,6 +288,7 @@ impl Config {
                 history_seconds: self.number("log-history-seconds"),
                 history_bytes: self.number("log-history-bytes"),
                 history_percentage: self.number("log-history-percentage"),
+                history_drops_backups: self.is_yes("log-history-drop-backups"),
                 archive: ArchiveSettings {
                     directory: self.value("archive").strip_prefix("file://").map(PathBuf::from),
                     interval_ms: self.number("archive-interval-ms"),

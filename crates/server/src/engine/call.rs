@@ -172,6 +172,17 @@ impl Engine {
             client.session.last_write = lsn;
         }
         let level = Level::from(client.session.durability.unwrap_or(self.options.fsync));
+        self.depend_at(key, start, lsn, level);
+    }
+
+    /// As [`Engine::depend`], of a write that is told when it is durable, whatever the policy.
+    pub(super) fn depend_durably(&mut self, key: ClientKey, start: usize, lsn: Lsn) {
+        self.sessions[key].session.last_write = lsn;
+        self.depend_at(key, start, lsn, Level::Durable);
+    }
+
+    fn depend_at(&mut self, key: ClientKey, start: usize, lsn: Lsn, level: Level) {
+        let client = &mut self.sessions[key];
         if self.shard.reach.has(level, lsn) {
             return;
         }

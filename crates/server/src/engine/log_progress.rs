@@ -44,6 +44,8 @@ impl Engine {
         }
         if advance.is_more_durable {
             self.sessions.wake_durable(self.shard.reach.durable, &mut self.shard.keyspace);
+            let now_us = self.deps.clock.monotonic_us();
+            self.backups.note_durable(reach.durable, now_us);
         }
     }
 

@@ -20,6 +20,7 @@
 
 mod archives;
 mod archiving;
+mod backups;
 mod batch;
 mod blocking;
 mod call;
@@ -163,6 +164,7 @@ pub struct Engine {
     next_tick_us: u64,
     shutdown: Option<Shutdown>,
     saves: saves::Saves,
+    backups: backups::Backups,
     tails: tails::Tails,
     archives: archives::Archives,
     walking: walking::Walking,
@@ -212,6 +214,7 @@ impl Engine {
             checkpoint_after_exec: false,
             shutdown: None,
             saves,
+            backups: backups::Backups::default(),
             tails: tails::Tails::default(),
             archives: archives::Archives::default(),
             walking: walking::Walking::default(),

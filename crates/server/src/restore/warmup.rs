@@ -404,7 +404,8 @@ impl Warmup {
     /// Takes a key, if the record is one's, and if it can be read.
     fn take(&mut self, record: &Record<'_>, addr: RecordAddr) -> Result<(), RestoreError> {
         let kind = record.kind;
-        if kind.is_element() || kind.is_delete() || kind == RecordKind::Databases {
+        let is_of_no_key = matches!(kind, RecordKind::Databases | RecordKind::Note);
+        if kind.is_element() || kind.is_delete() || is_of_no_key {
             return Ok(());
         }
         let hasher = self.restorer.hasher();

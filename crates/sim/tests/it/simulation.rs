@@ -32,6 +32,9 @@ const HISTORY_SEEDS: u64 = 9_000_000_000;
 /// From here on the log is archived, and what was is restored from the archive alone.
 const ARCHIVE_SEEDS: u64 = 12_000_000_000;
 
+/// From here on named backups are made.
+const BACKUP_SEEDS: u64 = 10_000_000_000;
+
 fn plan(seed: u64) -> Plan {
     Plan { seed, lives: 8, is_traced: false }
 }
@@ -47,6 +50,7 @@ fn what_survives_is_a_prefix_with_everything_that_was_promised() {
         (TOGETHER_SEEDS, 64),
         (SAVE_SEEDS, 64),
         (HISTORY_SEEDS, 96),
+        (BACKUP_SEEDS, 96),
         (ARCHIVE_SEEDS, 96),
     ];
     let later = later.into_iter().filter(|_| is_whole);
@@ -95,6 +99,7 @@ fn the_same_seed_is_the_same_run_byte_for_byte() {
             TOGETHER_SEEDS + 14,
             SAVE_SEEDS + 3,
             HISTORY_SEEDS + 4,
+            BACKUP_SEEDS + 4,
             ARCHIVE_SEEDS + 5,
         ])
     };

@@ -10,10 +10,9 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
         arity: -2,
         since: "8.10.0",
         origin: Origin::Redis,
-        summary: "Backups that this server makes of its append-only files.",
+        summary: "Backups that this server makes of its log.",
         complexity: "Depends on the subcommand.",
         subcommands: BACKUP,
-        served: false,
         ..BASE
     },
     Spec {
@@ -49,7 +48,6 @@ const BACKUP: &[Spec] = &[
         origin: Origin::Redis,
         summary: "Ends a backup that is not sealed.",
         complexity: "O(1)",
-        served: false,
         ..BASE
     },
     Spec {
@@ -60,7 +58,41 @@ const BACKUP: &[Spec] = &[
         origin: Origin::Redis,
         summary: "Removes the files of a sealed backup.",
         complexity: "O(1)",
-        served: false,
+        ..BASE
+    },
+    Spec {
+        name: "backup|create",
+        arity: -2,
+        flags: flags![ADMIN NOSCRIPT],
+        since: "0.1.0",
+        origin: Origin::Indelible,
+        summary: "Keeps a state until it is deleted, for `indelible restore`.",
+        complexity: "O(1)",
+        arguments: &[
+            Arg::string("name").optional(),
+            Arg::one_of(
+                "at",
+                &[
+                    Arg::integer("lsn"),
+                    Arg::string("time"),
+                    Arg::string("-duration"),
+                    Arg::word("flush", "FLUSH"),
+                ],
+            )
+            .token("AT")
+            .optional(),
+        ],
+        ..BASE
+    },
+    Spec {
+        name: "backup|delete",
+        arity: 3,
+        flags: flags![ADMIN NOSCRIPT],
+        since: "0.1.0",
+        origin: Origin::Indelible,
+        summary: "Deletes a backup.",
+        complexity: "O(1)",
+        arguments: &[Arg::string("name")],
         ..BASE
     },
     Spec {
@@ -71,7 +103,6 @@ const BACKUP: &[Spec] = &[
         origin: Origin::Redis,
         summary: "Explains the subcommands.",
         complexity: "O(1)",
-        served: false,
         ..BASE
     },
     Spec {
@@ -80,9 +111,9 @@ const BACKUP: &[Spec] = &[
         flags: flags![ADMIN LOADING STALE],
         since: "8.10.0",
         origin: Origin::Redis,
-        summary: "Returns the files that the backup consists of so far.",
+        limit: "It returns the named backups, and no files: `indelible restore` makes those.",
+        summary: "Returns the backups.",
         complexity: "O(1)",
-        served: false,
         ..BASE
     },
     Spec {
@@ -93,7 +124,6 @@ const BACKUP: &[Spec] = &[
         origin: Origin::Redis,
         summary: "Ends a backup: its files stay as they are.",
         complexity: "O(1)",
-        served: false,
         ..BASE
     },
     Spec {
@@ -104,18 +134,28 @@ const BACKUP: &[Spec] = &[
         origin: Origin::Redis,
         summary: "Begins a backup.",
         complexity: "O(1)",
-        served: false,
         ..BASE
     },
     Spec {
         name: "backup|status",
-        arity: 2,
+        arity: -2,
         flags: flags![ADMIN LOADING STALE],
         since: "8.10.0",
         origin: Origin::Redis,
         summary: "Describes the backup.",
         complexity: "O(1)",
-        served: false,
+        arguments: &[Arg::string("name").optional()],
+        ..BASE
+    },
+    Spec {
+        name: "backup|timeline",
+        arity: -2,
+        flags: flags![ADMIN LOADING STALE],
+        since: "0.1.0",
+        origin: Origin::Indelible,
+        summary: "Returns backups, points before databases were emptied, and dangerous commands.",
+        complexity: "O(1)",
+        arguments: &[Arg::integer("count").token("COUNT").optional()],
         ..BASE
     },
 ];

@@ -111,6 +111,7 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     let changes = engine.config.describe_changes(&config);
     if !changes.is_empty() {
         engine.deps.logger.notice(&format!("CONFIG SET {changes}"));
+        engine.note_dangerous(key, args, false);
     }
     engine.set_config(config);
     if names.contains(&"maxmemory") {

@@ -1,5 +1,6 @@
 //! Whole databases: FLUSHDB, FLUSHALL, SWAPDB.
 
+use base::DbIndex;
 use command::argument;
 use command::error::{CommandError, Done};
 use command::table::Command;
@@ -9,9 +10,8 @@ use super::super::{ClientKey, Engine};
 /// FLUSHDB.
 pub(super) fn flushdb(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     check_mode(args)?;
-    begin_losing(engine);
     let db = engine.sessions[key].session.db;
-    engine.shard.keyspace.flush([db]);
+    losing(engine, key, args, &[db], |engine| _ = engine.shard.keyspace.flush([db]));
     engine.reply(key).ok();
     Ok(())
 }
@@ -19,9 +19,11 @@ pub(super) fn flushdb(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
 /// FLUSHALL.
 pub(super) fn flushall(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     check_mode(args)?;
-    begin_losing(engine);
-    let all = engine.shard.keyspace.databases();
-    engine.shard.keyspace.flush(all);
+    let all: Vec<DbIndex> = engine.shard.keyspace.databases().collect();
+    losing(engine, key, args, &all, |engine| {
+        let all = engine.shard.keyspace.databases();
+        engine.shard.keyspace.flush(all);
+    });
     engine.reply(key).ok();
     Ok(())
 }
@@ -31,11 +33,27 @@ pub(super) fn loses_databases(command: Command) -> bool {
     matches!(command.name, "flushall" | "flushdb" | "swapdb")
 }
 
-/// Makes what was there before one to which the log can be brought back, with nothing of other clients' writes
-/// lost: the command has a block of its own. In a transaction, EXEC has done it.
-fn begin_losing(engine: &mut Engine) {
-    if !engine.in_transaction {
-        engine.shard.begin_losing();
+/// Does what empties or exchanges databases. If there is anything in them, what was there before is a point to
+/// which the log can be brought back, with nothing of other clients' writes lost: the command has a block of its
+/// own (in a transaction, EXEC has seen to that), which says what it was.
+fn losing(
+    engine: &mut Engine,
+    key: ClientKey,
+    args: &[&[u8]],
+    databases: &[DbIndex],
+    run: impl FnOnce(&mut Engine),
+) {
+    let is_losing = databases.iter().any(|db| engine.shard.keyspace.size(*db).0 > 0);
+    if is_losing {
+        if !engine.in_transaction {
+            engine.shard.declare_notes();
+            engine.shard.begin_block();
+        }
+        engine.shard.note_point();
+    }
+    run(engine);
+    if is_losing {
+        engine.note_dangerous(key, args, true);
     }
 }
 
@@ -51,8 +69,9 @@ fn check_mode(args: &[&[u8]]) -> Done {
 /// SWAPDB.
 pub(super) fn swapdb(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     let (first, second) = argument::two_databases(args[1], args[2], &engine.shard.keyspace)?;
-    begin_losing(engine);
-    engine.shard.keyspace.swap(first, second);
+    let both = [first, second];
+    let databases = if first == second { &[] } else { &both[..] };
+    losing(engine, key, args, databases, |engine| engine.shard.keyspace.swap(first, second));
     engine.reply(key).ok();
     Ok(())
 }

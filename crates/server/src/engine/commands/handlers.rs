@@ -8,9 +8,9 @@ use command::table::{Command, ORDINAL_COUNT, SPECS, by_ordinal};
 
 use super::super::call::ServerHandler;
 use super::{
-    acl, client_pause, clients, cluster, command_itself, config, connection, databases, debug,
-    durability, help, info, latency, logtail, memory, migrate, modules, monitor, publish, saving,
-    slowlog, state, transactions,
+    acl, backup, client_pause, clients, cluster, command_itself, config, connection, databases,
+    debug, durability, help, info, latency, logtail, memory, migrate, modules, monitor, publish,
+    saving, slowlog, state, transactions,
 };
 
 /// What executes a command.
@@ -128,6 +128,16 @@ const LIST: &[(&str, ServerHandler)] = &[
     ("cluster|shards", cluster::disabled),
     ("cluster|slaves", cluster::disabled),
     ("cluster|slots", cluster::disabled),
+    ("backup|abort", backup::abort),
+    ("backup|cleanup", backup::cleanup),
+    ("backup|create", backup::create),
+    ("backup|delete", backup::delete),
+    ("backup|help", help::help),
+    ("backup|list", backup::list),
+    ("backup|seal", backup::seal),
+    ("backup|start", backup::start),
+    ("backup|status", backup::status),
+    ("backup|timeline", backup::timeline),
     ("bgrewriteaof", durability::bgrewriteaof),
     ("bgsave", saving::bgsave),
     ("checkpoint", durability::checkpoint),

@@ -9,6 +9,7 @@ use super::super::{ClientKey, Engine};
 pub(super) fn help(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     let container = super::text(args[0]).to_ascii_uppercase();
     let lines: &[&str] = match container.as_str() {
+        "BACKUP" => BACKUP,
         "CLIENT" => CLIENT,
         "CONFIG" => CONFIG,
         "SLOWLOG" => SLOWLOG,
@@ -23,6 +24,30 @@ pub(super) fn help(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done 
     write_help(engine.reply(key), &container, lines);
     Ok(())
 }
+
+const BACKUP: &[&str] = &[
+    "CREATE [<name>] [AT <lsn>|<time>|-<duration>|FLUSH]",
+    "    Keep the state of now, of a block, of a time, of so long ago (-90s), or before",
+    "    the last FLUSHALL, FLUSHDB or SWAPDB, until it is deleted. indelible restore",
+    "    makes a data directory of it.",
+    "DELETE <name>",
+    "    Delete a backup.",
+    "LIST",
+    "    Return the backups.",
+    "STATUS [<name>]",
+    "    Return a backup, or how far the one of START and SEAL is.",
+    "TIMELINE [COUNT <count>]",
+    "    Return backups, points before databases were emptied, and dangerous commands,",
+    "    the newest first.",
+    "START",
+    "    Begin a backup that SEAL makes.",
+    "SEAL",
+    "    Make the backup that was begun: its name is sealed.",
+    "ABORT",
+    "    Give up the backup that was begun.",
+    "CLEANUP",
+    "    Delete the backup that was sealed.",
+];
 
 const CLIENT: &[&str] = &[
     "DURABILITY (ALWAYS|EVERYSEC|NO|DEFAULT)",

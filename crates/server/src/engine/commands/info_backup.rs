@@ -1,4 +1,4 @@
-//! The `# Backup` section of INFO: how far back the log can be read, and where else it is.
+//! The `# Backup` section of INFO: how far back the log can be read, named backups, and where else it is.
 
 use super::super::Engine;
 use super::info::line;
@@ -14,7 +14,21 @@ pub(super) fn section(engine: &Engine, out: &mut String) {
     line(out, "history_given_up", history.given_up);
     line(out, "history_readers", history.readers);
     line(out, "history_reader_bytes", history.reader_bytes);
+    backups(engine, out);
     archive(engine, out);
+}
+
+fn backups(engine: &Engine, out: &mut String) {
+    let figures = engine.shard.log().map(|log| log.backup_figures()).unwrap_or_default();
+    line(out, "backups", figures.count);
+    line(out, "backups_lost", figures.lost);
+    line(out, "backups_held_bytes", figures.held_bytes);
+    if let Some(backup) = &figures.last {
+        line(out, "backup_last_name", &backup.name);
+        line(out, "backup_last_lsn", backup.lsn.0);
+        line(out, "backup_last_time", backup.time_ms / 1000);
+        line(out, "backup_last_us", engine.backups.last_us);
+    }
 }
 
 fn archive(engine: &Engine, out: &mut String) {

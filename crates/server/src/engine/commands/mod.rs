@@ -2,6 +2,7 @@
 //! transactions, publish/subscribe, the log and the server's own state.
 
 mod acl;
+mod backup;
 mod client_info;
 pub(super) mod client_pause;
 mod clients;

@@ -81,6 +81,7 @@ pub(super) fn shutdown(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> D
     }
     let saves = save || (!nosave && !engine.options.saves.points.is_empty());
     engine.deps.logger.warning("User requested shutdown...");
+    engine.note_dangerous(key, args, false);
     engine.end_server(saves, Shutdown { force })?;
     if engine.saves.final_save {
         engine.sessions.start_wait(key, Wait::Shutdown);

@@ -4,6 +4,7 @@
 
 use command::error::{CommandError, Done};
 use command::spec::Flags;
+use command::table::Command;
 
 use super::super::call::{Attempt, restore_error};
 use super::super::client::Closing;
@@ -59,8 +60,11 @@ pub(super) fn exec(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
         let names = engine.queued_keys(engine.sessions[key].session.db, &transaction);
         engine.restore_named(&names)?;
     }
+    if transaction.queue.iter().any(|queued| is_noted(queued.command)) {
+        engine.shard.declare_notes();
+    }
     if transaction.queue.iter().any(|queued| loses_databases(queued.command)) {
-        engine.shard.begin_losing();
+        engine.shard.begin_block();
     }
     engine.reply(key).array(transaction.queue.len());
     engine.in_transaction = true;
@@ -78,6 +82,9 @@ pub(super) fn exec(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
         engine.check_large_output(key);
     }
     engine.in_transaction = false;
+    if std::mem::take(&mut engine.backups.ends_block) {
+        engine.shard.end_block();
+    }
     if std::mem::take(&mut engine.checkpoint_after_exec) {
         engine.start_checkpoint();
     }
@@ -86,6 +93,13 @@ pub(super) fn exec(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
     let now_ms = engine.time.unix_ms();
     engine.shard.keyspace.begin_command(now_ms);
     Ok(())
+}
+
+/// Whether the log may be told of a command.
+fn is_noted(command: Command) -> bool {
+    loses_databases(command)
+        || command.name.starts_with("backup|")
+        || matches!(command.name, "config|set" | "shutdown")
 }
 
 /// Ends a transaction that cannot be executed.

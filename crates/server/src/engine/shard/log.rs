@@ -4,10 +4,14 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use base::{Lsn, RecordAddr, SegmentId};
+use base::{DangerousCommand, Lsn, RecordAddr, SegmentId};
 use env::Entropy;
 use keyspace::Journal;
-use redo::{LiveRecords, Mark, Reader};
+use redo::manifest::HistoryPoint;
+use redo::{
+    BackupFigures, BackupPoint, BackupRefusal, BackupState, LiveRecords, Mark, NamedBackup,
+    NotedCommand, Reader,
+};
 use thiserror::Error;
 
 use super::reach::Reach;
@@ -126,9 +130,53 @@ pub trait ShardLog: Journal {
         None
     }
 
-    /// Keeps what is needed to read the log as it is now, without its open block, longer than other history.
-    /// Does nothing while that has records.
+    /// Ends the open block, if anything is in it, between two commands: what follows has a block of its own.
+    fn begin_block(&mut self) {
+        self.seal();
+    }
+
+    /// Keeps what is needed to read the log as it is without its open block, longer than other history.
     fn note_point(&mut self) {}
+
+    /// Makes a backup: see [`redo::Log::create_backup`].
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn create_backup(
+        &mut self,
+        _name: Option<String>,
+        _point: BackupPoint,
+    ) -> Result<NamedBackup, BackupRefusal> {
+        Err(BackupRefusal::TooMany)
+    }
+
+    /// Deletes a backup: see [`redo::Log::delete_backup`].
+    fn delete_backup(&mut self, _name: &str) -> Option<NamedBackup> {
+        None
+    }
+
+    /// The backups, in the order in which they were made.
+    fn backups(&self) -> Vec<BackupState> {
+        Vec::new()
+    }
+
+    /// All of them in a few numbers.
+    fn backup_figures(&self) -> BackupFigures {
+        BackupFigures::default()
+    }
+
+    /// The backup of this name.
+    fn backup(&self, _name: &str) -> Option<NamedBackup> {
+        None
+    }
+
+    /// Remembers a dangerous command, whose note follows.
+    fn note_command(&mut self, _command: DangerousCommand) {}
+
+    /// The last dangerous commands, and the last blocks behind which databases were emptied or exchanged.
+    fn told(&self) -> (Vec<NotedCommand>, Vec<HistoryPoint>) {
+        (Vec::new(), Vec::new())
+    }
 
     /// What reads what is durable of the log, on another thread; `None` of a log that is not on a disk.
     fn reader(&self) -> Option<Reader> {

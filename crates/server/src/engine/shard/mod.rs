@@ -28,6 +28,7 @@ mod hot;
 mod loading;
 mod log;
 mod log_state;
+mod notes;
 mod reach;
 mod restoring;
 mod sealing;
@@ -144,6 +145,11 @@ impl Shard {
     pub(super) fn write_refusal(&self) -> Option<String> {
         let health = self.log_health();
         health.reason().map(|why| format!("MISCONF Errors writing to the redo log: {why}"))
+    }
+
+    /// Whether the log takes no writes for now, and may again.
+    pub(super) fn is_disk_full(&self) -> bool {
+        matches!(self.log_health(), LogHealth::ReadOnly(_))
     }
 
     /// Looks at the log's health. Nothing is deleted unasked, neither expired keys nor evicted ones,

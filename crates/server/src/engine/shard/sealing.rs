@@ -55,26 +55,41 @@ impl Shard {
         }
     }
 
-    /// What comes next may lose much of the data: it begins a block of its own, and what was there before is
-    /// kept longer than other history. Between commands only; inside of EXEC, EXEC has done it.
-    ///
-    /// A block costs more than such a command takes to send. Behind a device that does not get further only
-    /// some are ended for it; what comes next shares its block with what was there before then.
-    pub(in crate::engine) fn begin_losing(&mut self) {
-        let Some(log) = self.log() else { return };
-        let is_empty = log.last_lsn() < log.open_lsn();
-        if log.takes_block_now() {
-            self.sealing.early_count = 0;
-        } else if !is_empty {
-            if self.sealing.early_count == EARLY_BLOCKS_MAX || log.is_congested() {
-                return;
-            }
-            self.sealing.early_count += 1;
+    /// Ends the open block, so that what comes next has one of its own, if that may be. Between commands only.
+    pub(in crate::engine) fn begin_block(&mut self) {
+        if self.is_block_empty() || self.may_end_block() {
+            self.end_block();
         }
-        self.seal();
+    }
+
+    /// Ends the open block, whatever the devices do. Between commands only.
+    pub(in crate::engine) fn end_block(&mut self) {
+        let early_count = match (self.is_device_free(), self.is_block_empty()) {
+            (true, _) => 0,
+            (false, true) => self.sealing.early_count,
+            (false, false) => self.sealing.early_count + 1,
+        };
+        self.sealing = Sealing { early_count, ..Sealing::default() };
         if let Some(log) = self.log_mut() {
-            log.note_point();
+            log.begin_block();
         }
+    }
+
+    /// Whether a block may be ended for the sake of a command. A block costs more than such a command takes to send:
+    /// behind a device that does not get further only some are ended early.
+    pub(in crate::engine) fn may_end_block(&self) -> bool {
+        let is_congested = self.log().is_none_or(super::ShardLog::is_congested);
+        self.is_device_free() || (self.sealing.early_count < EARLY_BLOCKS_MAX && !is_congested)
+    }
+
+    fn is_block_empty(&self) -> bool {
+        self.log().is_none_or(|log| log.last_lsn() < log.open_lsn())
+    }
+
+    /// Whether a device waits for a block.
+    fn is_device_free(&self) -> bool {
+        self.log()
+            .is_some_and(|log| log.takes_block_now() || self.reach.written.next() >= log.open_lsn())
     }
 
     /// Ends the open block if it has become larger than `bytes_max`; returns whether it had. Only

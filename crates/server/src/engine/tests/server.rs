@@ -8,6 +8,7 @@ use base::{Lsn, Record, RecordAddr, SegmentId};
 use env::{Clock, Entropy};
 use env_sim::{Faults, SimDisk};
 use keyspace::{Journal, Keyspace};
+use redo::{BackupPoint, BackupRefusal, NamedBackup};
 
 use crate::config::{FsyncPolicy, LogOptions};
 use crate::engine::{
@@ -73,6 +74,8 @@ pub(super) struct TestLog {
     pub(super) is_busy: bool,
     /// The blocks behind which it was told that something is about to be lost.
     pub(super) points: Vec<u64>,
+    /// The named backups.
+    pub(super) backups: Vec<NamedBackup>,
 }
 
 #[derive(Clone)]
@@ -122,9 +125,34 @@ impl ShardLog for SharedLog {
 
     fn note_point(&mut self) {
         let mut log = self.0.lock().unwrap();
-        assert_eq!(log.records, 0, "there is a state between commands only");
         let last = log.open - 1;
-        log.points.push(last);
+        if log.points.last() != Some(&last) {
+            log.points.push(last);
+        }
+    }
+
+    fn create_backup(
+        &mut self,
+        name: Option<String>,
+        _point: BackupPoint,
+    ) -> Result<NamedBackup, BackupRefusal> {
+        let mut log = self.0.lock().unwrap();
+        let (id, lsn) = (log.backups.len() as u64, Lsn(log.open));
+        let name = name.unwrap_or_default();
+        let backup = NamedBackup { id, name, lsn, noted_lsn: lsn, time_ms: 0, is_lost: false };
+        log.backups.push(backup.clone());
+        Ok(backup)
+    }
+
+    fn delete_backup(&mut self, name: &str) -> Option<NamedBackup> {
+        let mut log = self.0.lock().unwrap();
+        let at = log.backups.iter().position(|backup| backup.name == name)?;
+        Some(log.backups.remove(at))
+    }
+
+    fn backup(&self, name: &str) -> Option<NamedBackup> {
+        let log = self.0.lock().unwrap();
+        log.backups.iter().find(|backup| backup.name == name).cloned()
     }
 
     fn takes_block_now(&self) -> bool {

@@ -1,0 +1,121 @@
+//! What of the log in a data directory can be restored: `indelible backup list` and `timeline`.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use env_os::OsDisk;
+use redo::{BlockTime, NamedBackup, NotedCommand, StoredHistory, TimeOfBlock};
+
+use crate::progress::Said;
+
+/// Lists the backups of the log in `source`, or says what happened when in it; its server may run meanwhile.
+pub(crate) fn tell(
+    source: &Path,
+    devices: &[PathBuf],
+    is_list: bool,
+    is_json: bool,
+) -> anyhow::Result<ExitCode> {
+    let mut said = Said::default();
+    let mut progress = |done: u64, all: u64| {
+        said.say("reading the log", done.saturating_mul(100) / all.max(1));
+    };
+    let reader = std::process::id();
+    let found = redo::stored_history(&OsDisk, source, devices, reader, &mut progress)?;
+    let Some(history) = found else {
+        crate::log::say_no_log(source);
+        return Ok(ExitCode::FAILURE);
+    };
+    match (is_json, is_list) {
+        (true, true) => println!("{}", serde_json::json!({ "backups": backups(&history) })),
+        (true, false) => println!("{}", json_of(&history)),
+        (false, true) => print!("{}", list(&history)),
+        (false, false) => print!("{}", timeline(&history)),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+const fn state_of(backup: &NamedBackup) -> &'static str {
+    if backup.is_lost { "lost" } else { "restorable" }
+}
+
+fn list(history: &StoredHistory) -> String {
+    let mut text = String::new();
+    for backup in &history.backups {
+        let NamedBackup { id, name, lsn, time_ms, .. } = backup;
+        let (made, state) = (TimeOfBlock(*time_ms), state_of(backup));
+        let _infallible = writeln!(text, "b-{id:06} {name}: block {lsn}, made {made}, {state}");
+    }
+    if history.backups.is_empty() {
+        text.push_str("there are no backups\n");
+    }
+    text
+}
+
+fn timeline(history: &StoredHistory) -> String {
+    let StoredHistory { floor, floor_ms, last: (last, last_ms), flushes, commands, .. } = history;
+    let mut entries: Vec<((u64, u8), String)> = Vec::new();
+    for backup in &history.backups {
+        let (made, state) = (TimeOfBlock(backup.time_ms), state_of(backup));
+        let what = format!("{made}  backup {}, {state}", backup.name);
+        entries.push(((backup.lsn.0, 1), what));
+    }
+    for BlockTime { lsn, time_ms } in flushes {
+        let at = TimeOfBlock(*time_ms);
+        entries.push(((lsn.0, 2), format!("{at}  before databases were emptied or exchanged")));
+    }
+    for NotedCommand { lsn, time_ms, command } in commands {
+        let (at, redo::DangerousCommand { user, address, text, .. }) =
+            (TimeOfBlock(*time_ms), command);
+        entries.push(((lsn.0, 0), format!("{at}  {text} by {user} from {address}")));
+    }
+    entries.sort_by_key(|(place, _)| *place);
+    let mut shown = String::new();
+    let since =
+        if *floor_ms == 0 { String::new() } else { format!(", since {}", TimeOfBlock(*floor_ms)) };
+    let _infallible = writeln!(shown, "every block from {floor} on can be restored{since}");
+    for ((lsn, _), what) in entries {
+        let _infallible = writeln!(shown, "{lsn:>12}  {what}");
+    }
+    let ended = last_ms.map_or(String::new(), |ms| format!("{}  ", TimeOfBlock(ms)));
+    let _infallible = writeln!(shown, "{last:>12}  {ended}the last block");
+    shown
+}
+
+fn backups(history: &StoredHistory) -> Vec<serde_json::Value> {
+    let backups = history.backups.iter().map(|backup| {
+        serde_json::json!({
+            "id": format!("b-{:06}", backup.id),
+            "name": backup.name,
+            "lsn": backup.lsn.0,
+            "time_ms": backup.time_ms,
+            "state": state_of(backup),
+        })
+    });
+    backups.collect()
+}
+
+fn json_of(history: &StoredHistory) -> serde_json::Value {
+    let points = history.flushes.iter();
+    let points = points.map(|it| serde_json::json!({ "lsn": it.lsn.0, "time_ms": it.time_ms }));
+    let commands = history.commands.iter().map(|noted| {
+        serde_json::json!({
+            "lsn": noted.lsn.0,
+            "time_ms": noted.time_ms,
+            "user": noted.command.user,
+            "address": noted.command.address,
+            "command": noted.command.text,
+            "loses_data": noted.command.loses_data,
+        })
+    });
+    serde_json::json!({
+        "from_lsn": history.floor.0,
+        "from_time_ms": history.floor_ms,
+        "last_lsn": history.last.0.0,
+        "last_time_ms": history.last.1,
+        "running": history.is_running,
+        "backups": backups(history),
+        "points": points.collect::<Vec<_>>(),
+        "commands": commands.collect::<Vec<_>>(),
+    })
+}

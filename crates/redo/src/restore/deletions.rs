@@ -1,0 +1,121 @@
+//! When a key was lost: the block that has deleted it, or has emptied the database that it was in.
+
+use std::collections::BTreeMap;
+
+use base::{DbId, Lsn, Record, RecordKind, varint};
+
+/// A key that is looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WantedKey {
+    /// The number that SELECT takes.
+    pub database: u64,
+    /// Its name.
+    pub key: Vec<u8>,
+}
+
+/// What a block says of a key, in the order of its records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Fact {
+    /// It is there, in this database.
+    Set(DbId),
+    /// It is not.
+    Deleted(DbId),
+    /// Which database has which number: the ids, by the numbers.
+    Map(Vec<u64>),
+}
+
+impl Fact {
+    /// What the record says of the key, if anything.
+    pub(crate) fn of(record: &Record<'_>, wanted: &WantedKey) -> Option<Self> {
+        let kind = record.kind;
+        match kind {
+            RecordKind::Databases => {
+                let mut value = record.value;
+                // The first number is the next id.
+                varint::take(&mut value)?;
+                let mut ids = Vec::new();
+                while !value.is_empty() {
+                    ids.push(varint::take(&mut value)?);
+                }
+                Some(Self::Map(ids))
+            }
+            RecordKind::Note | RecordKind::KeyLost => None,
+            _ if kind.is_element() || record.key != wanted.key => None,
+            RecordKind::KeyDeleted => Some(Self::Deleted(record.db)),
+            _ => Some(Self::Set(record.db)),
+        }
+    }
+}
+
+/// Follows a key from block to block.
+pub(crate) struct Deletions<'a> {
+    wanted: &'a WantedKey,
+    /// The database of that number.
+    database: DbId,
+    /// In which databases the key is.
+    is_there: BTreeMap<DbId, bool>,
+    /// The block that has lost it last.
+    pub(crate) last: Option<Lsn>,
+}
+
+impl<'a> Deletions<'a> {
+    pub(crate) fn new(wanted: &'a WantedKey) -> Self {
+        // Before anything says otherwise, the numbers are the ids.
+        let database = DbId(wanted.database);
+        Self { wanted, database, is_there: BTreeMap::new(), last: None }
+    }
+
+    /// Takes what a block says; blocks come in their order.
+    pub(crate) fn take(&mut self, lsn: Lsn, facts: &[Fact]) {
+        let was_there = self.is_there();
+        let mut is_deleted = false;
+        for fact in facts {
+            match fact {
+                Fact::Set(db) => _ = self.is_there.insert(*db, true),
+                Fact::Deleted(db) => {
+                    self.is_there.insert(*db, false);
+                    is_deleted |= *db == self.database;
+                }
+                Fact::Map(ids) => {
+                    let index = usize::try_from(self.wanted.database).unwrap_or(usize::MAX);
+                    self.database = ids.get(index).map_or(self.database, |id| DbId(*id));
+                }
+            }
+        }
+        if (was_there || is_deleted) && !self.is_there() {
+            self.last = Some(lsn);
+        }
+    }
+
+    fn is_there(&self) -> bool {
+        self.is_there.get(&self.database).copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_lost_by_its_deletion_and_with_its_database() {
+        let wanted = WantedKey { database: 1, key: b"k".to_vec() };
+        let lost_by = |blocks: &[&[Fact]]| {
+            let mut deletions = Deletions::new(&wanted);
+            for (lsn, facts) in (1..).zip(blocks) {
+                deletions.take(Lsn(lsn), facts);
+            }
+            deletions.last.map(|lsn| lsn.0)
+        };
+        let (one, two) = (DbId(1), DbId(2));
+        let set = || Fact::Set(one);
+        assert_eq!(lost_by(&[&[set()], &[]]), None);
+        assert_eq!(lost_by(&[&[set()], &[Fact::Deleted(one)], &[set()]]), Some(2));
+        assert_eq!(lost_by(&[&[Fact::Deleted(one)]]), Some(1), "what set it is not told any more");
+        assert_eq!(lost_by(&[&[set()], &[Fact::Deleted(one), set()]]), None, "it is replaced");
+        let flushed = || Fact::Map(vec![0, 3]);
+        assert_eq!(lost_by(&[&[set()], &[flushed()]]), Some(2));
+        assert_eq!(lost_by(&[&[Fact::Set(two)], &[flushed()]]), None, "it was in another one");
+        let swapped = Fact::Map(vec![0, 2, 1]);
+        assert_eq!(lost_by(&[&[set(), Fact::Set(two)], &[swapped]]), None, "there is one after it");
+    }
+}

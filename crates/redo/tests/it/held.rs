@@ -1,0 +1,263 @@
+//! What named backups need, on disks that are full, that keep nothing, or that fail for a while.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use base::{DbId, Lsn, Note, NoteEvent, Record, RecordKind};
+use env::Disk;
+use env_sim::{Faults, SimDisk};
+use redo::manifest::Manifest;
+use redo::{
+    BackupPoint, CompactionOptions, DeviceState, Health, HistoryOptions, NamedBackup, RestorePoint,
+};
+
+use crate::bounded_history::step_compactor;
+use crate::crowded::{Call, Crowded, fill, is_segment, open_with};
+use crate::harness::{Database, key};
+use crate::history::Contents;
+use crate::restoring::{contents, request, restore};
+
+const DEVICES: [&str; 1] = ["/disk0"];
+
+/// A backup and what there was then.
+struct Made {
+    backup: NamedBackup,
+    contents: Contents,
+}
+
+/// A log of which much was replaced behind each of the backups `a` and `b`.
+fn with_backups(error: io::ErrorKind, history: HistoryOptions) -> (Crowded, Database, Vec<Made>) {
+    let mut disk = Crowded::new(SimDisk::new(2, Faults::default()));
+    disk.error = error;
+    let mut database = open_with(&disk, &DEVICES, history).unwrap();
+    let mut made = Vec::new();
+    for name in ["a", "b"] {
+        fill(&mut database, 0, 60);
+        let contents = database.keyspace.contents();
+        made.push(Made { backup: back_up(&mut database, name), contents });
+        for _ in 0..2 {
+            fill(&mut database, 0, 60);
+            database.log.compact_all();
+            database.settle();
+        }
+    }
+    let compaction = CompactionOptions { enabled: false, ..CompactionOptions::default() };
+    database.log.set_compaction_options(compaction);
+    (disk, database, made)
+}
+
+fn back_up(database: &mut Database, name: &str) -> NamedBackup {
+    database.log.seal();
+    database.log.declare(RecordKind::Note);
+    let backup = database.log.create_backup(Some(name.to_owned()), BackupPoint::Now).unwrap();
+    let NamedBackup { id, ref name, lsn, .. } = backup;
+    note(database, NoteEvent::BackupCreated { id, name: name.clone(), lsn });
+    database.settle();
+    backup
+}
+
+fn note(database: &mut Database, event: NoteEvent) {
+    let log = &mut database.log;
+    let value = Note { time_ms: 5, event }.encode();
+    let addr = log.append(&Record::whole(RecordKind::Note, DbId(0), &[], &value, None));
+    log.retire(addr);
+    log.seal();
+    log.request_sync(Lsn(log.open_lsn().0 - 1));
+}
+
+/// Whether each of the backups is lost.
+fn lost(database: &Database) -> BTreeMap<String, bool> {
+    let backups = database.log.backups().into_iter();
+    backups.map(|it| (it.backup.name, it.backup.is_lost)).collect()
+}
+
+fn assert_restorable(disk: &SimDisk, made: &Made) {
+    let copied = crate::history::copy(disk);
+    let point = RestorePoint::Backup(made.backup.name.clone());
+    let restored = restore(&copied, &request(point)).unwrap();
+    assert_eq!(restored.parent.lsn, made.backup.lsn);
+    assert_eq!(contents(&copied, restored.parent.lsn.0), made.contents);
+}
+
+fn restart(disk: &Crowded, database: Database, history: HistoryOptions) -> Database {
+    drop(database);
+    disk.disk.kill();
+    disk.disk.restart();
+    open_with(disk, &DEVICES, history).unwrap()
+}
+
+fn write_until_full(database: &mut Database) {
+    let mut number = 100;
+    while database.log.stats().devices[0].state != DeviceState::Full {
+        fill(database, number, number + 1);
+        number += 1;
+        assert!(number < 1000, "new segments need something");
+    }
+}
+
+/// Goes on for some seconds, whether or not there is an end.
+fn drive(database: &mut Database) {
+    for _ in 0..300 {
+        database.log.tick();
+        step_compactor(database, 1);
+        database.flush();
+    }
+}
+
+/// How many files are kept.
+fn kept_on(disk: &SimDisk) -> usize {
+    let history = disk.list(Path::new("/disk0/history")).unwrap_or_default();
+    history.iter().filter(|name| is_segment(Path::new(name))).count()
+}
+
+/// A list that could not be written names what is gone: it tells which blocks needed that.
+#[test]
+fn what_the_window_gave_up_on_a_full_disk_costs_no_backup_at_the_next_start() {
+    let (disk, mut database, made) = with_backups(io::ErrorKind::StorageFull, HistoryOptions::ALL);
+    let before = kept_on(&disk.disk);
+    disk.refuse(|call, path| call == Call::Create && path.starts_with("/data"));
+    database.log.set_history(HistoryOptions::OFF);
+    step_compactor(&mut database, 20);
+    assert!(kept_on(&disk.disk) < before, "the names of {before} files go without a list");
+    let listed = Manifest::read(&disk.disk, Path::new("/data")).unwrap().unwrap().history.len();
+    assert!(listed > kept_on(&disk.disk));
+    made.iter().for_each(|made| assert_restorable(&disk.disk, made));
+    disk.refuse(|_, _| false);
+    let database = restart(&disk, database, HistoryOptions::OFF);
+    assert!(lost(&database).values().all(|is_lost| !is_lost), "{:?}", lost(&database));
+    made.iter().for_each(|made| assert_restorable(&disk.disk, made));
+}
+
+/// A manifest of the program before this one does not say from when on a file is needed.
+#[test]
+fn a_list_without_beginnings_is_read_and_completed() {
+    let (disk, database, made) = with_backups(io::ErrorKind::StorageFull, HistoryOptions::OFF);
+    drop(database);
+    disk.disk.kill();
+    disk.disk.restart();
+    let (dir, plain) = (Path::new("/data"), disk.disk.clone());
+    let manifest = Manifest::read(&plain, dir).unwrap().unwrap();
+    let mut older = manifest.clone();
+    older.history.iter_mut().for_each(|kept| kept.from = Lsn::ZERO);
+    older.write(&plain, dir).unwrap();
+    let database = open_with(&disk, &DEVICES, HistoryOptions::OFF).unwrap();
+    let found = Manifest::read(&plain, dir).unwrap().unwrap();
+    assert_eq!(found.history, manifest.history);
+    assert!(lost(&database).values().all(|is_lost| !is_lost));
+    made.iter().for_each(|made| assert_restorable(&disk.disk, made));
+}
+
+#[test]
+fn a_disk_that_backups_have_filled_takes_writes_again_when_one_is_deleted() {
+    let (disk, mut database, made) =
+        with_backups(io::ErrorKind::QuotaExceeded, HistoryOptions::OFF);
+    let (sim, before) = (disk.disk.clone(), kept_on(&disk.disk));
+    assert!(before > 3);
+    disk.refuse(move |call, path| {
+        call == Call::Create
+            && path.starts_with("/disk0")
+            && is_segment(path)
+            && kept_on(&sim) >= before
+    });
+    write_until_full(&mut database);
+    step_compactor(&mut database, 20);
+    assert!(matches!(database.log.health(), Health::DiskFull { .. }));
+    assert!(lost(&database).values().all(|is_lost| !is_lost), "nothing is given up unasked");
+    let backup = database.log.delete_backup("a").unwrap();
+    let lsn = database.log.open_lsn();
+    note(&mut database, NoteEvent::BackupDeleted { id: backup.id, name: backup.name });
+    for _ in 0..20 {
+        step_compactor(&mut database, 1);
+        database.flush();
+    }
+    assert_eq!(database.log.health(), Health::Writable);
+    database.settle();
+    assert!(database.log.durable_lsn() >= lsn, "the note is told");
+    disk.refuse(|_, _| false);
+    let database = restart(&disk, database, HistoryOptions::OFF);
+    assert_eq!(lost(&database), BTreeMap::from([("b".to_owned(), false)]));
+    assert_restorable(&disk.disk, &made[1]);
+}
+
+#[test]
+fn backups_that_may_go_go_one_by_one_and_the_oldest_first() {
+    let history = HistoryOptions { drops_backups: true, ..HistoryOptions::OFF };
+    let (disk, mut database, made) = with_backups(io::ErrorKind::QuotaExceeded, history);
+    let (sim, before) = (disk.disk.clone(), kept_on(&disk.disk));
+    disk.refuse(move |call, path| {
+        call == Call::Create
+            && path.starts_with("/disk0")
+            && is_segment(path)
+            && kept_on(&sim) >= before
+    });
+    write_until_full(&mut database);
+    for _ in 0..30 {
+        step_compactor(&mut database, 1);
+        database.flush();
+    }
+    assert_eq!(database.log.health(), Health::Writable);
+    assert_eq!(lost(&database), BTreeMap::from([("a".to_owned(), true), ("b".to_owned(), false)]));
+    database.log.tick();
+    let events = database.log.drain_events();
+    assert!(
+        events.iter().any(|event| event.contains("backups have lost") && event.contains(": a"))
+    );
+    assert_restorable(&disk.disk, &made[1]);
+}
+
+/// A disk that does not let a file be kept for now keeps it in place.
+#[test]
+fn what_a_backup_needs_is_not_replaced_before_it_is_kept() {
+    let kinds =
+        [io::ErrorKind::PermissionDenied, io::ErrorKind::StorageFull, io::ErrorKind::Unsupported];
+    for kind in kinds {
+        let mut disk = Crowded::new(SimDisk::new(2, Faults::default()));
+        disk.error = kind;
+        let mut database = open_with(&disk, &DEVICES, HistoryOptions::OFF).unwrap();
+        fill(&mut database, 0, 60);
+        let contents = database.keyspace.contents();
+        let made = Made { backup: back_up(&mut database, "a"), contents };
+        disk.refuse(|call, _| call == Call::Link);
+        fill(&mut database, 0, 60);
+        for number in 0..40 {
+            database.set(&key(number), b"w");
+            database.flush();
+        }
+        database.log.compact_all();
+        drive(&mut database);
+        let is_lost = kind == io::ErrorKind::Unsupported;
+        assert_eq!(lost(&database)["a"], is_lost, "{kind:?}: only where links are never possible");
+        if is_lost {
+            continue;
+        }
+        assert_eq!(kept_on(&disk.disk), 0);
+        assert_restorable(&disk.disk, &made);
+        disk.refuse(|_, _| false);
+        database.log.compact_all();
+        database.settle();
+        assert!(kept_on(&disk.disk) > 0, "{kind:?}: it goes on");
+        assert_restorable(&disk.disk, &made);
+        let database = restart(&disk, database, HistoryOptions::OFF);
+        assert!(!lost(&database)["a"]);
+    }
+}
+
+/// Some of the files could be kept, and then one could not: what is not listed is not left.
+#[test]
+fn a_compaction_that_keeps_nothing_leaves_no_names() {
+    let mut disk = Crowded::new(SimDisk::new(2, Faults::default()));
+    disk.error = io::ErrorKind::PermissionDenied;
+    let mut database = open_with(&disk, &DEVICES, HistoryOptions::OFF).unwrap();
+    fill(&mut database, 0, 90);
+    back_up(&mut database, "a");
+    let sim = disk.disk.clone();
+    disk.refuse(move |call, _| call == Call::Link && kept_on(&sim) >= 1);
+    fill(&mut database, 0, 90);
+    database.log.compact_all();
+    drive(&mut database);
+    let listed = Manifest::read(&disk.disk, Path::new("/data")).unwrap().unwrap().history.len();
+    assert_eq!(kept_on(&disk.disk), listed);
+    let _disk: Arc<dyn Disk> = Arc::new(disk.disk.clone());
+}
