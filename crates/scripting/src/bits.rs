@@ -12,7 +12,10 @@ pub(crate) const FUNCTIONS: [(&str, Entry); 12] = [
     ("bxor", Entry::of(|frame| all(frame, |a, b| a ^ b))),
     ("lshift", Entry::of(|frame| shift(frame, |bits, by| bits << by))),
     ("rshift", Entry::of(|frame| shift(frame, |bits, by| bits >> by))),
-    ("arshift", Entry::of(|frame| shift(frame, |bits, by| (bits.cast_signed() >> by).cast_unsigned()))),
+    (
+        "arshift",
+        Entry::of(|frame| shift(frame, |bits, by| (bits.cast_signed() >> by).cast_unsigned())),
+    ),
     ("rol", Entry::of(|frame| shift(frame, u32::rotate_left))),
     ("ror", Entry::of(|frame| shift(frame, u32::rotate_right))),
     ("tohex", Entry::of(tohex)),

@@ -7,7 +7,7 @@
 //!              └─► lua_error: a jump over `raw` alone, which has nothing to drop
 //! ```
 //!
-//! [`pcall`], [`next`] and [`hook`] talk to Lua directly: they call back into it, or must raise. They have no
+//! [`pcall`] and the others behind it talk to Lua directly: they call back into it, or must raise. They have no
 //! value with a destructor alive when they do.
 //!
 //! `unsafe`: the functions that C calls. Invariant 1 of the crate is why jumps stay out of `within`.
@@ -20,10 +20,12 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use mlua_sys::{
-    LUA_MASKCOUNT, LUA_MASKLINE, LUA_MULTRET, LUA_REGISTRYINDEX, LUA_TTABLE, lua_CFunction, lua_Debug, lua_State, lua_call, lua_concat, lua_error, lua_getmetatable, lua_gettable_,
+    LUA_MASKCOUNT, LUA_MASKLINE, LUA_MULTRET, LUA_REGISTRYINDEX, LUA_TTABLE, lua_CFunction,
+    lua_Debug, lua_State, lua_call, lua_concat, lua_error, lua_getmetatable, lua_gettable_,
     lua_gettop, lua_insert, lua_isstring, lua_next, lua_pcall, lua_pushboolean, lua_pushlstring_,
-    lua_pushnil, lua_pushvalue, lua_rawequal, lua_rawget_, lua_rawgeti_, lua_remove, lua_replace, lua_sethook,
-    lua_settop, lua_tolstring, lua_type, lua_upvalueindex, luaL_argerror, luaL_checkany, luaL_checktype, luaL_where,
+    lua_pushnil, lua_pushvalue, lua_rawequal, lua_rawget_, lua_rawgeti_, lua_remove, lua_replace,
+    lua_sethook, lua_settop, lua_tolstring, lua_type, lua_upvalueindex, luaL_argerror,
+    luaL_checkany, luaL_checktype, luaL_where,
 };
 
 use crate::frame::Frame;
@@ -89,6 +91,9 @@ impl Entry {
 
     /// `pcall`, which makes of a table with the field `err` the text in it.
     pub(crate) const PCALL: Self = Self(pcall);
+
+    /// `xpcall`, whose handler can be stopped.
+    pub(crate) const XPCALL: Self = Self(xpcall);
 
     /// `coroutine.resume`, which needs Lua's own as its upvalue.
     pub(crate) const RESUME: Self = Self(resume);
@@ -224,6 +229,41 @@ unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
     }
 }
 
+/// `xpcall(f, handler)`. The handler runs when the error has arrived here: Lua's own calls it where
+/// the error was raised, for tracebacks, which scripts cannot make; and if that was in the hook, it
+/// would run without a hook, and never be stopped.
+///
+/// # Safety
+/// Called by Lua.
+unsafe extern "C-unwind" fn xpcall(state: *mut lua_State) -> c_int {
+    // SAFETY: as in `pcall`.
+    unsafe {
+        luaL_checkany(state, 2);
+        lua_settop(state, 2);
+        lua_insert(state, 1);
+        if lua_pcall(state, 0, LUA_MULTRET, 0) == 0 {
+            lua_pushboolean(state, 1);
+            lua_replace(state, 1);
+            return lua_gettop(state);
+        }
+        if is_stopped(state) {
+            lua_error(state);
+        }
+        let is_handled = lua_pcall(state, 1, 1, 0) == 0;
+        if is_stopped(state) {
+            lua_error(state);
+        }
+        if !is_handled {
+            const TEXT: &std::ffi::CStr = c"error in error handling";
+            lua_settop(state, 0);
+            lua_pushlstring_(state, TEXT.as_ptr(), TEXT.count_bytes());
+        }
+        lua_pushboolean(state, 0);
+        lua_insert(state, 1);
+        2
+    }
+}
+
 /// `coroutine.resume(coroutine, ...)`, with Lua's own as its upvalue. Hooks belong to coroutines, so
 /// one that was stopped must stop the one that resumed it.
 ///
@@ -354,4 +394,3 @@ unsafe fn ask(state: *mut lua_State) -> Interrupt {
     frame.push_error(STOPPED.as_bytes());
     Interrupt::Stop
 }
-

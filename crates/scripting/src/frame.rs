@@ -128,11 +128,15 @@ impl<'l> Frame<'l> {
         }
     }
 
+    /// The kind of an argument, whatever was pushed behind them.
+    pub(crate) fn argument_kind(&self, number: i32) -> Kind {
+        if number > self.arguments { Kind::None } else { self.kind(number) }
+    }
+
     /// The name of a value's kind, as `type` says it; `no value` beyond the top.
     pub(crate) fn kind_name(&self, at: i32) -> &'static str {
         // SAFETY: names of types are constants of Lua, in ASCII.
-        let name =
-            unsafe { CStr::from_ptr(lua_typename(self.state, lua_type(self.state, at))) };
+        let name = unsafe { CStr::from_ptr(lua_typename(self.state, lua_type(self.state, at))) };
         name.to_str().expect("names of types are ASCII")
     }
 
@@ -174,7 +178,9 @@ impl<'l> Frame<'l> {
 
     /// The bytes of the topmost value, a text or a number, which becomes text.
     pub(crate) fn pushed_text(&self) -> &[u8] {
-        assert!(self.top() > self.arguments && matches!(self.kind(-1), Kind::String | Kind::Number));
+        assert!(
+            self.top() > self.arguments && matches!(self.kind(-1), Kind::String | Kind::Number)
+        );
         // SAFETY: it stays on the stack while the frame is borrowed.
         unsafe { self.text_at(-1) }
     }
@@ -189,17 +195,20 @@ impl<'l> Frame<'l> {
 
     /// The bytes of an argument that must be text.
     pub(crate) fn check_text(&self, number: i32) -> Result<&'l [u8], Raise> {
-        if number <= self.arguments {
-            if let Some(text) = self.argument_text(number) {
-                return Ok(text);
-            }
+        match self.argument_kind(number) {
+            Kind::None => None,
+            _ => self.argument_text(number),
         }
-        Err(self.expected("string", number))
+        .ok_or_else(|| self.expected("string", number))
     }
 
     /// The number of an argument that must be one.
     pub(crate) fn check_number(&self, number: i32) -> Result<f64, Raise> {
-        self.number(number).ok_or_else(|| self.expected("number", number))
+        match self.argument_kind(number) {
+            Kind::None => None,
+            _ => self.number(number),
+        }
+        .ok_or_else(|| self.expected("number", number))
     }
 
     /// An argument that must be a number, without its fraction.
@@ -223,7 +232,7 @@ impl<'l> Frame<'l> {
 
     /// As [`Frame::check_integer`], if it is there.
     pub(crate) fn optional_integer(&self, number: i32, default: i64) -> Result<i64, Raise> {
-        match self.kind(number) {
+        match self.argument_kind(number) {
             Kind::None | Kind::Nil => Ok(default),
             _ => self.check_integer(number),
         }
@@ -238,7 +247,11 @@ impl<'l> Frame<'l> {
     }
 
     fn expected(&self, what: &str, number: i32) -> Raise {
-        Raise::argument(number, format!("{what} expected, got {}", self.kind_name(number)))
+        let kind = match self.argument_kind(number) {
+            Kind::None => "no value",
+            _ => self.kind_name(number),
+        };
+        Raise::argument(number, format!("{what} expected, got {kind}"))
     }
 
     /// Makes room for `count` more values.
@@ -259,7 +272,7 @@ impl<'l> Frame<'l> {
     /// Fails when the heap is full. To be called before anything is allocated that a script can make
     /// larger than its arguments.
     pub(crate) fn check_room(&self, bytes: usize) -> Result<(), Raise> {
-        if bytes <= self.heap.room() { Ok(()) } else { Err(Raise::memory()) }
+        if bytes < self.heap.room() { Ok(()) } else { Err(Raise::memory()) }
     }
 
     /// To be called in loops: asks from time to time whether the script goes on.
@@ -516,7 +529,8 @@ impl<'l> Frame<'l> {
             None => Cow::Owned([b"ERR ", line].concat()),
         };
         let start = text.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(0);
-        let end = text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |at| at + 1);
+        let end =
+            text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |at| at + 1);
         self.push_table(0, 1);
         self.push_bytes(&text[start..end.max(start)]);
         self.set_field(-2, "err");

@@ -29,6 +29,8 @@ pub(crate) struct Heap {
     max_bytes: Cell<usize>,
     /// Rust code is running: nothing may be refused.
     in_rust: Cell<bool>,
+    /// Something was refused.
+    has_refused: Cell<bool>,
     /// What runs, while something does.
     run: Cell<Option<NonNull<Run<'static>>>>,
 }
@@ -39,6 +41,7 @@ impl Heap {
             used_bytes: Cell::new(0),
             max_bytes: Cell::new(max_bytes),
             in_rust: Cell::new(true),
+            has_refused: Cell::new(false),
             run: Cell::new(None),
         })
     }
@@ -51,6 +54,11 @@ impl Heap {
     /// The bytes that may still be allocated.
     pub(crate) fn room(&self) -> usize {
         self.max_bytes.get().saturating_sub(self.used_bytes.get())
+    }
+
+    /// Whether memory was refused since this was asked.
+    pub(crate) fn take_refused(&self) -> bool {
+        self.has_refused.take()
     }
 
     /// Nothing is refused until the result is dropped.
@@ -131,6 +139,7 @@ pub(crate) unsafe extern "C" fn allocate(
     let refused = after > before && !heap.in_rust.get() && after - before > heap.room();
     let Ok(new_layout) = layout(after) else { return ptr::null_mut() };
     if refused {
+        heap.has_refused.set(true);
         return ptr::null_mut();
     }
     let new = if before == 0 {

@@ -331,10 +331,15 @@ fn read_named(frame: &mut Frame<'_>) -> Result<Registered, Raise> {
     let mut has_callback = false;
     frame.push_nil();
     while frame.next(1) {
-        let Some(key) = frame.bytes(-2).map(<[u8]>::to_ascii_lowercase) else {
-            return Err(Raise::reply(
-                "named argument key given to redis.register_function is not a string",
-            ));
+        let key = match frame.kind(-2) {
+            Kind::String => frame.bytes(-2).unwrap_or_default().to_ascii_lowercase(),
+            // A number could be text, which no argument is called.
+            Kind::Number => Vec::new(),
+            _ => {
+                return Err(Raise::reply(
+                    "named argument key given to redis.register_function is not a string",
+                ));
+            }
         };
         match &key[..] {
             b"function_name" => name = Some(read_text(frame, "function_name")?),
@@ -353,9 +358,7 @@ fn read_named(frame: &mut Frame<'_>) -> Result<Registered, Raise> {
                 ));
             }
             _ => {
-                return Err(Raise::reply(
-                    "unknown argument given to redis.register_function",
-                ));
+                return Err(Raise::reply("unknown argument given to redis.register_function"));
             }
         }
         frame.pop(1);
@@ -375,8 +378,7 @@ fn read_named(frame: &mut Frame<'_>) -> Result<Registered, Raise> {
 fn push_callback(frame: &mut Frame<'_>) {
     frame.push_nil();
     while frame.next(1) {
-        let is_callback =
-            frame.bytes(-2).is_some_and(|key| key.eq_ignore_ascii_case(b"callback"));
+        let is_callback = frame.bytes(-2).is_some_and(|key| key.eq_ignore_ascii_case(b"callback"));
         if is_callback {
             frame.remove_second();
             return;

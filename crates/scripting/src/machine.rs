@@ -17,9 +17,8 @@ use std::panic::resume_unwind;
 use std::ptr::NonNull;
 
 use mlua_sys::{
-    LUA_MASKCOUNT, lua_CFunction, lua_State, lua_call, lua_close,
-    lua_newstate, lua_pcall, lua_pushcclosure,
-    lua_sethook, lua_settop, luaopen_base, luaopen_math, luaopen_string, luaopen_table,
+    LUA_MASKCOUNT, lua_CFunction, lua_State, lua_call, lua_close, lua_newstate, lua_pcall,
+    lua_pushcclosure, lua_sethook, luaopen_base, luaopen_math, luaopen_string, luaopen_table,
 };
 use resp::{Protocol, Writer};
 
@@ -217,7 +216,7 @@ impl Machine {
                 if is_stopped { Ending::Stopped } else { ending }
             }
         };
-        frame.truncate(BASE);
+        self.end_run();
         ending
     }
 
@@ -247,7 +246,7 @@ impl Machine {
                 Err(NotRegistered { text })
             }
         };
-        frame.truncate(BASE);
+        self.end_run();
         outcome
     }
 
@@ -280,7 +279,9 @@ impl Machine {
             lua_pcall(self.state.as_ptr(), arguments, 1, HANDLER)
         };
         self.heap.set_run(None);
-        if status == 0 { (Called::Returned, run) } else {
+        if status == 0 {
+            (Called::Returned, run)
+        } else {
             let is_stopped = run.stopped;
             (Called::Raised { is_stopped }, run)
         }
@@ -299,13 +300,18 @@ impl Machine {
             self.runs = 0;
             self.frame().collect(Some(RUNS_PER_COLLECTION));
         }
-        if self.heap.room() < self.options.memory_bytes_max / 4 {
-            self.frame().collect(None);
-        }
         if let Some(panic) = run.panic {
-            // SAFETY: the stack is as high as `BASE` at least.
-            unsafe { lua_settop(self.state.as_ptr(), BASE) };
+            self.end_run();
             resume_unwind(panic);
+        }
+    }
+
+    /// Drops what a run has left on the stack; and garbage at once, when memory has become short.
+    fn end_run(&mut self) {
+        self.frame().truncate(BASE);
+        let is_short = self.heap.room() < self.options.memory_bytes_max / 4;
+        if self.heap.take_refused() || is_short {
+            self.frame().collect(None);
         }
     }
 

@@ -278,7 +278,10 @@ fn unpack(frame: &mut Frame<'_>, limit: Option<i64>, offset: i64) -> Results {
 fn unpack_value(frame: &mut Frame<'_>, input: &mut Input<'_>) -> Result<(), Bad> {
     frame.pulse()?;
     let head = input.array::<1>()?[0];
-    if input.depth > UNPACK_DEPTH_MAX || !frame.reserve(4) {
+    if input.depth > UNPACK_DEPTH_MAX {
+        return Err(Raise::text("stack overflow (in function mp_decode_to_lua_array)").into());
+    }
+    if !frame.reserve(4) {
         return Err(Raise::text(RETURN_TOO_MANY).into());
     }
     input.depth += 1;
@@ -295,8 +298,8 @@ fn unpack_value(frame: &mut Frame<'_>, input: &mut Input<'_>) -> Result<(), Bad>
         0xcc => frame.push_integer(i64::from(u8::from_be_bytes(input.array()?))),
         0xcd => frame.push_integer(i64::from(u16::from_be_bytes(input.array()?))),
         0xce => frame.push_integer(i64::from(u32::from_be_bytes(input.array()?))),
-        #[expect(clippy::cast_precision_loss, reason = "Lua has no other numbers")]
-        0xcf => frame.push_number(u64::from_be_bytes(input.array()?) as f64),
+        // As in Redis, numbers of 64 bits are signed.
+        0xcf => frame.push_integer(i64::from_be_bytes(input.array()?)),
         0xd0 => frame.push_integer(i64::from(i8::from_be_bytes(input.array()?))),
         0xd1 => frame.push_integer(i64::from(i16::from_be_bytes(input.array()?))),
         0xd2 => frame.push_integer(i64::from(i32::from_be_bytes(input.array()?))),

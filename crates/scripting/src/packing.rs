@@ -145,7 +145,8 @@ fn pack(frame: &mut Frame<'_>) -> Results {
                 let text = frame.check_text(argument)?;
                 let len = if item.size == 0 { text.len() } else { item.size };
                 let Some(text) = text.get(..len) else {
-                    return Err(Raise::argument(argument, "string too short"));
+                    // The number is one too high, as in Redis.
+                    return Err(Raise::argument(argument + 1, "string too short"));
                 };
                 frame.check_room(out.len() + len)?;
                 out.extend_from_slice(text);
@@ -182,18 +183,17 @@ fn unpack(frame: &mut Frame<'_>) -> Results {
     let mut format = Format::new(frame.check_text(1)?);
     let data = frame.check_text(2)?;
     let start = frame.optional_integer(3, 1)?;
-    if start < 1 {
+    if start == 0 {
         return Err(Raise::argument(3, "offset must be 1 or greater"));
     }
+    // A negative one is far behind the end, as in Redis.
     let mut at = usize::try_from(start - 1).unwrap_or(usize::MAX);
     let mut count = 0;
     while let Some(item) = format.next(at)? {
         frame.pulse()?;
         at = at.checked_add(item.padding).ok_or_else(too_short)?;
-        let bytes = at
-            .checked_add(item.size)
-            .and_then(|end| data.get(at..end))
-            .ok_or_else(too_short)?;
+        let bytes =
+            at.checked_add(item.size).and_then(|end| data.get(at..end)).ok_or_else(too_short)?;
         if !frame.reserve(2) {
             return Err(Raise::text("stack overflow (too many results)"));
         }
@@ -219,10 +219,8 @@ fn unpack(frame: &mut Frame<'_>) -> Results {
                 #[expect(clippy::cast_possible_truncation, reason = "too long is refused")]
                 #[expect(clippy::cast_sign_loss, reason = "negative is refused")]
                 let len = if len >= 0.0 { len as usize } else { usize::MAX };
-                let text = at
-                    .checked_add(len)
-                    .and_then(|end| data.get(at..end))
-                    .ok_or_else(too_short)?;
+                let text =
+                    at.checked_add(len).and_then(|end| data.get(at..end)).ok_or_else(too_short)?;
                 frame.push_bytes(text);
                 at += len;
             }
@@ -278,4 +276,3 @@ fn size(frame: &mut Frame<'_>) -> Results {
     frame.push_integer(i64::try_from(at).unwrap_or(i64::MAX));
     Ok(1)
 }
-

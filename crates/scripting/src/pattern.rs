@@ -178,13 +178,7 @@ impl<'m> Matcher<'m> {
         }
     }
 
-    fn open(
-        &mut self,
-        frame: &mut Frame<'_>,
-        at: usize,
-        item: usize,
-        capture: Capture,
-    ) -> Matched {
+    fn open(&mut self, frame: &mut Frame<'_>, at: usize, item: usize, capture: Capture) -> Matched {
         if self.captures.len() >= CAPTURES_MAX {
             return Err(Raise::text("too many captures"));
         }
@@ -198,7 +192,8 @@ impl<'m> Matcher<'m> {
     }
 
     fn close(&mut self, frame: &mut Frame<'_>, at: usize, item: usize) -> Matched {
-        let open = self.captures.iter().rposition(|capture| matches!(capture, Capture::Open { .. }));
+        let open =
+            self.captures.iter().rposition(|capture| matches!(capture, Capture::Open { .. }));
         let Some(number) = open else { return Err(Raise::text("invalid pattern capture")) };
         let before = self.captures[number];
         let Capture::Open { start } = before else { unreachable!("it was found open") };

@@ -144,11 +144,8 @@ fn call(frame: &mut Frame<'_>, raises: bool) -> Results {
     frame.check_room(reply.len())?;
     let mut slices = [std::io::IoSlice::new(&[])];
     let (_, len) = reply.slices(0, reply.len(), &mut slices);
-    let whole = if len == reply.len() {
-        Cow::Borrowed(&slices[0][..])
-    } else {
-        Cow::Owned(reply.to_vec())
-    };
+    let whole =
+        if len == reply.len() { Cow::Borrowed(&slices[0][..]) } else { Cow::Owned(reply.to_vec()) };
     push_reply(frame, &whole)?;
     let is_error = whole.first() == Some(&b'-');
     drop(whole);
@@ -348,4 +345,3 @@ fn clock(frame: &mut Frame<'_>) -> Results {
     frame.push_number(seconds);
     Ok(1)
 }
-

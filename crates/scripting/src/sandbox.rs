@@ -41,8 +41,9 @@ const REMOVED: [&str; 8] =
     ["print", "dofile", "loadfile", "require", "module", "getfenv", "setfenv", "newproxy"];
 
 /// Functions that replace Lua's, or are added to them.
-const BASE: [(&str, Entry); 9] = [
+const BASE: [(&str, Entry); 10] = [
     ("pcall", Entry::PCALL),
+    ("xpcall", Entry::XPCALL),
     ("next", Entry::NEXT),
     ("rawget", Entry::of(rawget)),
     ("rawset", Entry::of(rawset)),
@@ -213,8 +214,11 @@ fn add_missing_error(frame: &mut Frame<'_>) {
     frame.set_metatable(-2);
 }
 
+/// What a change of a proxy is told.
+pub(crate) const READ_ONLY: &str = "Attempt to modify a readonly table";
+
 fn refuse(_frame: &mut Frame<'_>) -> Results {
-    Err(Raise::text("Attempt to modify a readonly table"))
+    Err(Raise::text(READ_ONLY))
 }
 
 fn miss(frame: &mut Frame<'_>) -> Results {
@@ -295,7 +299,7 @@ fn rawset(frame: &mut Frame<'_>) -> Results {
     check_any(frame, 2)?;
     check_any(frame, 3)?;
     if frame.push_behind_proxy(1) {
-        return refuse(frame);
+        return Err(Raise::Plain(READ_ONLY));
     }
     frame.push_copy(2);
     frame.push_copy(3);
@@ -310,7 +314,7 @@ fn setmetatable(frame: &mut Frame<'_>) -> Results {
         return Err(Raise::argument(2, "nil or table expected"));
     }
     if frame.push_behind_proxy(1) {
-        return refuse(frame);
+        return Err(Raise::Plain(READ_ONLY));
     }
     if frame.push_metatable(1) {
         frame.raw_field(-1, "__metatable");
@@ -336,10 +340,7 @@ fn loadstring(frame: &mut Frame<'_>) -> Results {
 /// `load(function, name)`: the source is what the function returns, piece by piece.
 fn load(frame: &mut Frame<'_>) -> Results {
     if frame.kind(1) != Kind::Function {
-        return Err(Raise::argument(
-            1,
-            format!("function expected, got {}", frame.kind_name(1)),
-        ));
+        return Err(Raise::argument(1, format!("function expected, got {}", frame.kind_name(1))));
     }
     let name = match frame.kind(2) {
         Kind::None | Kind::Nil => b"=(load)",
@@ -348,11 +349,19 @@ fn load(frame: &mut Frame<'_>) -> Results {
     let mut source = Vec::new();
     loop {
         frame.push_copy(1);
-        frame.call(0, 1)?;
-        match frame.kind(-1) {
-            Kind::Nil => break,
-            Kind::String | Kind::Number => {}
-            _ => return Err(Raise::text("reader function must return a string")),
+        let problem = match frame.call(0, 1) {
+            Err(_) => Some(None),
+            Ok(()) => match frame.kind(-1) {
+                Kind::Nil => break,
+                Kind::String | Kind::Number => None,
+                _ => Some(Some(b"reader function must return a string")),
+            },
+        };
+        if let Some(text) = problem {
+            if let Some(text) = text {
+                frame.push_bytes(text);
+            }
+            return Ok(nil_and_text(frame));
         }
         let piece = frame.pushed_text();
         if piece.is_empty() {
@@ -376,9 +385,14 @@ fn compile(frame: &mut Frame<'_>, source: &[u8], name: &[u8]) -> Results {
     if frame.compile(source, &name) {
         return Ok(1);
     }
+    Ok(nil_and_text(frame))
+}
+
+/// What `load` returns when it fails, for which a reason is on top.
+fn nil_and_text(frame: &mut Frame<'_>) -> i32 {
     frame.push_nil();
     frame.push_copy(-2);
-    Ok(2)
+    2
 }
 
 /// `collectgarbage(option, argument)`. A script can start a collection and ask for the size, and

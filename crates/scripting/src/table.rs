@@ -2,16 +2,14 @@
 
 use crate::entry::{Entry, Raise, Results};
 use crate::frame::{Frame, Kind};
+use crate::sandbox::READ_ONLY;
 
 pub(crate) const FUNCTIONS: [(&str, Entry); 2] =
     [("insert", Entry::of(insert)), ("remove", Entry::of(remove))];
 
-/// The length of argument 1, a table that may be changed.
+/// The length of argument 1, a table.
 fn length(frame: &mut Frame<'_>) -> Result<i32, Raise> {
     frame.check_table(1)?;
-    if frame.push_behind_proxy(1) {
-        return Err(Raise::text("Attempt to modify a readonly table"));
-    }
     i32::try_from(frame.length(1)).map_err(|_| Raise::memory())
 }
 
@@ -25,6 +23,9 @@ fn shift(frame: &mut Frame<'_>, from: i32, to: i32) -> Result<(), Raise> {
 
 fn insert(frame: &mut Frame<'_>) -> Results {
     let end = length(frame)?.saturating_add(1);
+    if frame.push_behind_proxy(1) {
+        return Err(Raise::Plain(READ_ONLY));
+    }
     let at = match frame.arguments() {
         2 => end,
         3 => {
@@ -42,6 +43,7 @@ fn insert(frame: &mut Frame<'_>) -> Results {
 }
 
 fn remove(frame: &mut Frame<'_>) -> Results {
+    // A proxy has no elements, so nothing of it is removed.
     let end = length(frame)?;
     let at = match frame.kind(2) {
         Kind::None | Kind::Nil => end,

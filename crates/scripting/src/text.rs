@@ -81,11 +81,7 @@ fn push_place(frame: &mut Frame<'_>, place: usize) {
     frame.push_integer(i64::try_from(place).unwrap_or(i64::MAX));
 }
 
-fn find_plain(
-    frame: &mut Frame<'_>,
-    text: &[u8],
-    searched: &[u8],
-) -> Result<Option<usize>, Raise> {
+fn find_plain(frame: &mut Frame<'_>, text: &[u8], searched: &[u8]) -> Result<Option<usize>, Raise> {
     let Some(first) = searched.first() else { return Ok(Some(0)) };
     let last_start = match text.len().checked_sub(searched.len()) {
         Some(last_start) => last_start,
@@ -177,10 +173,7 @@ fn gsub(frame: &mut Frame<'_>) -> Results {
         Kind::None | Kind::Nil => i64::MAX,
         _ => frame.check_integer(4)?,
     };
-    if !matches!(
-        frame.kind(3),
-        Kind::Number | Kind::String | Kind::Function | Kind::Table
-    ) {
+    if !matches!(frame.kind(3), Kind::Number | Kind::String | Kind::Function | Kind::Table) {
         return Err(Raise::argument(3, "string/function/table expected"));
     }
     let (is_anchored, pattern) = anchored(pattern);

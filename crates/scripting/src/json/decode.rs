@@ -63,8 +63,7 @@ pub(super) fn decode(frame: &mut Frame<'_>) -> Results {
         return Err(Raise::text("JSON parser does not support UTF-16 or UTF-32"));
     }
     let settings = Settings::of(frame);
-    let mut reader =
-        Reader { json, at: 0, token_at: 0, text: Vec::new(), settings, depth: 0 };
+    let mut reader = Reader { json, at: 0, token_at: 0, text: Vec::new(), settings, depth: 0 };
     let token = reader.next();
     reader.push_value(frame, token)?;
     match reader.next() {
@@ -170,10 +169,8 @@ impl Reader<'_> {
         self.at += 1;
         loop {
             let rest = self.json.get(self.at..).unwrap_or_default();
-            let plain = rest
-                .iter()
-                .position(|byte| matches!(byte, b'"' | b'\\' | 0))
-                .unwrap_or(rest.len());
+            let plain =
+                rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0)).unwrap_or(rest.len());
             self.text.extend_from_slice(&rest[..plain]);
             self.at += plain;
             match self.byte(self.at) {

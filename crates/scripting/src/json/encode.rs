@@ -40,9 +40,7 @@ fn put(
         Kind::Table => {
             let depth = depth.saturating_add(1);
             if depth > settings.encode_max_depth.min(DEPTH_MAX) || !frame.reserve(6) {
-                return Err(Raise::text(format!(
-                    "Cannot serialise, excessive nesting ({depth})"
-                )));
+                return Err(Raise::text(format!("Cannot serialise, excessive nesting ({depth})")));
             }
             match array_length(frame, settings)? {
                 Some(len) => put_array(frame, settings, depth, len, out)?,

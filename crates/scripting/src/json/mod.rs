@@ -15,10 +15,7 @@ const FUNCTIONS: [(&str, Entry); 11] = [
     ("encode_sparse_array", Entry::of(encode_sparse_array)),
     ("encode_max_depth", Entry::of(|frame| integer(frame, |s| &mut s.encode_max_depth, i32::MAX))),
     ("decode_max_depth", Entry::of(|frame| integer(frame, |s| &mut s.decode_max_depth, i32::MAX))),
-    (
-        "encode_number_precision",
-        Entry::of(|frame| integer(frame, |s| &mut s.number_precision, 14)),
-    ),
+    ("encode_number_precision", Entry::of(|frame| integer(frame, |s| &mut s.number_precision, 14))),
     ("encode_keep_buffer", Entry::of(|frame| switch(frame, |s| &mut s.keep_buffer))),
     ("encode_invalid_numbers", Entry::of(encode_invalid_numbers)),
     ("decode_invalid_numbers", Entry::of(|frame| switch(frame, |s| &mut s.decode_invalid))),
@@ -151,7 +148,7 @@ fn check_count(frame: &Frame<'_>, max: i32) -> Result<(), Raise> {
 }
 
 fn is_given(frame: &Frame<'_>, number: i32) -> bool {
-    !matches!(frame.kind(number), Kind::None | Kind::Nil)
+    !matches!(frame.argument_kind(number), Kind::None | Kind::Nil)
 }
 
 fn integer(frame: &mut Frame<'_>, of: fn(&mut Settings) -> &mut i32, max: i32) -> Results {

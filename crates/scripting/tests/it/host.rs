@@ -7,7 +7,7 @@ use resp::{Protocol, Writer};
 use scripting::{Ending, Host, Interrupt, Level, Options, Origin, Permission, Scripts};
 
 #[derive(Debug)]
-enum Value {
+pub(crate) enum Value {
     Text(Vec<u8>),
     List(Vec<Vec<u8>>),
     Hash(BTreeMap<Vec<u8>, Vec<u8>>),
@@ -17,7 +17,7 @@ enum Value {
 /// Keys and values, and what scripts have told.
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
-    values: BTreeMap<Vec<u8>, Value>,
+    pub(crate) values: BTreeMap<Vec<u8>, Value>,
     pub(crate) calls: Vec<Vec<Vec<u8>>>,
     pub(crate) logged: Vec<(Level, Vec<u8>)>,
     /// How often a script may go on; for ever if there is none.
@@ -175,11 +175,7 @@ impl Session {
     }
 
     pub(crate) fn with(options: Options) -> Self {
-        Self {
-            scripts: Scripts::new(options),
-            keys: Keys::default(),
-            protocol: Protocol::Resp2,
-        }
+        Self { scripts: Scripts::new(options), keys: Keys::default(), protocol: Protocol::Resp2 }
     }
 
     /// EVAL: the reply and how it ended.
