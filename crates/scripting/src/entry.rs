@@ -16,8 +16,8 @@
 
 use std::borrow::Cow;
 use std::ffi::c_int;
-use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
 
 use mlua_sys::{
     LUA_MASKCOUNT, LUA_MASKLINE, LUA_MULTRET, LUA_REGISTRYINDEX, LUA_TTABLE, lua_CFunction,
@@ -153,11 +153,10 @@ unsafe fn within<F>(state: *mut lua_State) -> Outcome
 where
     F: Fn(&mut Frame<'_>) -> Results + Copy + 'static,
 {
-    // SAFETY: the state has a heap, and lives longer than this call. `F` has no size, and there is
-    // one, because `Entry::of` was given it: any bytes, and none are needed, are a value of it.
-    let (heap, function, mut frame) = unsafe {
-        (Heap::of(state), MaybeUninit::<F>::uninit().assume_init(), Frame::of_call(state))
-    };
+    // SAFETY: the state has a heap, and lives longer than this call. `F` has no size, so any
+    // aligned address is one of it, and there is an `F`, because `Entry::of` was given it.
+    let (heap, function, mut frame) =
+        unsafe { (Heap::of(state), NonNull::<F>::dangling().as_ref(), Frame::of_call(state)) };
     let _within = heap.enter();
     match catch_unwind(AssertUnwindSafe(|| function(&mut frame))) {
         Ok(Ok(count)) => Outcome::Returned(count),
@@ -383,7 +382,7 @@ unsafe fn stop_at_once(state: *mut lua_State) {
 /// As [`hook`].
 unsafe fn ask(state: *mut lua_State) -> Interrupt {
     // SAFETY: the state has a heap, and lives longer than this call.
-    let (heap, mut frame) = unsafe { (Heap::of(state), Frame::of_hook(state)) };
+    let (heap, mut frame) = unsafe { (Heap::of(state), Frame::of_call(state)) };
     let _within = heap.enter();
     match catch_unwind(AssertUnwindSafe(|| frame.interrupt())) {
         Ok(Interrupt::Continue) => return Interrupt::Continue,

@@ -44,6 +44,7 @@
 //! Everything with unbounded work (patterns, `cjson`, `cmsgpack`, `string.rep`, `table.insert`) is
 //! written here and asks [`Host::interrupt`], too.
 
+mod arguments;
 mod bits;
 mod entry;
 mod error;

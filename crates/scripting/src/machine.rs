@@ -43,9 +43,6 @@ const BASE: i32 = 2;
 /// The first place of the registry: the mark of proxies.
 pub(crate) const GUARD: c_int = 1;
 
-/// After how many runs a step of garbage collection is made, as long as so many of Lua's own.
-const RUNS_PER_COLLECTION: i32 = 50;
-
 /// What of the buffer for replies is kept for the next run.
 const REPLY_KEPT_BYTES: usize = 64 << 10;
 
@@ -125,7 +122,6 @@ pub(crate) struct Machine {
     options: Options,
     reply: Writer,
     random: Random,
-    runs: i32,
 }
 
 // SAFETY: nothing else has the state or points into the heap, and neither cares for threads.
@@ -150,14 +146,8 @@ impl Machine {
                 lua_call(state.as_ptr(), 0, 0);
             }
         }
-        let mut machine = Self {
-            state,
-            heap,
-            options,
-            reply: Writer::default(),
-            random: Random::default(),
-            runs: 0,
-        };
+        let mut machine =
+            Self { state, heap, options, reply: Writer::default(), random: Random::default() };
         sandbox::furnish(&mut machine.frame(), options, api);
         assert_eq!(machine.frame().top(), BASE, "the handler and the globals");
         machine.set_hook();
@@ -294,11 +284,6 @@ impl Machine {
         self.reply.reset(REPLY_KEPT_BYTES);
         if run.stopped {
             self.set_hook();
-        }
-        self.runs += 1;
-        if self.runs >= RUNS_PER_COLLECTION {
-            self.runs = 0;
-            self.frame().collect(Some(RUNS_PER_COLLECTION));
         }
         if let Some(panic) = run.panic {
             self.end_run();

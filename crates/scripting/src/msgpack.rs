@@ -124,7 +124,7 @@ fn pack_number(out: &mut Vec<u8>, value: f64) {
     let value = value as i64;
     let bytes = value.to_be_bytes();
     let (head, width) = match value {
-        0..=127 | -32..=-1 => (None, 1),
+        -32..=127 => (None, 1),
         128..=0xff => (Some(0xcc), 1),
         0x100..=0xffff => (Some(0xcd), 2),
         0x1_0000..=0xffff_ffff => (Some(0xce), 4),

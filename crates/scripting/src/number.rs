@@ -6,6 +6,12 @@ pub(crate) fn general(value: f64, precision: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(special(value));
         return;
     }
+    // Most numbers are small and whole, and -0 is not.
+    #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
+    if precision >= 10 && value.abs() < 1e9 && value.fract() == 0.0 && value != 0.0 {
+        resp::format_int(value as i64, out);
+        return;
+    }
     let (digits, exponent) = digits_of(&format!("{:.*e}", precision.max(1) - 1, value.abs()));
     if value.is_sign_negative() {
         out.push(b'-');
@@ -23,7 +29,7 @@ pub(crate) fn general(value: f64, precision: usize, out: &mut Vec<u8>) {
 pub(crate) fn shortest(value: f64, out: &mut Vec<u8>) {
     #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
     if value.fract() == 0.0 && value.abs() < 4.6e18 {
-        out.extend_from_slice((value as i64).to_string().as_bytes());
+        resp::format_int(value as i64, out);
         return;
     }
     if !value.is_finite() {
@@ -117,6 +123,9 @@ mod tests {
             (0.0001, "0.0001"),
             (1e300, "1e+300"),
             (-2.5, "-2.5"),
+            (-12.0, "-12"),
+            (999_999_999.0, "999999999"),
+            (1_000_000_000.0, "1000000000"),
         ] {
             assert_eq!(text(|out| general(value, 14, out)), expected);
         }
@@ -134,7 +143,7 @@ mod tests {
             (1.5e-7, "1.5e-7"),
             (9_007_199_254_740_992.0, "9007199254740992"),
             (9_223_372_036_854_775_808.0, "9223372036854776000"),
-            (3.141_592_653_589_79, "3.14159265358979"),
+            (14.142_135_623_731, "14.142135623731"),
         ] {
             assert_eq!(text(|out| shortest(value, out)), expected);
         }

@@ -127,10 +127,8 @@ impl<'m> Matcher<'m> {
             let fits = self.single(at, item, end);
             match self.byte(end) {
                 Some(b'?') => {
-                    if fits {
-                        if let Some(matched) = self.deeper(frame, at + 1, end + 1)? {
-                            return Ok(Some(matched));
-                        }
+                    if fits && let Some(matched) = self.deeper(frame, at + 1, end + 1)? {
+                        return Ok(Some(matched));
                     }
                     item = end + 1;
                 }

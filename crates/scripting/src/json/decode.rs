@@ -323,10 +323,10 @@ fn read_number(text: &[u8]) -> Option<(f64, usize)> {
     if word(b"nan") {
         return Some((f64::NAN, sign_len + 3));
     }
-    if word(b"0x") {
-        if let Some((value, len)) = read_hexadecimal(&digits[2..]) {
-            return Some((sign * value, sign_len + 2 + len));
-        }
+    if word(b"0x")
+        && let Some((value, len)) = read_hexadecimal(&digits[2..])
+    {
+        return Some((sign * value, sign_len + 2 + len));
     }
     let count = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let whole = count(digits);

@@ -152,7 +152,7 @@ fn record(socket: &str, cases: &mut [Case]) {
 fn write_cases(cases: &[Case]) {
     let mut text = String::new();
     for case in cases {
-        let _ = write!(text, "{}script {}\n", case.comments, case.script);
+        let _ = writeln!(text, "{}script {}", case.comments, case.script);
         if !case.keys.is_empty() {
             let _ = writeln!(text, "keys {}", case.keys.join(" "));
         }
