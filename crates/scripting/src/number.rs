@@ -24,11 +24,14 @@ pub(crate) fn general(value: f64, precision: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a number with as few digits as tell it from all others: an integer without an exponent,
-/// if it fits into 64 bits.
+/// Half of what 64 bits hold: up to there, Redis writes whole numbers as integers.
+const INTEGER_MAX: f64 = 4_611_686_018_427_387_904.0;
+
+/// Appends a number with as few digits as tell it from all others; a whole one with
+/// all digits, up to [`INTEGER_MAX`].
 pub(crate) fn shortest(value: f64, out: &mut Vec<u8>) {
     #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
-    if value.fract() == 0.0 && value.abs() < 4.6e18 {
+    if value.fract() == 0.0 && value.abs() <= INTEGER_MAX {
         resp::format_int(value as i64, out);
         return;
     }

@@ -168,11 +168,18 @@ fn pack(frame: &mut Frame<'_>) -> Results {
     Ok(1)
 }
 
-/// The bits of a number, as the processor converts it.
+/// The bits of a number, as x86 converts it: 0 for what has more than 64.
 #[expect(clippy::cast_possible_truncation, reason = "far numbers become the farthest")]
 #[expect(clippy::cast_sign_loss, reason = "it is not negative")]
 fn integer(value: f64) -> u64 {
-    if value < 0.0 { (value as i64).cast_unsigned() } else { value as u64 }
+    const END: f64 = 18_446_744_073_709_551_616.0;
+    if value < 0.0 {
+        (value as i64).cast_unsigned()
+    } else if value < END {
+        value as u64
+    } else {
+        0
+    }
 }
 
 fn too_short() -> Raise {
