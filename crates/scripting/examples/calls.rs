@@ -56,6 +56,9 @@ fn measure(name: &str, source: &str) {
 }
 
 fn main() {
+    let start = Instant::now();
+    let bytes = Scripts::new(Options::default()).machine_bytes();
+    println!("a new state: {} µs, {} KiB", start.elapsed().as_micros(), bytes >> 10);
     measure("return 1", "return 1");
     measure("one GET", "return redis.call('GET', KEYS[1])");
     measure(

@@ -16,7 +16,7 @@
 //!
 //! # The layers
 //! - [`heap`] gives Lua memory: it counts bytes and refuses those past the limit.
-//! - [`entry`] and [`frame`] are the border. Lua reports an error by `longjmp`, which must not jump
+//! - [`entry`], [`frame`] and [`arguments`] are the border. Lua reports an error by `longjmp`, which must not jump
 //!   over a Rust frame that has something to drop. So Rust called from Lua sees only a [`frame::Frame`],
 //!   none of its methods can raise, and an error becomes a jump in [`entry`], when all is dropped.
 //! - [`machine`] owns a state: it compiles, runs and interrupts.

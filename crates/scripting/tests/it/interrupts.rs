@@ -17,10 +17,13 @@ fn assert_stopped(script: &str) {
     // Not asked again after it was stopped.
     assert_eq!(session.keys.interrupts, 3, "{script}");
     session.keys.patience = None;
+    session.keys.interrupts = 0;
     assert_eq!(
         session.eval("local n = 0 for i = 1, 1000000 do n = n + i end return n"),
         r":500000500000\r\n"
     );
+    // As often as before: two million instructions.
+    assert!((18..=22).contains(&session.keys.interrupts), "{}", session.keys.interrupts);
 }
 
 #[test]
