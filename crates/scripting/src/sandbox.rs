@@ -83,11 +83,15 @@ pub(crate) fn furnish(frame: &mut Frame<'_>, options: Options, api: Api) {
         set_functions(frame, at, functions);
         frame.pop(1);
     }
-    frame.raw_field(globals, "coroutine");
-    frame.raw_field(-1, "resume");
-    frame.push_function(Entry::RESUME, 1);
-    frame.set_field(-2, "resume");
-    frame.pop(1);
+    for (library, name, entry) in
+        [("coroutine", "resume", Entry::RESUME), ("table", "sort", Entry::of(table::sort))]
+    {
+        frame.raw_field(globals, library);
+        frame.raw_field(-1, name);
+        frame.push_function(entry, 1);
+        frame.set_field(-2, name);
+        frame.pop(1);
+    }
     for (library, functions) in [
         ("bit", &bits::FUNCTIONS[..]),
         ("cmsgpack", &msgpack::FUNCTIONS),

@@ -84,3 +84,76 @@ pub(crate) fn unpack(frame: &mut Frame<'_>) -> Results {
     }
     Ok(count)
 }
+
+/// `table.sort(table, is_less)`, with Lua's own as its upvalue. Its quicksort takes quadratic time
+/// for some orders, and nothing interrupts it unless it calls functions of the script; so texts and
+/// numbers are sorted here.
+pub(crate) fn sort(frame: &mut Frame<'_>) -> Results {
+    let len = length(frame)?;
+    match frame.argument_kind(2) {
+        Kind::None | Kind::Nil => {
+            if sort_numbers(frame, len)? || sort_texts(frame, len)? {
+                return Ok(0);
+            }
+        }
+        Kind::Function => {}
+        _ => {
+            let kind = frame.kind_name(2);
+            return Err(Raise::argument(2, format!("function expected, got {kind}")));
+        }
+    }
+    frame.push_upvalue(1);
+    for number in 1..=frame.arguments().min(2) {
+        frame.push_copy(number);
+    }
+    match frame.call(frame.arguments().min(2), 0) {
+        Err(Raise::Value) if frame.bytes(-1) == Some(INVALID_ORDER.as_bytes()) => {
+            // As if it had been called directly.
+            Err(Raise::text(INVALID_ORDER))
+        }
+        outcome => outcome.map(|()| 0),
+    }
+}
+
+const INVALID_ORDER: &str = "invalid order function for sorting";
+
+/// Sorts the table if its elements are numbers.
+fn sort_numbers(frame: &mut Frame<'_>, len: i32) -> Result<bool, Raise> {
+    let mut numbers = Vec::new();
+    for number in 1..=len {
+        frame.pulse()?;
+        frame.raw_element(1, number);
+        let value = if frame.kind(-1) == Kind::Number { frame.number(-1) } else { None };
+        frame.pop(1);
+        let Some(value) = value else { return Ok(false) };
+        numbers.push(value);
+    }
+    numbers.sort_unstable_by(f64::total_cmp);
+    for (value, number) in numbers.into_iter().zip(1..) {
+        frame.push_number(value);
+        frame.set_element(1, number);
+    }
+    Ok(true)
+}
+
+/// Sorts the table if its elements are texts.
+fn sort_texts(frame: &mut Frame<'_>, len: i32) -> Result<bool, Raise> {
+    let mut texts: Vec<Box<[u8]>> = Vec::new();
+    let mut bytes = 0;
+    for number in 1..=len {
+        frame.pulse()?;
+        frame.raw_element(1, number);
+        let text: Option<Box<[u8]>> = frame.bytes(-1).map(Into::into);
+        frame.pop(1);
+        let Some(text) = text else { return Ok(false) };
+        bytes += text.len() + size_of::<Box<[u8]>>();
+        frame.check_room(bytes)?;
+        texts.push(text);
+    }
+    texts.sort_unstable();
+    for (text, number) in texts.into_iter().zip(1..) {
+        frame.push_bytes(&text);
+        frame.set_element(1, number);
+    }
+    Ok(true)
+}

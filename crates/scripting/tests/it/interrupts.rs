@@ -83,6 +83,7 @@ fn functions_that_work_for_long_are_stopped() {
     assert_stopped("return ('a'):rep(100):gsub(('a*'):rep(30) .. 'b', '')");
     assert_stopped("for _ in ('a'):rep(100):gmatch(('a*'):rep(30) .. 'b') do end");
     assert_stopped("table.insert({}, -2000000000, 1)");
+    assert_stopped("local t = {} for i = 1, 100 do t[i] = i end while true do table.sort(t) end");
     assert_stopped("local t = {} for i = 1, 40 do t = {t, t} end return cjson.encode(t)");
     assert_stopped(
         "local t = {} for i = 1, 15 do t = {t, t, t, t, t, t, t, t} end return cmsgpack.pack(t)",
