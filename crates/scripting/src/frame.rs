@@ -29,7 +29,7 @@ use crate::machine::Run;
 pub(crate) const FREE_SLOTS: i32 = LUA_MINSTACK;
 
 /// How often [`Frame::pulse`] is called before it asks the host.
-const PULSES: u32 = 10_000;
+const PULSES: u32 = 20_000;
 
 /// The kinds of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -44,7 +44,7 @@ const BASE: i32 = 2;
 pub(crate) const GUARD: c_int = 1;
 
 /// What of the buffer for replies is kept for the next run.
-const REPLY_KEPT_BYTES: usize = 64 << 10;
+pub(crate) const REPLY_KEPT_BYTES: usize = 64 << 10;
 
 /// The limits of a Lua state.
 #[derive(Clone, Copy, Debug)]

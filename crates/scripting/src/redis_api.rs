@@ -9,7 +9,7 @@ use crate::entry::{Entry, Raise, Results};
 use crate::frame::{Frame, Kind};
 use crate::host::{Level, Permission};
 use crate::libraries::register_function;
-use crate::machine::{Options, Run};
+use crate::machine::{Options, REPLY_KEPT_BYTES, Run};
 use crate::number::shortest;
 use crate::random::Random;
 use crate::sandbox::{Api, set_functions};
@@ -149,7 +149,7 @@ fn call(frame: &mut Frame<'_>, raises: bool) -> Results {
     push_reply(frame, &whole)?;
     let is_error = whole.first() == Some(&b'-');
     drop(whole);
-    reply.reset(64 << 10);
+    reply.reset(REPLY_KEPT_BYTES);
     if let Some(run) = frame.run() {
         run.reply = reply;
     }
