@@ -38,6 +38,7 @@ mod rdb_file;
 mod record;
 mod replay;
 mod requests;
+mod script_values;
 mod segment;
 mod session;
 mod survivors;
@@ -143,6 +144,15 @@ pub const TARGETS: &[Target] = &[
         seeds: config::seeds,
         fixed_bytes: 8 << 20,
         bytes_per_byte: 1 << 10,
+    },
+    Target {
+        name: "script_values",
+        run: script_values::run,
+        seeds: script_values::seeds,
+        // The state of Lua, and what a script allocates until it is refused more.
+        fixed_bytes: 64 << 20,
+        // An empty element of one byte as a table, several times; a capture for each byte.
+        bytes_per_byte: 16 << 10,
     },
     Target {
         name: "tap_conversations",

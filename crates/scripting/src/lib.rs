@@ -1,0 +1,76 @@
+//! Lua scripts and function libraries as Redis 7.2 has them, independent of the server.
+//!
+//! ```text
+//!   EVAL, EVALSHA, SCRIPT ──► Scripts ────┐                      ┌─► redis.call ─► Host::call ─► the engine
+//!   FUNCTION, FCALL ────────► Libraries ──┴─► Machine ── run ────┤                    │ a reply, as RESP
+//!                                              │ one Lua state   │◄── to_lua ◄────────┘
+//!                                              │ heap: counted,  └─► to_reply ─► the client's Writer
+//!                                              │   limited
+//!                                              └ hook: every 100,000 instructions ─► Host::interrupt
+//! ```
+//!
+//! The server implements [`Host`]: it executes the commands that a script calls, and says whether a
+//! script that runs for long may go on. [`Scripts`] owns the scripts of EVAL and [`Libraries`]
+//! those of FUNCTION, each in a Lua state of its own; both run one to its end and write its reply.
+//! Nothing here reads a clock, a file or a socket, and a state belongs to one thread at a time.
+//!
+//! # The layers
+//! - [`heap`] gives Lua memory: it counts bytes and refuses those past the limit.
+//! - [`entry`], [`frame`] and [`arguments`] are the border. Lua reports an error by `longjmp`, which must not jump
+//!   over a Rust frame that has something to drop. So Rust called from Lua sees only a [`frame::Frame`],
+//!   none of its methods can raise, and an error becomes a jump in [`entry`], when all is dropped.
+//! - [`machine`] owns a state: it compiles, runs and interrupts.
+//! - [`sandbox`], [`redis_api`], [`json`], [`msgpack`], [`packing`], [`bits`], [`pattern`], [`table`]
+//!   and [`text`] are what scripts see, in safe Rust over `Frame`.
+//! - [`scripts`] and [`libraries`] are what the server sees.
+//!
+//! # Invariants
+//! 1. No method of `Frame` raises a Lua error. The ways in which Lua's interface raises are: memory
+//!    that is refused (the heap refuses none while Rust runs: [`heap::Heap::enter`]); a key that is nil or not a number
+//!    ([`frame::Frame::raw_set`] refuses it); metamethods (only raw access is offered); a full stack
+//!    ([`frame::Frame::reserve`] reports it).
+//! 2. Whatever Rust allocates for a script is checked against the room that the heap has left.
+//! 3. No panic unwinds through Lua: [`entry`] catches it, ends the script, and [`machine`] resumes it.
+//! 4. Scripts share nothing: globals and libraries are behind proxies that no script can write to,
+//!    `rawset` and metatables included. The exceptions are Redis': the settings of `cjson`, the
+//!    sequence of `math.random`, and upvalues of library functions.
+//! 5. A stop is final: once [`Host::interrupt`] has said [`Interrupt::Stop`], every following
+//!    instruction raises the error again, so `pcall` cannot swallow it. The state stays usable.
+//! 6. Only source is compiled. Compiled chunks are refused: their checks are Lua's weakest part.
+//!
+//! # What cannot be interrupted
+//! The hook counts instructions of Lua. One instruction may call a function of C that runs for long:
+//! `table.concat`, `string.format`, `..`, all bounded by the memory limit.
+//! Everything with unbounded work (patterns, `cjson`, `cmsgpack`, `string.rep`, `table.insert`, `table.sort`) is
+//! written here and asks [`Host::interrupt`], too.
+
+mod arguments;
+mod bits;
+mod entry;
+mod error;
+mod frame;
+mod heap;
+mod host;
+mod json;
+mod libraries;
+mod machine;
+mod msgpack;
+mod number;
+mod packing;
+mod pattern;
+mod random;
+mod redis_api;
+mod sandbox;
+mod scripts;
+mod shebang;
+mod table;
+mod text;
+mod to_lua;
+mod to_reply;
+
+pub use error::{LibraryError, ScriptError};
+pub use host::{Ending, Host, Interrupt, Level, Permission};
+pub use libraries::{Function, Libraries, Library, LibraryFunction};
+pub use machine::Options;
+pub use scripts::{Origin, Script, ScriptId, Scripts};
+pub use shebang::ScriptFlags;
