@@ -167,6 +167,7 @@ impl Arguments {
             source: &self.source,
             devices: &self.devices,
             into: into.as_deref(),
+            room_in: None,
             point,
             durable,
             reader: std::process::id(),
@@ -184,7 +185,7 @@ impl Arguments {
         })?;
         let Some(restored) = restored else { return Ok(no_log(&self.source)) };
         if self.json {
-            println!("{}", json(&restored, self.into.as_deref()));
+            println!("{}", json(&restored));
         } else {
             print!("{}", report(&restored, into.as_deref(), started.elapsed().as_secs_f64()));
         }
@@ -240,13 +241,17 @@ fn report(restored: &Restored, into: Option<&Path>, seconds: f64) -> String {
 
 /// Whether what would be restored fits, for a person.
 fn room(restored: &Restored, into: &Path) -> String {
-    match redo::free_bytes(&OsDisk, into) {
-        Some(free) if free < restored.bytes => {
-            format!("{free} bytes are free in {}, which may be too little\n", into.display())
-        }
-        Some(free) => format!("{free} bytes are free in {}\n", into.display()),
-        None => String::new(),
-    }
+    let Some(room) = restored.room else { return String::new() };
+    let redo::Room { needed_bytes, free_bytes, left_bytes } = room;
+    let with = match left_bytes {
+        0 => String::new(),
+        left => format!(", with {left} that the server that runs on that disk must have left"),
+    };
+    let so = if room.fits() { "it fits" } else { "IT DOES NOT FIT, and would be refused" };
+    format!(
+        "it takes up to {needed_bytes} bytes{with}; {free_bytes} are free in {}: {so}\n",
+        into.display()
+    )
 }
 
 /// Takes away the links to a running server's files when the process is ended by SIGINT or SIGTERM; what is
@@ -263,7 +268,7 @@ fn remove_links_when_ended(source: &Path, devices: &[PathBuf], number: u32) -> a
     Ok(())
 }
 
-fn json(restored: &Restored, into: Option<&Path>) -> serde_json::Value {
+fn json(restored: &Restored) -> serde_json::Value {
     let block = |block: Option<redo::BlockTime>| {
         block.map(|block| serde_json::json!({ "lsn": block.lsn.0, "time_ms": block.time_ms }))
     };
@@ -277,7 +282,8 @@ fn json(restored: &Restored, into: Option<&Path>) -> serde_json::Value {
         "running": restored.is_running,
         "files": restored.files,
         "bytes": restored.bytes,
-        "free_bytes": into.and_then(|into| redo::free_bytes(&OsDisk, into)),
+        "needed_bytes": restored.room.map(|room| room.needed_bytes),
+        "free_bytes": restored.room.map(|room| room.free_bytes),
         "blocks": restored.blocks,
         "records": restored.records,
     })

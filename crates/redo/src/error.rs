@@ -229,8 +229,9 @@ pub enum Error {
 
     /// What is restored does not fit.
     #[error(
-        "restoring into {path} takes up to {needed_bytes} bytes, with what a server that runs on that disk must have left, and {free_bytes} are free there; nothing was made: make room, or give a directory on another disk",
-        path = path.display()
+        "restoring into {path} takes up to {needed_bytes} bytes{with}, and {free_bytes} are free there; nothing was made: make room, or give a directory on another disk",
+        path = path.display(),
+        with = if *is_next_to_server { ", with what the server that runs on that disk must have left" } else { "" }
     )]
     NoRoom {
         /// The new data directory.
@@ -239,6 +240,8 @@ pub enum Error {
         needed_bytes: u64,
         /// How much there is.
         free_bytes: u64,
+        /// Some of it a server on the same disk must have left.
+        is_next_to_server: bool,
     },
 
     /// What was restored is not what was read.

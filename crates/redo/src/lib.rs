@@ -130,9 +130,7 @@ pub use repair::offline::{Repair, RepairMode, repair};
 pub use repair::scrubber::Scrubber;
 pub use restore::deletions::WantedKey;
 pub use restore::new_log::{Made, NewLog};
-pub use restore::restoring::{
-    RestoreRequest, Restored, Restoring, database_of, free_bytes, restore,
-};
+pub use restore::restoring::{RestoreRequest, Restored, Restoring, Room, database_of, restore};
 pub use restore::source::{NoMoreLinks, abandon_reader};
 pub use restore::timeline::{BlockTime, RestorePoint};
 pub use restore::told::{StoredHistory, stored_history};

@@ -82,6 +82,7 @@ impl Run {
             source: &data_dir(),
             devices: &[],
             into: Some(into),
+            room_in: None,
             point: RestorePoint::Lsn(lsn.0),
             durable: Lsn::ZERO,
             reader: 1,

@@ -74,6 +74,8 @@ pub(crate) struct Holds {
     has_lost: AtomicBool,
     /// There may be something to tell.
     has_refusal: AtomicBool,
+    /// The window has found out how much it may keep, which was not told yet.
+    has_new_limit: AtomicBool,
     /// How large the log is, from the executor, and was at most since the window was trimmed.
     log_bytes: AtomicU64,
     log_bytes_max: AtomicU64,
@@ -448,6 +450,13 @@ impl Holds {
     pub(crate) fn limit_window(&self) {
         let State { window, kept, .. } = &mut *self.lock();
         window.limit(kept);
+        self.has_new_limit.store(true, Ordering::Release);
+    }
+
+    /// How much the window keeps at most, if that has become less since this was asked.
+    pub(crate) fn take_new_limit(&self) -> Option<u64> {
+        let is_new = self.has_new_limit.swap(false, Ordering::AcqRel);
+        is_new.then(|| self.lock().window.limit_bytes())?
     }
 
     /// The files that are kept on these devices.
@@ -489,6 +498,7 @@ impl Holds {
             floor_ms,
             seconds,
             given_up,
+            limit_bytes: state.window.limit_bytes(),
             files: state.kept.len(),
             bytes: state.kept.iter().map(|kept| kept.bytes).sum(),
             files_of_marks: of_marks.count(),

@@ -88,6 +88,8 @@ pub(crate) struct WindowFigures {
     pub(crate) seconds: u64,
     /// How many files went early.
     pub(crate) given_up: u64,
+    /// No more than this is kept, because a device has refused more that its disk seemed to have room for.
+    pub(crate) limit_bytes: Option<u64>,
     /// All files that are kept.
     pub(crate) files: usize,
     pub(crate) bytes: u64,

@@ -29,7 +29,11 @@ pub(crate) fn short_bytes(shared: &Shared) -> BTreeMap<usize, u64> {
     let short = devices.filter_map(|(index, device)| {
         // Where it is not known a write will find out.
         let available_bytes = disk.available_bytes(&device.path).ok()?;
-        let wanted_bytes = left_bytes(disk, &device.path, shared.segment_bytes)?;
+        let mut wanted_bytes = left_bytes(disk, &device.path, shared.segment_bytes)?;
+        if device.lacks_room() {
+            // What a new segment sets aside at once it may have asked for in vain.
+            wanted_bytes = wanted_bytes.max(shared.segment_bytes + shared.reserve_bytes);
+        }
         let short_bytes = wanted_bytes.checked_sub(available_bytes)?;
         (short_bytes > 0).then(|| (index, short_bytes, disk.file_system(&device.path)))
     });
@@ -40,4 +44,21 @@ pub(crate) fn short_bytes(shared: &Shared) -> BTreeMap<usize, u64> {
         (*index, bytes.div_ceil(same.count() as u64))
     };
     short.iter().map(share).collect()
+}
+
+/// By how much disks lack what a start needs, which is `wanted_bytes` for each device in the directory next to it. What
+/// a disk lacks that has several of them is divided among them; what it needs for them adds up.
+pub(crate) fn short_at_start(disk: &dyn Disk, wanted: &[(&Path, u64)]) -> BTreeMap<usize, u64> {
+    let on: Vec<Option<u64>> = wanted.iter().map(|(dir, _)| disk.file_system(dir)).collect();
+    let is_same =
+        |one: usize, other: usize| one == other || (on[one].is_some() && on[one] == on[other]);
+    let short = (0..wanted.len()).filter_map(|index| {
+        let same: Vec<usize> = (0..wanted.len()).filter(|other| is_same(index, *other)).collect();
+        let wanted_bytes: u64 = same.iter().map(|other| wanted[*other].1).sum();
+        // Where it is not known a write will find out.
+        let available_bytes = disk.available_bytes(wanted[index].0).ok()?;
+        let short_bytes = wanted_bytes.checked_sub(available_bytes)?;
+        (short_bytes > 0).then(|| (index, short_bytes.div_ceil(same.len() as u64)))
+    });
+    short.collect()
 }

@@ -268,6 +268,11 @@ impl Window {
         self.give_up(kept, now, &bounds, short_bytes);
     }
 
+    /// The most that a disk bears that does not say so, if one has refused more.
+    pub(crate) fn limit_bytes(&self) -> Option<u64> {
+        Some(self.limit_bytes).filter(|bytes| *bytes < u64::MAX)
+    }
+
     /// Keeps no more than one half of this, as long as the process lives.
     pub(crate) fn limit(&mut self, kept: &[Kept]) {
         let of_window = kept.iter().filter(|kept| !self.is_held(kept));

@@ -35,6 +35,7 @@ use crate::restore::timeline::{BlockTime, RestorePoint, Timeline};
 use crate::write::publication::{begin, discard, publish};
 
 /// What is restored.
+#[derive(Debug, Clone)]
 pub struct RestoreRequest<'a> {
     /// The data directory of the log, which a process may have open.
     pub source: &'a Path,
@@ -42,6 +43,8 @@ pub struct RestoreRequest<'a> {
     pub devices: &'a [PathBuf],
     /// The data directory that is made; `None` to find out only what would be.
     pub into: Option<&'a Path>,
+    /// Without a new directory: one that is asked how much room it has.
+    pub room_in: Option<&'a Path>,
     /// The state that is wanted.
     pub point: RestorePoint,
     /// The log was durable up to this block, as something else than it knows.
@@ -82,6 +85,8 @@ pub struct Restored {
     pub blocks: u64,
     /// The records, each of which was read again.
     pub records: u64,
+    /// What it takes and what there is, before anything is made, if that is known.
+    pub room: Option<Room>,
 }
 
 /// Where a log is built.
@@ -169,12 +174,19 @@ fn carry_out(
         bytes: images.files.iter().map(|image| image.len).sum(),
         blocks: 0,
         records: 0,
+        room: None,
     };
-    let Some(into) = request.into else { return Ok(restored) };
+    let what = (source, &images);
+    let Some(into) = request.into else {
+        if let Some(dir) = request.room_in {
+            restored.room = Room::look(&**disk, dir, what, restored.bytes)?;
+        }
+        return Ok(restored);
+    };
     let build = build_dir(into);
     let is_begun = disk.exists(&build).at(&build, "look for")?;
     if !is_begun {
-        check_room(&**disk, into, (source, &images), restored.bytes)?;
+        restored.room = check_room(&**disk, into, what, restored.bytes)?;
     }
     // Neither another restore nor a server may begin there meanwhile. It is looked at again: one may have ended
     // since.
@@ -183,7 +195,7 @@ fn carry_out(
     discard(&**disk, &build, into)?;
     if is_begun {
         // What was left took room.
-        check_room(&**disk, into, (source, &images), restored.bytes)?;
+        restored.room = check_room(&**disk, into, what, restored.bytes)?;
     }
     begin(&**disk, &build, into)?;
     let (mut database, mut device, mut hash_seed) = (Id([0; 16]), Id([0; 16]), [0; 16]);
@@ -259,30 +271,65 @@ fn carry_out(
     Ok(restored)
 }
 
+/// How much a restore into a directory takes, and how much there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// What is written at most, with [`Room::left_bytes`].
+    pub needed_bytes: u64,
+    /// What can be written.
+    pub free_bytes: u64,
+    /// What a server that runs on the same disk must have left of it.
+    pub left_bytes: u64,
+}
+
+impl Room {
+    /// Looks at the disk of `into`, for images that are `bytes` long with what was set aside for them. `None` where
+    /// it is not known: a write will find out.
+    fn look(
+        disk: &dyn Disk,
+        into: &Path,
+        (source, images): (&Source, &Catalog),
+        bytes: u64,
+    ) -> Result<Option<Self>> {
+        let Some(there) = nearest_dir(disk, into) else { return Ok(None) };
+        let Ok(free_bytes) = disk.available_bytes(there) else { return Ok(None) };
+        let left_bytes = source.left_bytes(disk, there);
+        let room = Self { needed_bytes: bytes + left_bytes, free_bytes, left_bytes };
+        if room.fits() {
+            return Ok(Some(room));
+        }
+        let mut needed_bytes = left_bytes;
+        for image in &images.files {
+            // One that takes blocks is longer than what is in it.
+            needed_bytes +=
+                if image.footer.is_some() { image.len } else { filled_bytes(disk, image)? };
+        }
+        Ok(Some(Self { needed_bytes, ..room }))
+    }
+
+    /// Whether it is enough.
+    #[must_use]
+    pub const fn fits(self) -> bool {
+        self.free_bytes >= self.needed_bytes
+    }
+}
+
 /// Whether there is room for the images, which are `bytes` long with what was set aside for them; next to a
 /// server that runs on the same disk, without making that short of room.
 fn check_room(
     disk: &dyn Disk,
     into: &Path,
-    (source, images): (&Source, &Catalog),
+    what: (&Source, &Catalog),
     bytes: u64,
-) -> Result<()> {
-    // Where it is not known a write will find out.
-    let Some(there) = nearest_dir(disk, into) else { return Ok(()) };
-    let Ok(free_bytes) = disk.available_bytes(there) else { return Ok(()) };
-    let left_bytes = source.left_bytes(disk, there);
-    if free_bytes >= bytes + left_bytes {
-        return Ok(());
+) -> Result<Option<Room>> {
+    let room = Room::look(disk, into, what, bytes)?;
+    match room {
+        Some(Room { needed_bytes, free_bytes, left_bytes }) if free_bytes < needed_bytes => {
+            let (path, is_next_to_server) = (into.to_owned(), left_bytes > 0);
+            Err(Error::NoRoom { path, needed_bytes, free_bytes, is_next_to_server })
+        }
+        room => Ok(room),
     }
-    let mut needed_bytes = left_bytes;
-    for image in &images.files {
-        // One that takes blocks is longer than what is in it.
-        needed_bytes += if image.footer.is_some() { image.len } else { filled_bytes(disk, image)? };
-    }
-    if free_bytes >= needed_bytes {
-        return Ok(());
-    }
-    Err(Error::NoRoom { path: into.to_owned(), needed_bytes, free_bytes })
 }
 
 /// How far an image without a footer goes.
@@ -292,11 +339,6 @@ fn filled_bytes(disk: &dyn Disk, image: &SegmentFile) -> Result<u64> {
         end = block.offset + (HEADER_BYTES + block.payload().len()) as u64;
     }
     Ok(end)
-}
-
-/// How much can be written to a data directory that is to be made; `None` if that is not known.
-pub fn free_bytes(disk: &dyn Disk, into: &Path) -> Option<u64> {
-    disk.available_bytes(nearest_dir(disk, into)?).ok()
 }
 
 /// The directory, or what there is of the path to it.

@@ -103,11 +103,13 @@ impl Source {
     /// Returns how much room the disk of `into` must have left for the process that has the log open, if it is one
     /// of that log's disks.
     pub(crate) fn left_bytes(&self, disk: &dyn Disk, into: &Path) -> u64 {
+        // Its segments are at least as long as the longest file.
+        let segment_bytes = self.catalog.files.iter().map(|file| file.len).max().unwrap_or(0);
         let on = disk.file_system(into);
         let mut devices = self.catalog.devices.iter();
         let is_shared = on.is_some() && devices.any(|it| disk.file_system(&it.path) == on);
         let is_asked = self.is_running() && is_shared;
-        is_asked.then(|| left_bytes(disk, into, 0)).flatten().unwrap_or(0)
+        is_asked.then(|| left_bytes(disk, into, segment_bytes)).flatten().unwrap_or(0)
     }
 
     /// Lets go of the files. A process that dies before leaves that to the server.

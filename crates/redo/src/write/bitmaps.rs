@@ -122,6 +122,7 @@ impl Log {
             bytes: figures.bytes,
             files: figures.files,
             given_up: figures.given_up,
+            limit_bytes: figures.limit_bytes,
             readers: figures.readers.count,
             reader_bytes: figures.readers.bytes,
         }

@@ -39,6 +39,11 @@ impl Log {
                 "what is replaced cannot be kept, so the log can be read as it was only from now on: {why}"
             ));
         }
+        if let Some(bytes) = self.marks.holds().take_new_limit() {
+            self.tell(format!(
+                "a device takes no more although its disk seems to have room, as under a quota: no more than {bytes} bytes of history are kept until the next start"
+            ));
+        }
         self.healing.drain_events()
     }
 

@@ -533,8 +533,12 @@ impl Flusher {
         device.set_stuck(false);
         if !self.has_reserve {
             let reserve_bytes = self.shared.reserve_bytes;
-            self.has_reserve =
-                reserve::make(&*self.shared.disk, &device.path, reserve_bytes).is_ok();
+            let made = reserve::make(&*self.shared.disk, &device.path, reserve_bytes);
+            if let Err(error) = &made {
+                // It may be full for another reason by now.
+                device.become_full(&*self.shared.disk, error);
+            }
+            self.has_reserve = made.is_ok();
         }
         let wanted = self.shared.segment_bytes.min(self.shared.reserve_bytes);
         let has_room =

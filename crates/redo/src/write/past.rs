@@ -8,7 +8,7 @@
 //! It costs a look at each listed file, three reads: of as many as the window allows, four for each file of
 //! the log and 1,024, eight at a time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use base::Lsn;
@@ -16,6 +16,7 @@ use env::Disk;
 
 use crate::compact::history::first_needing;
 use crate::compact::kept::Kept;
+use crate::compact::room::short_at_start;
 use crate::compact::window::{Moment, Window};
 use crate::error::Error;
 use crate::format::manifest::{KeptFile, Manifest};
@@ -83,14 +84,12 @@ impl Past {
                 kept_at: now,
             });
         }
-        let short = catalog.devices.iter().zip(rewritten_bytes).enumerate();
-        let short = short.filter_map(|(index, (device, rewritten_bytes))| {
-            let wanted_bytes = reserve::wanted_bytes(options.reserve_bytes) + rewritten_bytes;
-            let available_bytes = disk.available_bytes(&device.path).ok()?;
-            Some((index, wanted_bytes.checked_sub(available_bytes)?))
-                .filter(|(_, short)| *short > 0)
-        });
-        let short: BTreeMap<usize, u64> = short.collect();
+        let wanted =
+            catalog.devices.iter().zip(rewritten_bytes).map(|(device, rewritten_bytes)| {
+                let wanted_bytes = reserve::wanted_bytes(options.reserve_bytes) + rewritten_bytes;
+                (device.path.as_path(), wanted_bytes)
+            });
+        let short = short_at_start(disk, &wanted.collect::<Vec<_>>());
         for kept in kept.iter_mut().filter(|kept| short.contains_key(&kept.device)) {
             kept.is_linked = disk.has_other_names(&kept.path).unwrap_or(false);
         }

@@ -89,6 +89,8 @@ pub struct HistoryStats {
     pub files: usize,
     /// How many were given up before they were old, or could not be kept.
     pub given_up: u64,
+    /// No more than this is kept, because a device has refused more that its disk seemed to have room for.
+    pub limit_bytes: Option<u64>,
     /// How many directories with links of other processes there are, a minute ago at most.
     pub readers: usize,
     /// How long the files are that have no other name than one of those links.

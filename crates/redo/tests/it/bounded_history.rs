@@ -316,7 +316,10 @@ fn a_restore_that_does_not_fit_is_refused_before_it_begins() {
         disk.set_faults(Faults { capacity_bytes, ..Faults::default() });
     };
     limit(bytes / 2);
-    assert_eq!(redo::free_bytes(&disk, Path::new("/a/b/c")), Some(bytes / 2));
+    let asked = redo::RestoreRequest { room_in: Some(Path::new("/a/b/c")), ..dry.clone() };
+    let room = restore(&asked).unwrap().unwrap().room.unwrap();
+    assert!(!room.fits() && room.free_bytes == bytes / 2 && room.left_bytes == 0, "{room:?}");
+    assert!(!disk.exists(Path::new("/a")).unwrap());
     let error = restore(&request(RestorePoint::Latest)).unwrap_err();
     assert!(
         matches!(error, Error::NoRoom { needed_bytes, free_bytes, .. } if needed_bytes <= bytes && free_bytes == bytes / 2),
@@ -325,6 +328,7 @@ fn a_restore_that_does_not_fit_is_refused_before_it_begins() {
     assert!(!disk.exists(Path::new(INTO)).unwrap(), "nothing is made");
     restore(&dry).unwrap();
     limit(bytes * 2);
+    assert!(restore(&asked).unwrap().unwrap().room.unwrap().fits());
     restore(&request(RestorePoint::Latest)).unwrap();
 }
 
@@ -365,6 +369,7 @@ fn a_reader_makes_nothing_that_the_server_cannot_use() {
         let request = redo::RestoreRequest {
             source: &dir,
             into: Some(&into),
+            room_in: None,
             ..request(RestorePoint::Latest)
         };
         let disk: Arc<dyn Disk> = Arc::new(env_os::OsDisk);

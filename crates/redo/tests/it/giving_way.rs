@@ -227,6 +227,9 @@ fn a_limit_that_no_disk_tells_is_met_once() {
     let after = database.log.history();
     assert_eq!(database.log.health(), Health::Writable);
     assert!(after.files > 0 && after.bytes <= before.bytes / 2, "{before:?}, {after:?}");
+    assert_eq!(after.limit_bytes, Some(before.bytes / 2), "once is enough");
+    let events = database.log.drain_events();
+    assert_eq!(events.iter().filter(|event| event.contains("as under a quota")).count(), 1);
     for _ in 0..4 {
         fill(&mut database, 0, 60);
         database.log.compact_all();
@@ -234,6 +237,7 @@ fn a_limit_that_no_disk_tells_is_met_once() {
     }
     step_compactor(&mut database, 20);
     let after = database.log.history();
+    assert_eq!(after.limit_bytes, Some(before.bytes / 2), "nor is it met again");
     assert_eq!(database.log.stats().devices[0].state, DeviceState::Healthy);
     assert!(after.bytes <= before.bytes / 2, "{before:?}, {after:?}");
 }
@@ -311,6 +315,9 @@ fn a_restore_next_to_a_server_leaves_its_disk_what_that_must_have() {
         world.disk.set_faults(Faults { capacity_bytes, ..Faults::default() });
     };
     limit(bytes + bytes / 20);
+    let asked = redo::RestoreRequest { room_in: Some(Path::new("/restored")), ..dry.clone() };
+    let room = restore(&asked).unwrap().unwrap().room.unwrap();
+    assert!(!room.fits() && room.left_bytes > 0, "asked before, it says the same: {room:?}");
     let error = restore(&request(RestorePoint::Latest)).unwrap_err();
     assert!(
         matches!(error, Error::NoRoom { needed_bytes, free_bytes, .. } if needed_bytes > free_bytes),
@@ -318,4 +325,21 @@ fn a_restore_next_to_a_server_leaves_its_disk_what_that_must_have() {
     );
     limit(2 * (bytes + used_bytes));
     restore(&request(RestorePoint::Latest)).unwrap();
+}
+
+/// A segment sets aside more than is free, which is more than a disk must have left: that is no quota.
+#[test]
+fn a_disk_without_room_for_a_segment_is_short_and_no_more() {
+    let (disk, mut database) = crowded(io::ErrorKind::StorageFull, HistoryOptions::ALL);
+    let before = database.log.history();
+    let capacity_bytes = disk.disk.used_bytes() + 2000;
+    disk.disk.set_faults(Faults { capacity_bytes: Some(capacity_bytes), ..Faults::default() });
+    write_until_full(&mut database);
+    for _ in 0..30 {
+        step_compactor(&mut database, 1);
+        database.flush();
+    }
+    let after = database.log.history();
+    assert_eq!(database.log.health(), Health::Writable);
+    assert!(after.limit_bytes.is_none() && after.files < before.files, "{before:?}, {after:?}");
 }

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
 use base::{DbId, Lsn, Note, NoteEvent, Record, RecordKind};
-use env::Disk;
+use env::Disk as _;
 use env_sim::{Faults, SimDisk};
 use redo::manifest::Manifest;
 use redo::{
@@ -242,22 +241,4 @@ fn what_a_backup_needs_is_not_replaced_before_it_is_kept() {
         let database = restart(&disk, database, HistoryOptions::OFF);
         assert!(!lost(&database)["a"]);
     }
-}
-
-/// Some of the files could be kept, and then one could not: what is not listed is not left.
-#[test]
-fn a_compaction_that_keeps_nothing_leaves_no_names() {
-    let mut disk = Crowded::new(SimDisk::new(2, Faults::default()));
-    disk.error = io::ErrorKind::PermissionDenied;
-    let mut database = open_with(&disk, &DEVICES, HistoryOptions::OFF).unwrap();
-    fill(&mut database, 0, 90);
-    back_up(&mut database, "a");
-    let sim = disk.disk.clone();
-    disk.refuse(move |call, _| call == Call::Link && kept_on(&sim) >= 1);
-    fill(&mut database, 0, 90);
-    database.log.compact_all();
-    drive(&mut database);
-    let listed = Manifest::read(&disk.disk, Path::new("/data")).unwrap().unwrap().history.len();
-    assert_eq!(kept_on(&disk.disk), listed);
-    let _disk: Arc<dyn Disk> = Arc::new(disk.disk.clone());
 }

@@ -289,6 +289,7 @@ fn a_log_is_restored_right_whenever_its_files_are_replaced() {
             source: Path::new("/data"),
             devices: &[],
             into: Some(into),
+            room_in: None,
             point: redo::RestorePoint::Lsn(lsn.0),
             durable: Lsn::ZERO,
             reader: 9,

@@ -17,6 +17,7 @@ pub(crate) fn request(point: RestorePoint) -> RestoreRequest<'static> {
         source: Path::new("/data"),
         devices: &[],
         into: Some(Path::new(INTO)),
+        room_in: None,
         point,
         durable: base::Lsn::ZERO,
         reader: 1,

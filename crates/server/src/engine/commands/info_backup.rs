@@ -12,6 +12,7 @@ pub(super) fn section(engine: &Engine, out: &mut String) {
     line(out, "history_bytes", history.bytes);
     line(out, "history_files", history.files);
     line(out, "history_given_up", history.given_up);
+    line(out, "history_limit_bytes", history.limit_bytes.unwrap_or_default());
     line(out, "history_readers", history.readers);
     line(out, "history_reader_bytes", history.reader_bytes);
     backups(engine, out);
