@@ -134,7 +134,8 @@ pub fn restore(
         made: None,
     };
     if let Some(into) = request.into {
-        let mut log = NewLog::begin(disk, into, (restored.parent, chain.fill.lsn), entropy)?;
+        let mut log =
+            NewLog::begin(disk, into, (restored.parent, chain.fill.lsn), copy.total, entropy)?;
         copy.copy(&chain, &whole, &mut log)?;
         progress(Restoring::Verifying);
         restored.made = Some(log.finish(restored.time_ms.unwrap_or(0))?);

@@ -3,7 +3,7 @@
 //! ```text
 //!   blocks up to the horizon, what was needed of them ──► compacted images   (in any order of segments)
 //!   blocks behind it, whole and in order ───────────────► images as written
-//!   finish: manifest in INTO/restore-tmp · all of it verified · published    (see `restoring`)
+//!   finish: manifest in INTO/restore-tmp · all of it verified · published    (see `building`)
 //! ```
 //!
 //! Blocks keep their numbers and times. Segments are counted from 1, and ordinals in each from 0: nothing on disk
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::checksum::crc32c;
-use base::{Lsn, Note, ObjectId, RecordKind, SegmentId};
+use base::{Lsn, Note, RecordKind, SegmentId};
 use env::{Disk, Entropy, Unpublished};
 
 use crate::error::{Error, IoContext, Result};
@@ -22,16 +22,13 @@ use crate::format::block::{self, BlockHeader, COMPACTED};
 use crate::format::footer::{FooterBuilder, Ordinals, WrittenBlock};
 use crate::format::groups::GROUP_BYTES;
 use crate::format::kinds::Kinds;
-use crate::format::listing::Listed;
-use crate::format::manifest::{DeviceMark, Manifest, ManifestDevice, Parent};
+use crate::format::manifest::Parent;
 use crate::format::record;
 use crate::format::registry::Registry;
 use crate::format::segment::{self, SEGMENT_VERSION, SegmentHeader};
 use crate::id::Id;
-use crate::inspect::verify::verify_unlocked;
-use crate::options::default_device;
-use crate::restore::restoring::{build_dir, check_into};
-use crate::write::publication::{begin, discard, publish};
+use crate::restore::building::Building;
+use crate::restore::restoring::nearest_dir;
 
 /// How much is gathered for a write.
 const WRITE_BYTES: usize = 1 << 20;
@@ -56,65 +53,30 @@ pub struct Made {
 
 /// See the file's top.
 pub struct NewLog {
-    disk: Arc<dyn Disk>,
-    into: PathBuf,
-    build: PathBuf,
-    device: PathBuf,
-    manifest: Manifest,
+    building: Building,
     image: Option<Image>,
     made: Made,
 }
 
 impl NewLog {
     /// Begins a log in `into`, which must be empty or have an unfinished restore. It is a branch of the log of `parent`.
-    /// Blocks up to `horizon` may be missing.
+    /// Blocks up to `horizon` may be missing. About `bytes` will be put.
     ///
     /// # Errors
-    /// When the directory is not empty, or the disk refuses.
+    /// When the directory is not empty or is in use, there is no room for so much, or the disk refuses.
     pub fn begin(
         disk: &Arc<dyn Disk>,
         into: &Path,
         (parent, horizon): (Parent, Lsn),
+        bytes: u64,
         entropy: &mut dyn Entropy,
     ) -> Result<Self> {
-        check_into(&**disk, into)?;
-        let build = build_dir(into);
-        discard(&**disk, &build, into)?;
-        begin(&**disk, &build, into)?;
-        let [mut database, mut device, mut hash_seed] = [[0; 16]; 3];
-        for bytes in [&mut database, &mut device, &mut hash_seed] {
-            entropy.fill(bytes);
-        }
-        let (database, device) = (Id(database), Id(device));
-        let path = default_device(into);
-        let manifest = Manifest {
-            database,
-            hash_seed,
-            epoch: 1,
-            durable_lsn: parent.lsn,
-            horizon,
-            next_segment: SegmentId(1),
-            object_floor: ObjectId::NONE.next(),
-            devices: vec![ManifestDevice {
-                id: device,
-                path: path.strip_prefix(into).unwrap_or(&path).to_owned(),
-                is_leaving: false,
-            }],
-            listed: Vec::new(),
-            history: Vec::new(),
-            history_floor: parent.lsn,
-            history_floor_ms: 0,
-            history_points: Vec::new(),
-            registry: Registry::default(),
-            parent: Some(parent),
-        };
-        // First: what is made is found by what it says, after a crash.
-        manifest.write(&**disk, &build)?;
-        disk.create_dir_all(&path).at(&path, "make")?;
-        DeviceMark { database, device }.write(&**disk, &path)?;
+        let mut building =
+            Building::begin(disk, into, parent, entropy, || check_room(&**disk, into, bytes))?;
+        building.manifest.horizon = horizon;
+        let database = building.manifest.database;
         let made = Made { database, files: 0, bytes: 0, blocks: 0, records: 0 };
-        let (disk, into) = (Arc::clone(disk), into.to_owned());
-        Ok(Self { disk, into, build, device: path, manifest, image: None, made })
+        Ok(Self { building, image: None, made })
     }
 
     /// Adds a block with these records, encoded. Up to the horizon blocks may come in any order, each once; behind it they come
@@ -123,7 +85,7 @@ impl NewLog {
     /// # Errors
     /// When the records are none, or the disk refuses.
     pub fn put(&mut self, lsn: Lsn, time_ms: i64, records: &[u8]) -> Result<()> {
-        let is_compacted = lsn <= self.manifest.horizon;
+        let is_compacted = lsn <= self.building.manifest.horizon;
         let bytes = (block::HEADER_BYTES + records.len()) as u64;
         let takes = |image: &Image| {
             image.is_compacted() == is_compacted
@@ -135,7 +97,7 @@ impl NewLog {
             self.image = Some(self.begin_image(is_compacted)?);
         }
         let image = self.image.as_mut().expect("begun above");
-        let count = image.put(lsn, time_ms, records, &mut self.manifest.registry)?;
+        let count = image.put(lsn, time_ms, records, &mut self.building.manifest.registry)?;
         self.made.blocks += 1;
         self.made.records += u64::from(count);
         Ok(())
@@ -148,43 +110,31 @@ impl NewLog {
     /// When what is read is not what was put, or the disk refuses. Then there is no log in the directory.
     pub fn finish(mut self, time_ms: i64) -> Result<Made> {
         self.end_image()?;
-        self.manifest.history_floor_ms = time_ms;
+        let manifest = &mut self.building.manifest;
+        manifest.history_floor_ms = time_ms;
         // They were those of another log. Their notes are in this one: a start must know them.
-        self.manifest.registry.clear_backups();
-        self.manifest.write(&*self.disk, &self.build)?;
-        let report = verify_unlocked(&self.disk, &self.build, std::slice::from_ref(&self.device));
-        if let Some(error) = report.errors.into_iter().next() {
-            return Err(error);
-        }
-        let (made, lsn) = (self.made, self.manifest.durable_lsn);
-        if (report.blocks, report.records, report.last_lsn) != (made.blocks, made.records, lsn) {
-            return Err(Error::NotRestored {
-                path: self.into,
-                lsn,
-                last: report.last_lsn,
-                records: made.records,
-                found: report.records,
-            });
-        }
-        publish(&*self.disk, &self.build, &self.into)?;
+        manifest.registry.clear_backups();
+        let made = self.made;
+        self.building.finish(made.blocks, made.records)?;
         Ok(made)
     }
 
     fn begin_image(&mut self, is_compacted: bool) -> Result<Image> {
-        let segment = self.manifest.next_segment;
-        self.manifest.next_segment = SegmentId(segment.0 + 1);
-        let path = self.device.join(segment::file_name(segment, 0));
-        let output = Unpublished::create(&*self.disk, &segment::temp_path(&path))?;
-        let horizon = self.manifest.horizon;
+        let Building { disk, device, manifest, .. } = &mut self.building;
+        let segment = manifest.next_segment;
+        manifest.next_segment = SegmentId(segment.0 + 1);
+        let path = device.join(segment::file_name(segment, 0));
+        let output = Unpublished::create(&**disk, &segment::temp_path(&path))?;
+        let horizon = manifest.horizon;
         let header = SegmentHeader {
             version: SEGMENT_VERSION,
-            database: self.manifest.database,
-            device: self.manifest.devices[0].id,
+            database: manifest.database,
+            device: manifest.devices[0].id,
             segment,
             part: 0,
             generation: u32::from(is_compacted),
             is_moved: false,
-            durable_lsn: if is_compacted { horizon } else { self.manifest.durable_lsn },
+            durable_lsn: if is_compacted { horizon } else { manifest.durable_lsn },
             compaction_lsn: if is_compacted { horizon } else { Lsn::ZERO },
             horizon: if is_compacted { horizon } else { Lsn::ZERO },
             kinds: Kinds::default(),
@@ -206,8 +156,8 @@ impl NewLog {
         let Some(image) = self.image.take() else { return Ok(()) };
         self.made.files += 1;
         let segment = image.header.segment;
-        self.made.bytes += image.end(&*self.disk)?;
-        self.manifest.listed.push(Listed { segment, part: 0, last_lsn: Listed::SEALED });
+        self.made.bytes += image.end(&*self.building.disk)?;
+        self.building.list(segment, 0);
         Ok(())
     }
 }
@@ -311,5 +261,17 @@ impl Image {
         self.output.file().write_all_at(&self.header.encode(), 0).at(path, "write")?;
         self.output.publish(disk, &self.path)?;
         Ok(self.at)
+    }
+}
+
+/// Whether so much fits, where that can be known.
+fn check_room(disk: &dyn Disk, into: &Path, needed_bytes: u64) -> Result<()> {
+    let free_bytes = nearest_dir(disk, into).and_then(|dir| disk.available_bytes(dir).ok());
+    match free_bytes {
+        Some(free_bytes) if free_bytes < needed_bytes => {
+            let (path, is_next_to_server) = (into.to_owned(), false);
+            Err(Error::NoRoom { path, needed_bytes, free_bytes, is_next_to_server })
+        }
+        _ => Ok(()),
     }
 }

@@ -1,15 +1,10 @@
 //! Restores a log as it was into a new directory.
 //!
 //! ```text
-//!   INTO/redo.lock      held all the while
-//!   INTO/restore-tmp/   begun · manifest: new database, its device        a crash here: begun anew
-//!   INTO/redo/          mark · images, each with its footer
-//!   INTO/restore-tmp/   manifest: what there is · all of it verified
-//!   INTO/redo.manifest  the same manifest: now it is a log
+//!   source ─► the block that is meant ─► the images of then ─► copied up to that block ─► verified (`building`)
 //! ```
 //!
-//! Until the last step no log is found in the directory, and a server refuses to start there, because the
-//! device has a mark and there is no manifest. The new log is a *branch*: a database with another id, so
+//! The new log is a *branch*: a database with another id, so
 //! that files of the two never mix, which knows its parent and the last block that both have.
 
 use std::path::{Path, PathBuf};
@@ -18,21 +13,18 @@ use std::sync::Arc;
 use base::Lsn;
 use env::{Disk, Entropy};
 
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, Result};
 use crate::format::block::HEADER_BYTES;
-use crate::format::listing::Listed;
-use crate::format::manifest::{DeviceMark, Manifest, ManifestDevice, Parent, path_in};
+use crate::format::manifest::{Manifest, Parent, path_in};
 use crate::format::registry::Registry;
 use crate::id::Id;
-use crate::inspect::verify::verify_unlocked;
-use crate::options::default_device;
 use crate::read::catalog::Catalog;
-use crate::read::in_use::{is_there, lock, lock_if_there, lock_path};
+use crate::read::in_use::lock_if_there;
 use crate::read::scan::SegmentFile;
 use crate::restore::branch::{Branch, CopyCount};
+use crate::restore::building::{Building, check_into};
 use crate::restore::source::{ImageBlocks, Source};
 use crate::restore::timeline::{BlockTime, RestorePoint, Timeline};
-use crate::write::publication::{begin, discard, publish};
 
 /// What is restored.
 #[derive(Debug, Clone)]
@@ -87,11 +79,6 @@ pub struct Restored {
     pub records: u64,
     /// What it takes and what there is, before anything is made, if that is known.
     pub room: Option<Room>,
-}
-
-/// Where a log is built.
-pub(crate) fn build_dir(into: &Path) -> PathBuf {
-    into.join("restore-tmp")
 }
 
 /// Restores what `request` says; `None` if there is no log.
@@ -183,57 +170,23 @@ fn carry_out(
         }
         return Ok(restored);
     };
-    let build = build_dir(into);
-    let is_begun = disk.exists(&build).at(&build, "look for")?;
-    if !is_begun {
-        restored.room = check_room(&**disk, into, what, restored.bytes)?;
-    }
-    // Neither another restore nor a server may begin there meanwhile. It is looked at again: one may have ended
-    // since.
-    let _lock = lock(&**disk, into)?;
-    check_into(&**disk, into)?;
-    discard(&**disk, &build, into)?;
-    if is_begun {
-        // What was left took room.
-        restored.room = check_room(&**disk, into, what, restored.bytes)?;
-    }
-    begin(&**disk, &build, into)?;
-    let (mut database, mut device, mut hash_seed) = (Id([0; 16]), Id([0; 16]), [0; 16]);
-    entropy.fill(&mut database.0);
-    entropy.fill(&mut device.0);
-    // Nothing that is copied depends on it, and a branch may be given away: the parent's stays a secret.
-    entropy.fill(&mut hash_seed);
-    let path = default_device(into);
-    let mut manifest = Manifest {
-        database,
-        hash_seed,
-        epoch: 1,
-        durable_lsn: lsn,
-        horizon: images.horizon(),
-        next_segment: images.next_segment(),
-        devices: vec![ManifestDevice {
-            id: device,
-            path: path.strip_prefix(into).unwrap_or(&path).to_owned(),
-            is_leaving: false,
-        }],
-        listed: Vec::new(),
-        history: Vec::new(),
-        history_floor: lsn,
-        history_floor_ms: restored.time_ms.unwrap_or(0),
-        history_points: Vec::new(),
-        // Its notes are in the log that is made: those of backups must be known there already.
-        registry: Registry::new(
-            timeline.registry.next_id(),
-            Vec::new(),
-            timeline.commands().iter().filter(|noted| noted.lsn <= lsn).cloned().collect(),
-        ),
-        parent: Some(restored.parent),
-        ..old
-    };
-    // First: what is made is found by what it says, after a crash.
-    manifest.write(&**disk, &build)?;
-    disk.create_dir_all(&path).at(&path, "make")?;
-    DeviceMark { database, device }.write(&**disk, &path)?;
+    let (parent, bytes) = (restored.parent, restored.bytes);
+    let mut building = Building::begin(disk, into, parent, entropy, || {
+        restored.room = check_room(&**disk, into, what, bytes)?;
+        Ok(())
+    })?;
+    let manifest = &mut building.manifest;
+    (manifest.horizon, manifest.next_segment) = (images.horizon(), images.next_segment());
+    manifest.object_floor = old.object_floor;
+    manifest.history_floor_ms = restored.time_ms.unwrap_or(0);
+    // Its notes are in the log that is made: those of backups must be known there already.
+    manifest.registry = Registry::new(
+        timeline.registry.next_id(),
+        Vec::new(),
+        timeline.commands().iter().filter(|noted| noted.lsn <= lsn).cloned().collect(),
+    );
+    let (database, device) = (manifest.database, manifest.devices[0].id);
+    let path = building.device.clone();
     let branch = Branch { disk: &**disk, database, device, path: &path, last: lsn };
     let (mut total, mut done) = (CopyCount::default(), 0);
     restored.files = 0;
@@ -241,8 +194,7 @@ fn carry_out(
         let count = branch.copy(&images, image)?;
         if count.blocks > 0 {
             restored.files += 1;
-            let (segment, part) = (image.header.segment, image.header.part);
-            manifest.listed.push(Listed { segment, part, last_lsn: Listed::SEALED });
+            building.list(image.header.segment, image.header.part);
         }
         total.bytes += count.bytes;
         total.blocks += count.blocks;
@@ -250,22 +202,8 @@ fn carry_out(
         done += image.len;
         progress(Restoring::Copying(done, restored.bytes));
     }
-    manifest.write(&**disk, &build)?;
     progress(Restoring::Verifying);
-    let report = verify_unlocked(disk, &build, std::slice::from_ref(&path));
-    if let Some(error) = report.errors.into_iter().next() {
-        return Err(error);
-    }
-    if (report.blocks, report.records, report.last_lsn) != (total.blocks, total.records, lsn) {
-        return Err(Error::NotRestored {
-            path: into.to_owned(),
-            lsn,
-            last: report.last_lsn,
-            records: total.records,
-            found: report.records,
-        });
-    }
-    publish(&**disk, &build, into)?;
+    building.finish(total.blocks, total.records)?;
     (restored.database, restored.bytes) = (Some(database), total.bytes);
     (restored.blocks, restored.records) = (total.blocks, total.records);
     Ok(restored)
@@ -342,29 +280,6 @@ fn filled_bytes(disk: &dyn Disk, image: &SegmentFile) -> Result<u64> {
 }
 
 /// The directory, or what there is of the path to it.
-fn nearest_dir<'a>(disk: &dyn Disk, into: &'a Path) -> Option<&'a Path> {
+pub(crate) fn nearest_dir<'a>(disk: &dyn Disk, into: &'a Path) -> Option<&'a Path> {
     into.ancestors().find(|dir| disk.exists(dir).unwrap_or(false))
-}
-
-/// Whether the directory is empty, or has nothing but an unfinished restore.
-pub(crate) fn check_into(disk: &dyn Disk, into: &Path) -> Result<()> {
-    let names = match disk.list(into) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        names => names.at(into, "list")?,
-    };
-    let is_begun = names.iter().any(|name| name == "restore-tmp");
-    let lock = lock_path(into);
-    let is_ours = |name: &std::ffi::OsString| {
-        name == "restore-tmp"
-            || Some(name.as_os_str()) == lock.file_name()
-            || (is_begun && (name == "redo" || name == "redo.tmp"))
-    };
-    if is_there(disk, into) && is_begun {
-        // The last step of one that was published: its remains go.
-        discard(disk, &build_dir(into), into)?;
-    }
-    if is_there(disk, into) || !names.iter().all(is_ours) {
-        return Err(Error::NotEmpty { path: into.to_owned() });
-    }
-    Ok(())
 }
