@@ -5,6 +5,22 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+/// Does what the arguments behind `indelible` say. An error is shown and is exit code 1, as what is wrong with the
+/// arguments is.
+pub(crate) fn run<T: Parser, A: Into<OsString> + Clone>(
+    arguments: &[A],
+    run: impl FnOnce(T) -> anyhow::Result<ExitCode>,
+) -> ExitCode {
+    let arguments = match parse(arguments, ExitCode::FAILURE) {
+        Ok(arguments) => arguments,
+        Err(code) => return code,
+    };
+    run(arguments).unwrap_or_else(|error| {
+        eprintln!("{error:#}");
+        ExitCode::FAILURE
+    })
+}
+
 /// What the arguments behind `indelible` say; otherwise help or a complaint was shown, and this is the
 /// exit code: `wrong` for a complaint.
 pub(crate) fn parse<T: Parser, A: Into<OsString> + Clone>(

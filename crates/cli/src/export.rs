@@ -53,17 +53,7 @@ fn version(text: &str) -> Result<Version, &'static str> {
 
 /// Runs `indelible export` with these arguments, the first of which is `export`.
 pub(crate) fn export(arguments: &[String]) -> ExitCode {
-    let arguments: Arguments = match crate::arguments::parse(arguments, ExitCode::FAILURE) {
-        Ok(arguments) => arguments,
-        Err(code) => return code,
-    };
-    match arguments.run() {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("{error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    crate::arguments::run(arguments, Arguments::run)
 }
 
 impl Arguments {

@@ -96,17 +96,7 @@ fn flush(text: &str) -> Result<usize, &'static str> {
 
 /// Runs `indelible restore` with these arguments, the first of which is `restore`.
 pub(crate) fn restore(arguments: &[String]) -> ExitCode {
-    let arguments: Arguments = match crate::arguments::parse(arguments, ExitCode::FAILURE) {
-        Ok(arguments) => arguments,
-        Err(code) => return code,
-    };
-    match arguments.run() {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("{error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    crate::arguments::run(arguments, Arguments::run)
 }
 
 impl Arguments {

@@ -66,17 +66,7 @@ impl Clock for Standing {
 
 /// Runs `indelible view` with these arguments, the first of which is `view`.
 pub(crate) fn view(arguments: &[String]) -> ExitCode {
-    let arguments: Arguments = match crate::arguments::parse(arguments, ExitCode::FAILURE) {
-        Ok(arguments) => arguments,
-        Err(code) => return code,
-    };
-    match arguments.run() {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("{error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    crate::arguments::run(arguments, Arguments::run)
 }
 
 impl Arguments {
