@@ -157,7 +157,7 @@ impl Arguments {
             source: &self.source,
             devices: &self.devices,
             into: into.as_deref(),
-            room_in: None,
+            room_in: self.into.as_deref().filter(|_| self.dry_run),
             point,
             durable,
             reader: std::process::id(),

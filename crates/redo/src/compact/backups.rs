@@ -65,7 +65,7 @@ pub enum BackupRefusal {
     NoFlush,
     /// The log does not know what its blocks' times were then.
     #[error(
-        "the server does not know which block was the last then: it knows times since it was started, and not without end; give a block, see BACKUP TIMELINE and indelible backup timeline"
+        "the server does not know which block was the last then: it knows times since it was started; give a block, see BACKUP TIMELINE and indelible backup timeline"
     )]
     NoTime,
 }
