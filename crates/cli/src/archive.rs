@@ -1,16 +1,18 @@
 //! Archives: `indelible backup`, and `indelible restore` from one.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ::archive::{self, Directory, Overview, Point, Request, Restored, Restoring, Target};
+use ::archive::{self, Key, Overview, Point, Request, Restored, Restoring, Target};
 use clap::{Parser, Subcommand};
 use env_os::{OsDisk, OsEntropy};
 use redo::{Id, TimeOfBlock};
 use serde_json::json;
+use server::config::ArchivePlace;
 
+use crate::archive_places::{self, KeyFiles};
 use crate::progress::Line;
 use crate::size::Size;
 
@@ -37,6 +39,8 @@ enum Command {
     Timeline(Place),
     /// Reads all that a restore may read, and compares it with its checksums.
     Verify(Place),
+    /// Prints a new key for `archive-key-file`: keep it where neither the server's disks nor the archive are.
+    Key,
 }
 
 #[derive(clap::Args)]
@@ -49,6 +53,14 @@ struct Place {
     /// Says it as an object of JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    keys: KeyFiles,
+}
+
+impl Place {
+    fn target(&self) -> anyhow::Result<Box<dyn Target>> {
+        target_of(&self.url, &self.keys)
+    }
 }
 
 /// Whether what is to be restored is an archive.
@@ -56,13 +68,11 @@ pub(crate) fn is_archive(source: &Path) -> bool {
     source.to_str().is_some_and(|source| source.contains("://"))
 }
 
-/// The target that a URL names.
-fn target_of(url: &str) -> anyhow::Result<Directory> {
-    let path = url.strip_prefix("file://").filter(|path| path.starts_with('/'));
-    let path = path.ok_or_else(|| {
-        anyhow::anyhow!("{url} is no archive: give a directory as file:///path, three slashes")
-    })?;
-    Ok(Directory::new(Arc::new(OsDisk), &PathBuf::from(path)))
+/// The target that a URL names, with the keys of what is there.
+fn target_of(url: &str, keys: &KeyFiles) -> anyhow::Result<Box<dyn Target>> {
+    let place = ArchivePlace { url: url.to_owned(), key_files: keys.key_files.clone() };
+    let disk: Arc<dyn env::Disk> = Arc::new(OsDisk);
+    Ok(archive_places::open(&disk, &place)?)
 }
 
 /// The database with this id, of those that there are.
@@ -87,6 +97,10 @@ pub(crate) fn backup(arguments: &[String]) -> ExitCode {
         Command::List(place) => list(place),
         Command::Timeline(place) => timeline(place),
         Command::Verify(place) => verify(place),
+        Command::Key => {
+            print!("{}", Key::generate(&mut OsEntropy));
+            Ok(ExitCode::SUCCESS)
+        }
     };
     match done {
         Ok(code) => code,
@@ -102,14 +116,14 @@ pub(crate) fn backup(arguments: &[String]) -> ExitCode {
 }
 
 fn list(place: &Place) -> anyhow::Result<ExitCode> {
-    let target = target_of(&place.url)?;
+    let target = &*place.target()?;
     let databases = match &place.database {
-        Some(wanted) => vec![database_of(&target, Some(wanted))?],
+        Some(wanted) => vec![database_of(target, Some(wanted))?],
         None => target.databases()?,
     };
     let mut all = Vec::new();
     for database in databases {
-        let overview = archive::overview(&target, database, true)?;
+        let overview = archive::overview(target, database, true)?;
         if place.json {
             all.push(as_json(database, &overview));
             continue;
@@ -148,9 +162,9 @@ fn as_json(database: Id, overview: &Overview) -> serde_json::Value {
 }
 
 fn timeline(place: &Place) -> anyhow::Result<ExitCode> {
-    let target = target_of(&place.url)?;
-    let database = database_of(&target, place.database.as_deref())?;
-    let overview = archive::overview(&target, database, place.json)?;
+    let target = &*place.target()?;
+    let database = database_of(target, place.database.as_deref())?;
+    let overview = archive::overview(target, database, place.json)?;
     if place.json {
         println!("{}", as_json(database, &overview));
         return Ok(ExitCode::SUCCESS);
@@ -184,13 +198,20 @@ fn timeline(place: &Place) -> anyhow::Result<ExitCode> {
 }
 
 fn verify(place: &Place) -> anyhow::Result<ExitCode> {
-    let target = target_of(&place.url)?;
-    let database = database_of(&target, place.database.as_deref())?;
+    let target = &*place.target()?;
+    let database = database_of(target, place.database.as_deref())?;
     let mut line = Line::new();
-    let verified = archive::verify(&target, database, &mut |done, total| {
+    let mut verified = archive::verify(target, database, &mut |done, total| {
         line.show_count("verifying", done, total, "objects");
     })?;
     line.end();
+    // What cannot be read without another key is not known to be damaged.
+    let is_locked = |error: &archive::Error| {
+        matches!(error, archive::Error::NoKey { .. } | archive::Error::NotEncrypted { .. })
+    };
+    if let Some(at) = verified.errors.iter().position(is_locked) {
+        return Err(verified.errors.swap_remove(at).into());
+    }
     if place.json {
         let errors: Vec<String> = verified.errors.iter().map(ToString::to_string).collect();
         let value = json!({
@@ -223,6 +244,7 @@ fn verify(place: &Place) -> anyhow::Result<ExitCode> {
 /// What is restored from an archive.
 pub(crate) struct FromArchive<'a> {
     pub(crate) url: &'a str,
+    pub(crate) keys: &'a KeyFiles,
     pub(crate) database: Option<&'a str>,
     pub(crate) into: Option<&'a Path>,
     pub(crate) point: Point,
@@ -231,14 +253,10 @@ pub(crate) struct FromArchive<'a> {
 
 impl FromArchive<'_> {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        let target = target_of(self.url)?;
-        let database = database_of(&target, self.database)?;
-        let request = Request {
-            target: &target,
-            database: Some(database),
-            into: self.into,
-            point: self.point,
-        };
+        let target = &*target_of(self.url, self.keys)?;
+        let database = database_of(target, self.database)?;
+        let request =
+            Request { target, database: Some(database), into: self.into, point: self.point };
         let (mut line, started) = (Line::new(), Instant::now());
         let disk: Arc<dyn env::Disk> = Arc::new(OsDisk);
         let restored =

@@ -8,7 +8,7 @@
 //!   indelible export DIR FILE                                writes the data of a redo log as a dump
 //!   indelible restore SOURCE --into DIR ...                  makes a data directory of a log as it was
 //!   indelible view SOURCE ...                                serves a log as it was, for reading
-//!   indelible backup list|timeline|verify URL                looks at an archive of a redo log
+//!   indelible backup list|timeline|verify URL | key          looks at an archive of a redo log
 //!   indelible transfer serve|send|fetch|token ...            files, verified on the medium they rest on
 //!   indelible import SRC DIR                               makes a data directory of a Redis server's files
 //!   indelible rdb check|digest|diff FILE ...                 looks at dumps of Redis and Valkey
@@ -21,6 +21,7 @@
 
 mod allocator;
 mod archive;
+mod archive_places;
 mod arguments;
 mod client;
 mod daemon;
@@ -76,13 +77,16 @@ Usage:
       log alone: as it is, or as it was after block N.
   indelible restore SOURCE --into DIR --at LSN|TIME | --before flush | --latest [--dry-run] [--json]
       Makes a new data directory of another one's log as it was: after a block, at a time, before the
-      last FLUSHALL, or now. Its server may run meanwhile. SOURCE may be an archive, too: file:///path.
+      last FLUSHALL, or now. Its server may run meanwhile. SOURCE may be an archive, too: file:///path,
+      with its --key-file FILE, if it has one.
   indelible restore SOURCE --at ... --keys PATTERN --to HOST:PORT [--replace] [--expiry absolute|relative|never]
       Brings single keys of the past into a server that runs.
   indelible view SOURCE --at LSN|TIME | --before flush | --latest [--port 6400]
       Serves the past, to be read: a copy of it, in which nothing expires any more.
-  indelible backup list|timeline|verify file:///path [--json]
+  indelible backup list|timeline|verify file:///path [--key-file FILE ...] [--json]
       Shows the archives that servers write (directive archive), what can be restored, or reads all of it.
+  indelible backup key
+      Prints a new key for the directive archive-key-file.
   indelible import SRC DIR [--check-only]
       Makes a new data directory of what a Redis or Valkey server has saved: an RDB file, an AOF, or the
       directory of an AOF in several files. All of it is checked first.

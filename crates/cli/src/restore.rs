@@ -12,6 +12,7 @@ use redo::{RestorePoint, RestoreRequest, Restored, Restoring, TimeOfBlock};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::archive::{FromArchive, is_archive};
+use crate::archive_places::KeyFiles;
 use crate::progress::Said;
 
 /// Makes a new data directory of the log in another one, as it was after a block: what the log has, and what its
@@ -49,6 +50,8 @@ struct Arguments {
     /// Of an archive: the database, if it has several.
     #[arg(long, value_name = "ID")]
     database: Option<String>,
+    #[command(flatten)]
+    keys: KeyFiles,
 }
 
 /// What `--at` says.
@@ -173,6 +176,7 @@ impl Arguments {
         };
         let from = FromArchive {
             url: self.source.to_str().unwrap_or_default(),
+            keys: &self.keys,
             database: self.database.as_deref(),
             into: into.as_deref(),
             point,

@@ -76,6 +76,9 @@ pub enum ValueError {
     /// An archive that is no directory.
     #[error("argument must be empty or a directory: file:///path")]
     Archive,
+    /// Another `archive-compression` than there is.
+    #[error("argument must be none or zstd:LEVEL, with a level from 1 to 19")]
+    Compression,
     /// `save` without pairs of seconds and changes.
     #[error("Invalid save parameters")]
     SavePoints,

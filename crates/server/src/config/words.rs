@@ -55,6 +55,23 @@ pub(super) fn archive(set: &WordsSet<'_>) -> Result<String, ValueError> {
     }
 }
 
+/// `archive-compression`: not, or by zstd, at a level.
+pub(super) fn compression(set: &WordsSet<'_>) -> Result<String, ValueError> {
+    match set.words {
+        ["none"] => Ok("none".to_owned()),
+        ["zstd"] => Ok("zstd:1".to_owned()),
+        [word] => {
+            let level: Option<u8> = word.strip_prefix("zstd:").and_then(|level| level.parse().ok());
+            let level = level.filter(|level| (1..=ZSTD_LEVEL_MAX).contains(level));
+            level.map(|level| format!("zstd:{level}")).ok_or(ValueError::Compression)
+        }
+        _ => Err(ValueError::WordCount),
+    }
+}
+
+/// Levels above take memory for hundreds of megabytes of what came before, and there are no more than 256 KiB of that.
+const ZSTD_LEVEL_MAX: u8 = 19;
+
 /// Any words, of a directive that has no effect.
 pub(super) fn any(set: &WordsSet<'_>) -> Result<String, ValueError> {
     joined(set.words)
