@@ -200,12 +200,13 @@ impl Archiver {
         if self.pending.is_some() {
             return self.put(writer).map(|()| true);
         }
-        if self.ship(writer, now_us)? {
-            return Ok(true);
-        }
+        // First: with a target that is slower than the log there is always something to ship, and this is in memory.
         if let Some(full) = self.gathered.take(self.options.object_bytes) {
             self.pending = Some(full);
             return self.put(writer).map(|()| true);
+        }
+        if self.ship(writer, now_us)? {
+            return Ok(true);
         }
         if self.fill(writer)? {
             return Ok(true);

@@ -161,6 +161,30 @@ fn small_objects_are_made_one() {
     assert!(world.check(1) > 100);
 }
 
+/// A log that is always ahead of its archive: what is made one is no longer than an object is, and not all that was ever shipped.
+#[test]
+fn what_is_made_one_is_bounded_however_far_behind_the_archive_is() {
+    let mut world = World::new(2);
+    world.write();
+    world.settle();
+    for _ in 0..300 {
+        world.write();
+        world.database.flush();
+        // Each time there is something to ship.
+        world.clock.advance_us(100_000);
+        world.archive();
+    }
+    world.settle();
+    let database = archive::database_of(&world.target(), None).unwrap();
+    let (mut longest, mut count) = (0, 0);
+    for name in world.target().list(database, Folder::Log).unwrap() {
+        longest = longest.max(world.target().open(database, &name).unwrap().bytes().unwrap());
+        count += 1;
+    }
+    assert!(longest < 3 * 900, "{longest} bytes, of {count} objects");
+    world.check(10);
+}
+
 /// A target that lets nothing be removed keeps all, and everything is archived all the same.
 #[test]
 fn what_must_not_be_removed_stays_and_holds_nothing_up() {
