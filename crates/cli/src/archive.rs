@@ -45,7 +45,7 @@ enum Command {
 
 #[derive(clap::Args)]
 struct Place {
-    /// Where the archive is: file:///path, as in the directive.
+    /// Where the archive is: file:///path or s3://bucket/prefix, as in the directive.
     url: String,
     /// The database, if there are archives of several.
     #[arg(long, value_name = "ID")]

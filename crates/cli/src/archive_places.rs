@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ::archive::{Directory, Error, Key, KeyError, Keyed, Keys, Result, Target};
+use bucket::Bucket;
 use env::Disk;
 use server::config::ArchivePlace;
 
@@ -23,10 +24,13 @@ pub(crate) fn open(disk: &Arc<dyn Disk>, place: &ArchivePlace) -> Result<Box<dyn
 }
 
 fn target_of(disk: &Arc<dyn Disk>, url: &str) -> Result<Box<dyn Target>> {
+    if url.starts_with("s3://") {
+        return Ok(Box::new(Bucket::from_environment(url)?));
+    }
     match url.strip_prefix("file://").filter(|path| path.starts_with('/')) {
         Some(path) => Ok(Box::new(Directory::new(Arc::clone(disk), Path::new(path)))),
         None => {
-            let why = "give a directory as file:///path, three slashes";
+            let why = "give a directory as file:///path, three slashes; or s3://bucket/prefix";
             Err(Error::NoTarget { place: url.to_owned(), why: why.to_owned() })
         }
     }

@@ -77,13 +77,13 @@ Usage:
       log alone: as it is, or as it was after block N.
   indelible restore SOURCE --into DIR --at LSN|TIME | --before flush | --latest [--dry-run] [--json]
       Makes a new data directory of another one's log as it was: after a block, at a time, before the
-      last FLUSHALL, or now. Its server may run meanwhile. SOURCE may be an archive, too: file:///path,
-      with its --key-file FILE, if it has one.
+      last FLUSHALL, or now. Its server may run meanwhile. SOURCE may be an archive, too: file:///path, or
+      s3://bucket/prefix with the credentials of the environment; with its --key-file FILE, if it has one.
   indelible restore SOURCE --at ... --keys PATTERN --to HOST:PORT [--replace] [--expiry absolute|relative|never]
       Brings single keys of the past into a server that runs.
   indelible view SOURCE --at LSN|TIME | --before flush | --latest [--port 6400]
       Serves the past, to be read: a copy of it, in which nothing expires any more.
-  indelible backup list|timeline|verify file:///path [--key-file FILE ...] [--json]
+  indelible backup list|timeline|verify file:///path|s3://bucket/prefix [--key-file FILE ...] [--json]
       Shows the archives that servers write (directive archive), what can be restored, or reads all of it.
   indelible backup key
       Prints a new key for the directive archive-key-file.

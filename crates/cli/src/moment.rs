@@ -18,7 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 #[derive(Args)]
 #[command(group(ArgGroup::new("point").required(true).args(["at", "before", "latest"])))]
 pub(crate) struct Moment {
-    /// The data directory of the server, or an archive of its log: file:///path.
+    /// The data directory of the server, or an archive of its log: file:///path or s3://bucket/prefix.
     source: String,
     /// The state after this block of the log, at this time, or so long ago, as for indelible restore.
     #[arg(long, value_name = "LSN|TIME", allow_hyphen_values = true)]

@@ -23,7 +23,7 @@ use crate::progress::Said;
 #[command(group(ArgGroup::new("point").required(true).args(["at", "before", "latest"])))]
 #[command(group(ArgGroup::new("target").required(true).multiple(true).args(["into", "dry_run"])))]
 struct Arguments {
-    /// The data directory of the server, or an archive of its log: file:///path.
+    /// The data directory of the server, or an archive of its log: file:///path or s3://bucket/prefix.
     source: PathBuf,
     /// The data directory that is made: empty, or not there yet.
     #[arg(long, value_name = "DIR")]

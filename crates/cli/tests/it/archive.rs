@@ -202,7 +202,7 @@ fn config_set_begins_and_ends_an_archive() {
     let server = Program::indelible().start(&OPTIONS);
     let mut connection = server.connect();
     assert_eq!(info(&mut connection, "archive_state"), "off");
-    for wrong in ["/backups", "file://backups", "s3://bucket"] {
+    for wrong in ["/backups", "file://backups", "s3://", "s3:///shop", "s3://id:secret@shop"] {
         let error = connection.words(&format!("CONFIG SET archive {wrong}")).text();
         assert!(error.contains("empty or a directory: file:///path"), "{error}");
     }

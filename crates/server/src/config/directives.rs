@@ -356,7 +356,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     several("archive", words::archive, "").protected(),
     several("archive-compression", words::compression, "zstd:1"),
     several("archive-key-file", words::directories, "").protected(),
-    integer("archive-interval-ms", 10..=86_400_000, 1000),
+    integer("archive-interval-ms", 0..=86_400_000, 0),
     memory("archive-object-bytes", 64 * 1024..=(1 << 30), 16 * MB),
     integer("archive-base-percentage", 0..=INT_MAX, 100),
     integer("archive-keep-seconds", 0..=LONG_MAX, 0),

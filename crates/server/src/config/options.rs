@@ -134,6 +134,9 @@ pub struct LogOptions {
     pub archive: ArchiveSettings,
 }
 
+/// Blocks are not shipped more often than that.
+const INTERVAL_MS_MIN: u64 = 10;
+
 /// Settings of continuous archiving.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchiveSettings {
@@ -158,6 +161,13 @@ pub struct ArchivePlace {
     pub url: String,
     /// The files of the keys: the first one encrypts, all of them decrypt; none for an archive in clear: `archive-key-file`.
     pub key_files: Vec<PathBuf>,
+}
+
+impl ArchivePlace {
+    /// How often blocks are shipped there, in milliseconds, if nothing else was said: each time costs requests.
+    const fn interval_ms(is_bucket: bool) -> u64 {
+        if is_bucket { 10_000 } else { 1000 }
+    }
 }
 
 /// How a dump comes to be of one moment: `snapshot-algorithm`.
@@ -308,7 +318,10 @@ impl Config {
                         .value("archive-compression")
                         .strip_prefix("zstd:")
                         .and_then(|level| level.parse().ok()),
-                    interval_ms: self.number("archive-interval-ms"),
+                    interval_ms: match self.number("archive-interval-ms") {
+                        0 => ArchivePlace::interval_ms(self.value("archive").starts_with("s3:")),
+                        ms => ms.max(INTERVAL_MS_MIN),
+                    },
                     object_bytes: self.number("archive-object-bytes"),
                     base_percentage: self.number("archive-base-percentage"),
                     keep_seconds: self.number("archive-keep-seconds"),

@@ -47,12 +47,20 @@ pub(super) fn directories(set: &WordsSet<'_>) -> Result<String, ValueError> {
 pub(super) fn archive(set: &WordsSet<'_>) -> Result<String, ValueError> {
     match set.words {
         [] | [""] => Ok(String::new()),
-        [place] if place.strip_prefix("file://").is_some_and(|path| path.starts_with('/')) => {
-            joined(set.words)
-        }
+        [place] if is_place(place) => joined(set.words),
         [_] => Err(ValueError::Archive),
         _ => Err(ValueError::WordCount),
     }
+}
+
+fn is_place(url: &str) -> bool {
+    let file = url.strip_prefix("file://").is_some_and(|path| path.starts_with('/'));
+    let bucket = url.strip_prefix("s3://");
+    // Credentials are the environment's: a URL is shown.
+    let is_bucket = |bucket: &str| {
+        !bucket.is_empty() && !bucket.starts_with('/') && !bucket.contains(['@', '?'])
+    };
+    file || bucket.is_some_and(is_bucket)
 }
 
 /// `archive-compression`: not, or by zstd, at a level.
