@@ -72,6 +72,11 @@ fn nothing_of_the_data_is_in_clear_in_an_encrypted_archive() {
         let seen =
             files_of(&world).values().filter(|bytes| parts.iter().any(|it| has(bytes, it))).count();
         assert_eq!(seen > 0, coding != Coding::Encrypted, "{coding:?}");
+        let files = files_of(&world);
+        let sealed: Vec<_> = files.values().filter(|bytes| bytes[36] == 2).collect();
+        let salts: std::collections::BTreeSet<&[u8]> =
+            sealed.iter().map(|bytes| &bytes[152..184]).collect();
+        assert_eq!(salts.len(), sealed.len(), "each has a salt of its own");
     }
 }
 
@@ -362,10 +367,22 @@ fn a_frame_never_becomes_more_than_it_may() {
     };
     let error = with_frame(&header, &bomb, 1 << 18);
     assert!(error.contains("does not decode to what it should have"), "{error}");
+    let short = zstd::bulk::compress(&plain[128..plain.len() - 1], 1).unwrap();
+    let error = with_frame(&header, &short, 1 << 18);
+    assert!(error.contains("does not decode to what it should have"), "{error}");
     for frame_bytes in [0, (1 << 20) + 1, u32::MAX] {
         let error = with_frame(&header, &bomb, frame_bytes);
         assert!(error.contains("a length that frames do not have"), "{error}");
     }
+    // The frame that it had, and something behind it.
+    let good = encoded(&header, &plain, Encoding::Frames);
+    let mut more = good.clone();
+    more.extend_from_slice(&good[144..]);
+    let stored = (more.len() - 144) as u64;
+    more[128..136].copy_from_slice(&stored.to_le_bytes());
+    put_right(&mut more, 144);
+    let error = read(&more, name(0), &Keys::NONE).unwrap_err().to_string();
+    assert!(error.contains("something behind the last frame"), "{error}");
     // A header that counts more than its frames can have.
     for bytes in [u64::MAX, 1 << 60, 1 << 40] {
         let error = with_frame(&Header { bytes, ..header }, &bomb, 1 << 20);
