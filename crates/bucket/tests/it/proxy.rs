@@ -73,6 +73,8 @@ fn carry(mut client: TcpStream, store: SocketAddr, faults: &Arc<Faults>) -> std:
         return client.write_all(BUSY);
     }
     let server = TcpStream::connect(store)?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
     let left = Arc::new(AtomicI64::new(UNCUT));
     let (client_end, server_end) = (client.try_clone()?, server.try_clone()?);
     let (faults_there, left_there) = (Arc::clone(faults), Arc::clone(&left));

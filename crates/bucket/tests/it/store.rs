@@ -39,6 +39,8 @@ impl Store {
         let address = listener.local_addr().unwrap();
         runtime.spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
+                // Otherwise each answer waits for the client to have acknowledged its beginning.
+                socket.set_nodelay(true).unwrap();
                 let service = service.clone();
                 tokio::spawn(async move {
                     let server = auto::Builder::new(TokioExecutor::new());

@@ -63,7 +63,7 @@ pub(crate) fn number(connection: &mut Connection, field: &str) -> u64 {
     info(connection, field).parse().unwrap()
 }
 
-pub(crate) fn length(connection: &mut Connection) -> u64 {
+fn length(connection: &mut Connection) -> u64 {
     connection.words("LLEN order").text().parse().unwrap()
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn catch_up(connection: &mut Connection) -> u64 {
 
 /// Appends 1, 2, 3 … to a list, among other changes, until told to stop or the server is gone. Returns the last one that was
 /// answered.
-pub(crate) fn count_up(port: u16, stop: &AtomicBool) -> u64 {
+fn count_up(port: u16, stop: &AtomicBool) -> u64 {
     let mut connection = Connection::open(port).unwrap();
     for next in 1_u64.. {
         let number = next.to_string();

@@ -3,15 +3,15 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::scope;
+use std::sync::atomic::Ordering;
 
-use crate::archive::{OPTIONS, catch_up, count_up, counted_in, info, length, number};
+use crate::archive::{OPTIONS, catch_up, counted_in, info, number};
 use crate::damage::said;
 use crate::process::{Program, Server, wait_until};
 use crate::proxy::Proxy;
 use crate::rdb_files::{digest_of, fill};
 use crate::store::{BUCKET, Store, variables};
+use crate::wire::Connection;
 
 fn url() -> String {
     format!("s3://{BUCKET}/of/shop")
@@ -29,7 +29,8 @@ fn program(address: std::net::SocketAddr) -> Program {
 }
 
 fn start(address: std::net::SocketAddr, more: &[&str]) -> Server {
-    program(address).start(&[&OPTIONS[..], &["--archive", &url()], more].concat())
+    let archive = ["--archive", &url(), "--archive-interval-ms", "300"];
+    program(address).start(&[&OPTIONS[..], &archive, more].concat())
 }
 
 /// Runs a command that reaches the store itself.
@@ -40,6 +41,15 @@ fn run(store: &Store, words: &[&str]) -> Output {
 
 fn restore(store: &Store, into: &Path, more: &[&str]) -> Output {
     run(store, &[&["restore", &url(), "--into", into.to_str().unwrap()], more].concat())
+}
+
+/// Appends the next 200 numbers to a list, among other changes. Returns the last one.
+fn append(connection: &mut Connection, last: u64) -> u64 {
+    for number in last + 1..=last + 200 {
+        connection.call(&["SET", &format!("key:{}", number % 50), &"v".repeat(300)]).unwrap();
+        connection.call(&["RPUSH", "order", &number.to_string()]).unwrap();
+    }
+    last + 200
 }
 
 /// Whether a file below a directory has these bytes.
@@ -76,30 +86,23 @@ fn what_was_archived_in_a_bucket_comes_back_when_the_data_directory_is_gone() {
         let mut server = start(proxy.address, &options);
         let mut connection = server.connect();
         fill(&mut connection);
-        let (stop, port) = (AtomicBool::new(false), server.port);
-        let told = scope(|scope| {
-            let counter = scope.spawn(|| count_up(port, &stop));
-            wait_until(|| info(&mut connection, "archive_state") == "streaming");
-            proxy.faults.cut.store(50, Ordering::Relaxed);
-            proxy.faults.delayed.store(20, Ordering::Relaxed);
-            proxy.faults.busy.store(50, Ordering::Relaxed);
-            let mut told = Vec::new();
-            while told.len() < 3 || proxy.faults.done.load(Ordering::Relaxed) < 4 {
-                let answered = length(&mut connection);
-                catch_up(&mut connection);
-                // It may be behind a gap; what was answered before is in it all the same.
-                told.push((number(&mut connection, "archive_lsn"), answered));
-            }
-            let answered = told.last().map_or(0, |(_, answered)| *answered);
-            told.push((number(&mut connection, "archive_lsn"), answered));
-            server.kill();
-            fs::remove_dir_all(server.directory()).unwrap();
-            stop.store(true, Ordering::Relaxed);
-            counter.join().unwrap();
-            told
-        });
+        wait_until(|| info(&mut connection, "archive_state") == "streaming");
+        proxy.faults.cut.store(100, Ordering::Relaxed);
+        proxy.faults.delayed.store(20, Ordering::Relaxed);
+        proxy.faults.busy.store(100, Ordering::Relaxed);
+        // What was told to be archived, and how much was written by then.
+        let (mut told, mut count) = (Vec::new(), 0);
+        while told.len() < 4 || proxy.faults.done.load(Ordering::Relaxed) < 6 {
+            count = append(&mut connection, count);
+            catch_up(&mut connection);
+            // It may be behind a gap; what was answered before is in it all the same.
+            told.push((number(&mut connection, "archive_lsn"), count));
+        }
+        append(&mut connection, count);
+        server.kill();
+        fs::remove_dir_all(server.directory()).unwrap();
         let last = told.last().unwrap().1;
-        for (number, (lsn, answered)) in told.iter().rev().take(3).enumerate() {
+        for (number, (lsn, answered)) in told.iter().rev().take(2).enumerate() {
             let into = place.path().join(number.to_string());
             let at = lsn.to_string();
             let output = restore(&store, &into, &[&["--at", &at], &keys[..]].concat());
