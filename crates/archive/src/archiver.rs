@@ -22,10 +22,12 @@ use crate::desk::{ArchiveOptions, Desk, Ending};
 use crate::error::{Error, Result, TargetError};
 use crate::figures::{Figures, State};
 use crate::fill::{Filling, Portion};
+use crate::frames::encode;
 use crate::gathered::Gathered;
+use crate::key::{KEY_BYTES, Salts};
 use crate::name::{Folder, Name};
 use crate::object::{Builder, Header, ObjectReader};
-use crate::target::{Put, Target};
+use crate::target::{Put, Target, check_same};
 use crate::thinning::{Begun, Leftovers, Why, find_old};
 
 /// How a step of an archiver has ended.
@@ -59,6 +61,7 @@ pub struct Archiver {
     desk: Arc<Desk>,
     database: Id,
     options: ArchiveOptions,
+    salts: Salts,
     retry: crate::retry::Retry,
     /// Its number, once it has claimed the archive.
     writer: Option<u64>,
@@ -113,15 +116,16 @@ struct Base {
 }
 
 impl Archiver {
-    /// An archiver of the log that `reader` reads. `seed` is random.
+    /// An archiver of the log that `reader` reads. `seed` is random, and never the same again: salts are made of it.
     #[must_use]
     pub fn new(
         reader: Reader,
         target: Box<dyn Target>,
         clock: Arc<dyn Clock>,
         desk: Arc<Desk>,
-        seed: u64,
+        seed: [u8; KEY_BYTES],
     ) -> Self {
+        let salts = Salts::new(seed);
         let (database, options) = (reader.database(), desk.options());
         let begun = Begun { wall_ms: clock.now_ms(), us: clock.monotonic_us() };
         let archiver = Self {
@@ -131,7 +135,8 @@ impl Archiver {
             desk,
             database,
             options,
-            retry: crate::retry::Retry::new(seed),
+            retry: crate::retry::Retry::new(salts.number()),
+            salts,
             writer: None,
             over: None,
             is_away: false,
@@ -195,12 +200,13 @@ impl Archiver {
         if self.pending.is_some() {
             return self.put(writer).map(|()| true);
         }
-        if self.ship(writer, now_us)? {
-            return Ok(true);
-        }
+        // First: with a target that is slower than the log there is always something to ship, and this is in memory.
         if let Some(full) = self.gathered.take(self.options.object_bytes) {
             self.pending = Some(full);
             return self.put(writer).map(|()| true);
+        }
+        if self.ship(writer, now_us)? {
+            return Ok(true);
         }
         if self.fill(writer)? {
             return Ok(true);
@@ -209,7 +215,16 @@ impl Archiver {
         if self.begun.is_clock_off(self.clock.now_ms(), now_us) {
             self.leftovers.keep_old();
         }
-        self.leftovers.step(&*self.target, self.database, now_us)
+        match self.leftovers.step(&*self.target, self.database, now_us) {
+            // What must not be removed stays; what is new is archived all the same.
+            Err(Error::Target(error)) if error.is_refused() => {
+                self.figures.errors += 1;
+                self.figures.last_error = Some(error.to_string());
+                self.leftovers.postpone(now_us);
+                Ok(false)
+            }
+            done => done,
+        }
     }
 
     /// Looks now and then for what is older than it is to be kept.
@@ -437,10 +452,18 @@ impl Archiver {
 
     /// Puts what is pending, and looks whether it counts.
     fn put(&mut self, writer: u64) -> Result<()> {
-        let Some(Portion { header, bytes, .. }) = &self.pending else { return Ok(()) };
-        let name = header.name;
-        if self.target.put_new(self.database, &name, bytes)? == Put::Taken {
-            self.check_same(&name, bytes)?;
+        let Some(mut portion) = self.pending.take() else { return Ok(()) };
+        if portion.encoded.is_none() {
+            let key = self.target.keys().first().map(|key| (key, self.salts.next()));
+            let compression = self.options.compression;
+            portion.encoded = encode(&portion.header, &portion.bytes, compression, key);
+        }
+        let portion = self.pending.insert(portion);
+        let (header, name) = (portion.header, portion.header.name);
+        let (stored, raw_bytes) = (portion.stored(), portion.bytes.len() as u64);
+        let stored_bytes = stored.len() as u64;
+        if self.target.put_new(self.database, &name, stored)? == Put::Taken {
+            check_same(&*self.target, self.database, &name, stored)?;
         }
         // What is told to be archived is what the next writer finds: it claims before it looks.
         let claims = self.target.list(self.database, Folder::Writer)?;
@@ -454,8 +477,8 @@ impl Archiver {
             return Err(TargetError::of("archive behind", own.to_string())(source).into());
         }
         self.figures.objects += 1;
-        self.figures.bytes += bytes.len() as u64;
-        let header = *header;
+        self.figures.bytes += stored_bytes;
+        self.figures.raw_bytes += raw_bytes;
         let Some(portion) = self.pending.take() else { return Ok(()) };
         match name {
             Name::Log { .. } if !portion.replaces.is_empty() => {
@@ -474,18 +497,6 @@ impl Archiver {
             Name::Base { .. } | Name::Writer { .. } => {}
         }
         Ok(())
-    }
-
-    /// Whether what is there is what an attempt of which nothing was heard has put.
-    fn check_same(&self, name: &Name, bytes: &[u8]) -> Result<()> {
-        let failed = || TargetError::of("read", name.to_string());
-        let object = self.target.open(self.database, name)?;
-        let mut there = vec![0; bytes.len()];
-        let is_same = object.bytes().map_err(failed())? == bytes.len() as u64 && {
-            object.read_at(&mut there, 0).map_err(failed())?;
-            there == bytes
-        };
-        if is_same { Ok(()) } else { Err(Error::Different { name: *name }) }
     }
 
     fn note_shipped(&mut self, header: &Header, last: Lsn) {
@@ -544,7 +555,9 @@ impl Archiver {
             | Error::Different { .. }
             | Error::Damaged { .. }
             | Error::NoNumber { .. }
-            | Error::Newer { .. } => Some(State::Failed),
+            | Error::Newer { .. }
+            | Error::NoKey { .. }
+            | Error::NotEncrypted { .. } => Some(State::Failed),
             _ => None,
         };
         self.retry.note_failure(now_us);

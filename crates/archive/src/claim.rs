@@ -66,7 +66,15 @@ fn last_of(
     if archived > durable {
         return Err(Error::Ahead { archived, durable });
     }
-    let Some(name) = picture.last_log else { return Ok(None) };
+    let Some(name) = picture.last_log else {
+        // There is no block to compare, but a key.
+        let newest = picture.ranges.last().and_then(|range| range.fills.last());
+        if let Some((fill, objects)) = newest {
+            let name = Name::Whole { fill: *fill, objects: *objects };
+            ObjectReader::open(target, database, name)?;
+        }
+        return Ok(None);
+    };
     let header = *ObjectReader::open(target, database, name)?.header();
     match reader.whole_blocks(archived).up_to(archived).next() {
         Ok(Some(block)) => {

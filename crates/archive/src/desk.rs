@@ -8,6 +8,7 @@ use base::Lsn;
 use redo::Mark;
 
 use crate::figures::{Figures, State};
+use crate::frames::Compression;
 
 /// A target that takes longer for a step is away.
 const STEP_US_MAX: u64 = 10_000_000;
@@ -25,6 +26,8 @@ pub struct ArchiveOptions {
     pub base_bytes_min: u64,
     /// What is older goes, but for the copy before it; 0: everything is kept.
     pub keep_seconds: u64,
+    /// How objects are compressed.
+    pub compression: Compression,
 }
 
 impl Default for ArchiveOptions {
@@ -35,6 +38,7 @@ impl Default for ArchiveOptions {
             base_percentage: 100,
             base_bytes_min: 64 << 20,
             keep_seconds: 0,
+            compression: Compression::Zstd(1),
         }
     }
 }

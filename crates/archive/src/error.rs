@@ -6,6 +6,7 @@ use base::Lsn;
 use keyspace::BadRecord;
 use redo::{Id, TimeOfBlock};
 
+use crate::key::KeyId;
 use crate::name::Name;
 
 /// The result of what a target does.
@@ -28,6 +29,11 @@ impl TargetError {
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.source.kind() == io::ErrorKind::NotFound
+    }
+
+    /// Whether it is not permitted.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.source.kind() == io::ErrorKind::PermissionDenied
     }
 
     /// The error of a failed operation, for `map_err`.
@@ -69,6 +75,47 @@ pub enum Error {
         name: Name,
         /// What it has.
         what: NewerWhat,
+    },
+
+    /// An object is encrypted with a key that is not there.
+    #[error(
+        "{name} of the archive is encrypted with key {id}, {}",
+        missing_key(*has_keys)
+    )]
+    NoKey {
+        /// The object.
+        name: Name,
+        /// The key.
+        id: KeyId,
+        /// Whether there are others.
+        has_keys: bool,
+    },
+
+    /// An object is in clear, in an archive that is to be encrypted.
+    #[error(
+        "{name} of the archive is not encrypted: an archive is encrypted from its first object on, or not at all. Read it without a key; to write one that is encrypted give another target"
+    )]
+    NotEncrypted {
+        /// The object.
+        name: Name,
+    },
+
+    /// A key file cannot be used.
+    #[error("the key file {path} cannot be used: {why}")]
+    KeyFile {
+        /// The file.
+        path: String,
+        /// Why.
+        why: KeyError,
+    },
+
+    /// There is no such kind of target, or it cannot be reached with what is known of it.
+    #[error("{place} is no target of an archive: {why}")]
+    NoTarget {
+        /// What was given.
+        place: String,
+        /// Why.
+        why: String,
     },
 
     /// A record is whole, and has what no keyspace wrote.
@@ -225,6 +272,27 @@ pub enum Error {
         /// How many there are.
         known: usize,
     },
+}
+
+/// Why a file is no key.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// It cannot be read.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// Others may read it.
+    #[error(
+        "others than its owner may read it (mode {0:o}); chmod 600, and if they are not trusted make a new key"
+    )]
+    Readable(u32),
+    /// It is none.
+    #[error("it has no key: 64 hexadecimal digits, as `indelible backup key` prints them")]
+    NoKey,
+}
+
+/// Says what to do about a key that is missing.
+const fn missing_key(has_keys: bool) -> &'static str {
+    if has_keys { "which is none of those that were given" } else { "and no key was given" }
 }
 
 /// What a program may not know of an object.

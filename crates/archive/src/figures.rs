@@ -62,8 +62,10 @@ pub struct Figures {
     pub lag_ms: u64,
     /// Objects that were put.
     pub objects: u64,
-    /// Their bytes.
+    /// Their bytes, as they are put.
     pub bytes: u64,
+    /// The same before they were compressed.
+    pub raw_bytes: u64,
     /// Copies that were completed.
     pub fills: u64,
     /// Records of the copy that is being made that were read, of how many.

@@ -37,6 +37,8 @@ pub(crate) struct Reading {
 pub(crate) struct Portion {
     pub(crate) header: Header,
     pub(crate) bytes: Vec<u8>,
+    /// What is put of it, if that is not what it is.
+    pub(crate) encoded: Option<Vec<u8>>,
     /// The objects that it takes the place of.
     pub(crate) replaces: Vec<Name>,
 }
@@ -44,7 +46,12 @@ pub(crate) struct Portion {
 impl Portion {
     /// One that is new.
     pub(crate) const fn new(header: Header, bytes: Vec<u8>) -> Self {
-        Self { header, bytes, replaces: Vec::new() }
+        Self { header, bytes, encoded: None, replaces: Vec::new() }
+    }
+
+    /// What is put.
+    pub(crate) fn stored(&self) -> &[u8] {
+        self.encoded.as_deref().unwrap_or(&self.bytes)
     }
 }
 

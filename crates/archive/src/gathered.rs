@@ -44,6 +44,6 @@ impl Gathered {
         }
         let Self { names, builder } = std::mem::take(self);
         let (header, bytes) = builder?.finish();
-        (names.len() > 1).then_some(Portion { header, bytes, replaces: names })
+        (names.len() > 1).then(|| Portion { replaces: names, ..Portion::new(header, bytes) })
     }
 }

@@ -33,6 +33,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `name` | names of objects: their grammar, and what they say |
+//! | `key`, `frames` | keys; blocks compressed and encrypted |
 //! | `object` | an object as bytes: written, and read with every check; `docs/format/archive.md` |
 //! | `target`, `directory` | where objects are; a directory |
 //! | `picture` | what a target has, by names alone |
@@ -50,7 +51,8 @@
 //! 4. Nothing that is read is believed: lengths are compared with what there is before memory is taken for them, names are
 //!    parsed and never joined to a path unseen, every byte is under a checksum, and every record passes the check that a start makes.
 //! 5. A restored log is a branch: a database with another id. It counts when all of it was read again, not before.
-//! 6. An archive has everything that the database has, in clear. Neither the seed of the hashes nor a password is in it.
+//! 6. An archive has everything that the database has, and without a key in clear; with one from its first object to its last, so that nothing in
+//!    clear is taken for what was encrypted. Neither the seed of the hashes nor a password is in it.
 
 mod archiver;
 mod claim;
@@ -59,7 +61,9 @@ mod directory;
 mod error;
 mod figures;
 mod fill;
+mod frames;
 mod gathered;
+mod key;
 mod moments;
 mod name;
 mod object;
@@ -74,12 +78,14 @@ mod verifier;
 pub use archiver::{ArchiveStep, Archiver};
 pub use desk::{ArchiveOptions, Desk, Ending};
 pub use directory::Directory;
-pub use error::{Error, Result, TargetError, TargetResult};
+pub use error::{Error, KeyError, Result, TargetError, TargetResult};
 pub use figures::{Figures, State};
-pub use name::{Fill, Folder, Name};
+pub use frames::{Compression, Encoding, encode};
+pub use key::{KEY_BYTES, Key, KeyId, Keys};
+pub use name::{Fill, Folder, Name, parse_database};
 pub use object::{Builder, HEADER_BYTES, Header, ObjectReader, StoredBlock};
 pub use picture::{Chain, Picture, Range};
 pub use restorer::{Point, Request, Restored, Restoring, database_of, restore};
 pub use spans::{Overview, Span, overview};
-pub use target::{Object, Put, Target};
+pub use target::{Keyed, Object, Put, Target};
 pub use verifier::{Verified, verify};

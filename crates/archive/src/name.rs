@@ -174,8 +174,9 @@ fn lsn(text: &str) -> Option<Lsn> {
     number(text).map(Lsn).filter(|lsn| *lsn <= Lsn::MAX)
 }
 
-/// The folder of a database.
-pub(crate) fn parse_database(text: &str) -> Option<Id> {
+/// The database of a folder with this name; `None` if no database has such a folder.
+#[must_use]
+pub fn parse_database(text: &str) -> Option<Id> {
     let mut id = [0; 16];
     let digits = text.as_bytes();
     if digits.len() != 32 {

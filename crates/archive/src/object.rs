@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   header (128) · block · block · …        a block: the log's header of 64 bytes, and its records
+//!   header (128) · frame · frame · …        the same, compressed and encrypted: `frames`
 //! ```
 //!
 //! Every byte is under a checksum: the header's own, each block's header's, each block's records'; the length of all is in the header. What is
@@ -14,6 +15,8 @@ use redo::block::{self, BlockHeader, COMPACTED};
 use redo::{Id, LogBlock, record};
 
 use crate::error::{Error, NewerWhat, Result, TargetError};
+use crate::frames::{Encoding, Frames};
+use crate::key::Keys;
 use crate::name::{Fill, Name};
 use crate::target::{Object, Target};
 
@@ -33,6 +36,8 @@ pub struct Header {
     pub database: Id,
     /// The name that it is under.
     pub name: Name,
+    /// How what is behind the header is encoded.
+    pub encoding: Encoding,
     /// The earliest time of a block, in Unix milliseconds; of a complete copy, when its mark was there.
     pub time_min_ms: i64,
     /// The latest.
@@ -41,7 +46,7 @@ pub struct Header {
     pub blocks: u64,
     /// How many records.
     pub records: u64,
-    /// The length of what is behind the header.
+    /// The length of the blocks behind the header, as they are before they are encoded.
     pub bytes: u64,
     /// Which kinds of records there are: bit k for kind k below 32, bit 32 + k for kind 128 + k.
     pub kinds: u64,
@@ -69,6 +74,7 @@ impl Header {
         Self {
             database,
             name,
+            encoding: Encoding::Plain,
             time_min_ms: 0,
             time_max_ms: 0,
             blocks: 0,
@@ -126,7 +132,7 @@ impl Header {
         put(8, &VERSION.to_le_bytes());
         put(16, &self.database.0);
         put(32, &u32::to_le_bytes(kind));
-        // 36: how the body is encoded: 0, as it is.
+        put(36, &self.encoding.number().to_le_bytes());
         put(40, &self.name.writer().to_le_bytes());
         put(48, &first.0.to_le_bytes());
         put(56, &last.0.to_le_bytes());
@@ -162,9 +168,8 @@ impl Header {
             return Err(Error::Newer { name, what: NewerWhat::Format(version) });
         }
         let codec = u32_at(bytes, 36);
-        if codec != 0 {
-            return Err(Error::Newer { name, what: NewerWhat::Codec(codec) });
-        }
+        let encoding =
+            Encoding::of(codec).ok_or(Error::Newer { name, what: NewerWhat::Codec(codec) })?;
         let kinds = u64_at(bytes, 104);
         if kinds & !known_kinds() != 0 {
             let what = NewerWhat::Kinds(kinds & !known_kinds());
@@ -183,6 +188,7 @@ impl Header {
         let header = Self {
             database: Id(array_at(bytes, 16)),
             name: said,
+            encoding,
             time_min_ms: u64_at(bytes, 64).cast_signed(),
             time_max_ms: u64_at(bytes, 72).cast_signed(),
             blocks: u64_at(bytes, 80),
@@ -192,7 +198,13 @@ impl Header {
             before_crc: u32_at(bytes, 120),
             last_crc: u32_at(bytes, 124),
         };
-        if version == 0 || header.encode() != *bytes {
+        // A claim is its name, and a copy that is complete has nothing to compress.
+        let is_encoded = match said {
+            Name::Writer { .. } => encoding == Encoding::Plain,
+            Name::Whole { .. } => encoding != Encoding::Frames,
+            Name::Log { .. } | Name::Base { .. } => true,
+        };
+        if version == 0 || !is_encoded || header.encode() != *bytes {
             return Err(damaged(0, "its header says what none says"));
         }
         if (said, header.database) != (name, database) {
@@ -341,7 +353,9 @@ impl StoredBlock {
 pub struct ObjectReader {
     object: Box<dyn Object>,
     header: Header,
-    /// Where the next block begins, and all of it ends.
+    /// If it is not there as it is.
+    frames: Option<Box<Frames>>,
+    /// Where the next block begins, and all of it ends, in the object as it is when it is decoded.
     at: u64,
     end: u64,
     /// What was read ahead, from `chunk_at` on.
@@ -357,16 +371,16 @@ impl ObjectReader {
     /// Opens the object.
     ///
     /// # Errors
-    /// When it cannot be read, is damaged, or of a newer program.
+    /// When it cannot be read, is damaged, or of a newer program; or is encrypted with another key than the target's, or not although there is one.
     pub fn open(target: &dyn Target, database: Id, name: Name) -> Result<Self> {
-        Self::of(target.open(database, &name)?, database, name)
+        Self::of(target.open(database, &name)?, (database, target.keys()), name)
     }
 
-    /// The same, of an object that is open.
+    /// The same, of an object that is open, in the archive of this database that was encrypted with these keys.
     ///
     /// # Errors
-    /// When it cannot be read, is damaged, or of a newer program.
-    pub fn of(object: Box<dyn Object>, database: Id, name: Name) -> Result<Self> {
+    /// As of [`Self::open`].
+    pub fn of(object: Box<dyn Object>, (database, keys): (Id, &Keys), name: Name) -> Result<Self> {
         let failed = || TargetError::of("read", name.to_string());
         let end = object.bytes().map_err(failed())?;
         let mut bytes = [0; HEADER_BYTES];
@@ -375,18 +389,17 @@ impl ObjectReader {
         }
         object.read_at(&mut bytes, 0).map_err(failed())?;
         let header = Header::decode(&bytes, database, name)?;
-        let body = end - HEADER_BYTES as u64;
-        let expected = if matches!(name, Name::Whole { .. }) { 0 } else { header.bytes };
-        if body != expected {
-            return Err(Error::Damaged {
-                name,
-                at: end,
-                what: "it has another length than it says",
-            });
-        }
+        let opened = Frames::open(&*object, (&header, &bytes), database, (end, keys))?;
+        let frames = opened.map(Box::new);
+        let body = if matches!(name, Name::Whole { .. }) { 0 } else { header.bytes };
+        let plain_end = (HEADER_BYTES as u64).checked_add(body);
+        let Some(end) = plain_end.filter(|plain| frames.is_some() || *plain == end) else {
+            let what = "it has another length than it says";
+            return Err(Error::Damaged { name, at: end, what });
+        };
         let next = if let Name::Log { first, .. } = name { Some(first) } else { None };
         let (at, chunk, seen) = (HEADER_BYTES as u64, Vec::new(), Header::new(database, name));
-        Ok(Self { object, header, at, end, chunk, chunk_at: 0, seen, next })
+        Ok(Self { object, header, frames, at, end, chunk, chunk_at: at, seen, next })
     }
 
     /// What its header says.
@@ -471,11 +484,11 @@ impl ObjectReader {
 
     /// Whether it had what its header says.
     fn finish(&self) -> Result<()> {
-        let Header { name, database, before_crc, bytes, .. } = self.header;
+        let Header { name, database, encoding, before_crc, bytes, .. } = self.header;
         if matches!(name, Name::Whole { .. }) {
             return Ok(());
         }
-        let seen = Header { name, database, before_crc, bytes, ..self.seen };
+        let seen = Header { name, database, encoding, before_crc, bytes, ..self.seen };
         let is_complete = match name {
             Name::Log { last, .. } => self.next == Some(last.next()),
             _ => true,
@@ -486,10 +499,20 @@ impl ObjectReader {
         Ok(())
     }
 
-    /// So many bytes from there on, which the object has.
+    /// So many bytes from there on, which the object has. Never before what was asked for last.
     fn load(&mut self, offset: u64, bytes: usize) -> Result<&[u8]> {
         let chunk_end = self.chunk_at + self.chunk.len() as u64;
-        if offset < self.chunk_at || offset + bytes as u64 > chunk_end {
+        if offset + bytes as u64 <= chunk_end {
+            // It is there.
+        } else if let Some(frames) = &mut self.frames {
+            let done = usize::try_from(offset - self.chunk_at).expect("within the chunk");
+            self.chunk.drain(..done);
+            self.chunk_at = offset;
+            // What a length says takes no memory before there is something for it.
+            while self.chunk.len() < bytes {
+                frames.next(&*self.object, &mut self.chunk)?;
+            }
+        } else {
             let rest = usize::try_from(self.end - offset).unwrap_or(usize::MAX);
             self.chunk.clear();
             self.chunk.resize(CHUNK_BYTES.max(bytes).min(rest), 0);

@@ -4,7 +4,8 @@ use std::io;
 
 use redo::Id;
 
-use crate::error::TargetResult;
+use crate::error::{Error, Result, TargetError, TargetResult};
+use crate::key::Keys;
 use crate::name::{Folder, Name};
 
 /// What has come of putting an object.
@@ -55,6 +56,55 @@ pub trait Target: Send {
     /// # Errors
     /// When the target cannot be used, or is not there.
     fn databases(&self) -> TargetResult<Vec<Id>>;
+
+    /// The keys of what is there: an archive is encrypted from its first object on, or not at all.
+    fn keys(&self) -> &Keys {
+        const { &Keys::NONE }
+    }
+}
+
+/// A target and the keys of what is there.
+pub struct Keyed {
+    target: Box<dyn Target>,
+    keys: Keys,
+}
+
+impl Keyed {
+    /// Objects in `target`, which these keys are for.
+    #[must_use]
+    pub const fn new(target: Box<dyn Target>, keys: Keys) -> Self {
+        Self { target, keys }
+    }
+}
+
+impl Target for Keyed {
+    fn put_new(&self, database: Id, name: &Name, bytes: &[u8]) -> TargetResult<Put> {
+        self.target.put_new(database, name, bytes)
+    }
+
+    fn open(&self, database: Id, name: &Name) -> TargetResult<Box<dyn Object>> {
+        self.target.open(database, name)
+    }
+
+    fn list(&self, database: Id, folder: Folder) -> TargetResult<Vec<Name>> {
+        self.target.list(database, folder)
+    }
+
+    fn remove(&self, database: Id, name: &Name) -> TargetResult<()> {
+        self.target.remove(database, name)
+    }
+
+    fn clean(&self, database: Id) -> TargetResult<()> {
+        self.target.clean(database)
+    }
+
+    fn databases(&self) -> TargetResult<Vec<Id>> {
+        self.target.databases()
+    }
+
+    fn keys(&self) -> &Keys {
+        &self.keys
+    }
 }
 
 /// An object that is read.
@@ -70,4 +120,21 @@ pub trait Object: Send {
     /// # Errors
     /// When the object ends before, or the target cannot be used.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+}
+
+/// Whether what is there is what an attempt of which nothing was heard has put.
+pub(crate) fn check_same(
+    target: &dyn Target,
+    database: Id,
+    name: &Name,
+    bytes: &[u8],
+) -> Result<()> {
+    let failed = || TargetError::of("read", name.to_string());
+    let object = target.open(database, name)?;
+    let mut there = vec![0; bytes.len()];
+    let is_same = object.bytes().map_err(failed())? == bytes.len() as u64 && {
+        object.read_at(&mut there, 0).map_err(failed())?;
+        there == bytes
+    };
+    if is_same { Ok(()) } else { Err(Error::Different { name: *name }) }
 }

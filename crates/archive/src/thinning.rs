@@ -75,6 +75,13 @@ impl Leftovers {
         self.0.extend(names.into_iter().map(|name| Leftover { at_us, name, why }));
     }
 
+    /// The next one that is to go is refused to be removed: it is tried later.
+    pub(crate) fn postpone(&mut self, now_us: u64) {
+        if let Some(leftover) = self.0.front_mut() {
+            leftover.at_us = now_us + GRACE_US;
+        }
+    }
+
     /// What is old by a clock that is wrong stays.
     pub(crate) fn keep_old(&mut self) {
         self.0.retain(|leftover| leftover.why != Why::Old);

@@ -5,12 +5,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ::archive::{self, Directory, Overview, Point, Request, Restored, Restoring, Target};
+use ::archive::{self, Key, Overview, Point, Request, Restored, Restoring, Target};
 use clap::{Parser, Subcommand};
 use env_os::{OsDisk, OsEntropy};
 use redo::{Id, TimeOfBlock};
 use serde_json::json;
+use server::config::ArchivePlace;
 
+use crate::archive_places::{self, KeyFiles};
 use crate::backup;
 use crate::progress::Line;
 use crate::size::Size;
@@ -40,11 +42,13 @@ enum Command {
     Timeline(Place),
     /// Reads all that a restore from an archive may read, and compares it with its checksums.
     Verify(Place),
+    /// Prints a new key for `archive-key-file`: keep it where neither the server's disks nor the archive are.
+    Key,
 }
 
 #[derive(clap::Args)]
 struct Place {
-    /// A data directory, or an archive as in the directive: file:///path.
+    /// A data directory, or an archive as in the directive: file:///path or s3://bucket/prefix.
     #[arg(value_name = "DIR|URL")]
     url: String,
     /// Of an archive: the database, if there are archives of several.
@@ -56,12 +60,18 @@ struct Place {
     /// The directories of log-devices; without them, those that the log itself names.
     #[arg(long = "device", visible_alias = "log-devices", value_name = "DIRECTORY", num_args = 1..)]
     devices: Vec<PathBuf>,
+    #[command(flatten)]
+    keys: KeyFiles,
 }
 
 impl Place {
     /// The data directory, if it is one.
     fn directory(&self) -> Option<&Path> {
         Some(Path::new(&self.url)).filter(|path| !is_archive(path))
+    }
+
+    fn target(&self) -> anyhow::Result<Box<dyn Target>> {
+        target_of(&self.url, &self.keys)
     }
 }
 
@@ -70,13 +80,11 @@ pub(crate) fn is_archive(source: &Path) -> bool {
     source.to_str().is_some_and(|source| source.contains("://"))
 }
 
-/// The target that a URL names.
-fn target_of(url: &str) -> anyhow::Result<Directory> {
-    let path = url.strip_prefix("file://").filter(|path| path.starts_with('/'));
-    let path = path.ok_or_else(|| {
-        anyhow::anyhow!("{url} is no archive: give a directory as file:///path, three slashes")
-    })?;
-    Ok(Directory::new(Arc::new(OsDisk), &PathBuf::from(path)))
+/// The target that a URL names, with the keys of what is there.
+fn target_of(url: &str, keys: &KeyFiles) -> anyhow::Result<Box<dyn Target>> {
+    let place = ArchivePlace { url: url.to_owned(), key_files: keys.key_files.clone() };
+    let disk: Arc<dyn env::Disk> = Arc::new(OsDisk);
+    Ok(archive_places::open(&disk, &place)?)
 }
 
 /// The database with this id, of those that there are.
@@ -101,6 +109,10 @@ pub(crate) fn backup(arguments: &[String]) -> ExitCode {
         Command::List(place) => list(place),
         Command::Timeline(place) => timeline(place),
         Command::Verify(place) => verify(place),
+        Command::Key => {
+            print!("{}", Key::generate(&mut OsEntropy));
+            Ok(ExitCode::SUCCESS)
+        }
     };
     match done {
         Ok(code) => code,
@@ -119,14 +131,14 @@ fn list(place: &Place) -> anyhow::Result<ExitCode> {
     if let Some(directory) = place.directory() {
         return backup::tell(directory, &place.devices, true, place.json);
     }
-    let target = target_of(&place.url)?;
+    let target = &*place.target()?;
     let databases = match &place.database {
-        Some(wanted) => vec![database_of(&target, Some(wanted))?],
+        Some(wanted) => vec![database_of(target, Some(wanted))?],
         None => target.databases()?,
     };
     let mut all = Vec::new();
     for database in databases {
-        let overview = archive::overview(&target, database, true)?;
+        let overview = archive::overview(target, database, true)?;
         if place.json {
             all.push(as_json(database, &overview));
             continue;
@@ -168,9 +180,9 @@ fn timeline(place: &Place) -> anyhow::Result<ExitCode> {
     if let Some(directory) = place.directory() {
         return backup::tell(directory, &place.devices, false, place.json);
     }
-    let target = target_of(&place.url)?;
-    let database = database_of(&target, place.database.as_deref())?;
-    let overview = archive::overview(&target, database, place.json)?;
+    let target = &*place.target()?;
+    let database = database_of(target, place.database.as_deref())?;
+    let overview = archive::overview(target, database, place.json)?;
     if place.json {
         println!("{}", as_json(database, &overview));
         return Ok(ExitCode::SUCCESS);
@@ -210,13 +222,20 @@ fn verify(place: &Place) -> anyhow::Result<ExitCode> {
             "{directory} is no archive; what is in a data directory: indelible log verify {directory}"
         );
     }
-    let target = target_of(&place.url)?;
-    let database = database_of(&target, place.database.as_deref())?;
+    let target = &*place.target()?;
+    let database = database_of(target, place.database.as_deref())?;
     let mut line = Line::new();
-    let verified = archive::verify(&target, database, &mut |done, total| {
+    let mut verified = archive::verify(target, database, &mut |done, total| {
         line.show_count("verifying", done, total, "objects");
     })?;
     line.end();
+    // What cannot be read without another key is not known to be damaged.
+    let is_locked = |error: &archive::Error| {
+        matches!(error, archive::Error::NoKey { .. } | archive::Error::NotEncrypted { .. })
+    };
+    if let Some(at) = verified.errors.iter().position(is_locked) {
+        return Err(verified.errors.swap_remove(at).into());
+    }
     if place.json {
         let errors: Vec<String> = verified.errors.iter().map(ToString::to_string).collect();
         let value = json!({
@@ -249,6 +268,7 @@ fn verify(place: &Place) -> anyhow::Result<ExitCode> {
 /// What is restored from an archive.
 pub(crate) struct FromArchive<'a> {
     pub(crate) url: &'a str,
+    pub(crate) keys: &'a KeyFiles,
     pub(crate) database: Option<&'a str>,
     pub(crate) into: Option<&'a Path>,
     pub(crate) point: Point,
@@ -257,14 +277,10 @@ pub(crate) struct FromArchive<'a> {
 
 impl FromArchive<'_> {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        let target = target_of(self.url)?;
-        let database = database_of(&target, self.database)?;
-        let request = Request {
-            target: &target,
-            database: Some(database),
-            into: self.into,
-            point: self.point,
-        };
+        let target = &*target_of(self.url, self.keys)?;
+        let database = database_of(target, self.database)?;
+        let request =
+            Request { target, database: Some(database), into: self.into, point: self.point };
         let (mut line, started) = (Line::new(), Instant::now());
         let disk: Arc<dyn env::Disk> = Arc::new(OsDisk);
         let restored =

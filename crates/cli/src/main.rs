@@ -8,7 +8,7 @@
 //!   indelible export DIR FILE                                writes the data of a redo log as a dump
 //!   indelible restore SOURCE --into DIR ...                  makes a data directory of a log as it was
 //!   indelible view SOURCE ...                                serves a log as it was, for reading
-//!   indelible backup list|timeline|verify SOURCE             says what can be restored of a log, or an archive
+//!   indelible backup list|timeline|verify|key ...            says what can be restored of a log, or an archive
 //!   indelible transfer serve|send|fetch|token ...            files, verified on the medium they rest on
 //!   indelible import SRC DIR                               makes a data directory of a Redis server's files
 //!   indelible rdb check|digest|diff FILE ...                 looks at dumps of Redis and Valkey
@@ -21,6 +21,7 @@
 
 mod allocator;
 mod archive;
+mod archive_places;
 mod arguments;
 mod backup;
 mod client;
@@ -79,16 +80,19 @@ Usage:
                            [--dry-run] [--json]
       Makes a new data directory of another one's log as it was: at a backup, after a block, at a time,
       before the last FLUSHALL, before a key was lost, or now. Its server may run meanwhile. SOURCE may be
-      an archive, too: file:///path.
+      an archive, too: file:///path, or s3://bucket/prefix with the credentials of the environment; with its
+      --key-file FILE, if it has one.
   indelible restore SOURCE --at ... --keys PATTERN --to HOST:PORT [--replace] [--expiry absolute|relative|never]
       Brings single keys of the past into a server that runs.
   indelible view SOURCE --at NAME|LSN|TIME | --before flush | --before-delete KEY | --latest [--port 6400]
       Serves the past, to be read: a copy of it, in which nothing expires any more.
-  indelible backup list|timeline SOURCE [--json]
+  indelible backup list|timeline SOURCE [--key-file FILE ...] [--json]
       Says what can be restored: backups, and what happened when. SOURCE is a data directory, or an archive
       that a server writes (directive archive).
-  indelible backup verify file:///path [--json]
+  indelible backup verify file:///path|s3://bucket/prefix [--key-file FILE ...] [--json]
       Reads all of an archive.
+  indelible backup key
+      Prints a new key for the directive archive-key-file.
   indelible import SRC DIR [--check-only]
       Makes a new data directory of what a Redis or Valkey server has saved: an RDB file, an AOF, or the
       directory of an AOF in several files. All of it is checked first.

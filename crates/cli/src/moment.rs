@@ -9,6 +9,8 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use clap::{ArgGroup, Args};
 
+use crate::archive_places::KeyFiles;
+
 /// How often it is looked whether a restore has ended, and whether it is still wanted.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -16,7 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 #[derive(Args)]
 #[command(group(ArgGroup::new("point").required(true).args(["at", "before", "before_delete", "latest"])))]
 pub(crate) struct Moment {
-    /// The data directory of the server, or an archive of its log: file:///path.
+    /// The data directory of the server, or an archive of its log: file:///path or s3://bucket/prefix.
     source: String,
     /// The state of this backup, after this block of the log, at this time, or so long ago, as for indelible restore.
     #[arg(long, value_name = "NAME|LSN|TIME", allow_hyphen_values = true)]
@@ -39,6 +41,8 @@ pub(crate) struct Moment {
     /// The directories of log-devices; without them, those that the log itself names.
     #[arg(long = "device", visible_alias = "log-devices", value_name = "DIRECTORY", num_args = 1..)]
     devices: Vec<String>,
+    #[command(flatten)]
+    keys: KeyFiles,
 }
 
 /// What was restored.
@@ -64,6 +68,8 @@ impl Moment {
             // With a sign: a value may begin with a dash.
             words.extend(value.iter().map(|value| format!("{name}={value}")));
         }
+        let key_files = self.keys.key_files.iter();
+        words.extend(key_files.map(|path| format!("--key-file={}", path.display())));
         words.extend(self.latest.then(|| "--latest".to_owned()));
         words.extend(self.devices.iter().map(|device| format!("--device={device}")));
         words

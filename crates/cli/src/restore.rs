@@ -12,6 +12,7 @@ use redo::{RestorePoint, RestoreRequest, Restored, Restoring, TimeOfBlock, Wante
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::archive::{FromArchive, is_archive};
+use crate::archive_places::KeyFiles;
 use crate::progress::Said;
 
 /// Makes a new data directory of the log in another one, as it was after a block: what the log has, and what its
@@ -22,7 +23,7 @@ use crate::progress::Said;
 #[command(group(ArgGroup::new("point").required(true).args(["at", "before", "before_delete", "latest"])))]
 #[command(group(ArgGroup::new("target").required(true).multiple(true).args(["into", "dry_run"])))]
 struct Arguments {
-    /// The data directory of the server, or an archive of its log: file:///path.
+    /// The data directory of the server, or an archive of its log: file:///path or s3://bucket/prefix.
     source: PathBuf,
     /// The data directory that is made: empty, or not there yet.
     #[arg(long, value_name = "DIR")]
@@ -55,6 +56,8 @@ struct Arguments {
     /// Of an archive: the database, if it has several.
     #[arg(long, value_name = "ID")]
     database: Option<String>,
+    #[command(flatten)]
+    keys: KeyFiles,
 }
 
 /// What `--at` says.
@@ -131,6 +134,7 @@ impl Arguments {
         };
         let from = FromArchive {
             url: self.source.to_str().unwrap_or_default(),
+            keys: &self.keys,
             database: self.database.as_deref(),
             into: into.as_deref(),
             point,

@@ -8,8 +8,8 @@ use env_os::{OsClock, OsDisk, OsEntropy};
 use server::World;
 use server::config::{self, Config};
 
-use crate::daemon;
 use crate::host::JemallocHost;
+use crate::{archive_places, daemon};
 
 /// The commit that the program was built from.
 pub(crate) const COMMIT: &str = env!("INDELIBLE_COMMIT");
@@ -90,6 +90,7 @@ pub(crate) fn server(arguments: &[String]) -> ExitCode {
         disk: Arc::new(OsDisk),
         entropy: || Box::new(OsEntropy),
         host: Box::new(JemallocHost::new()),
+        open_archive: archive_places::open,
         commit: COMMIT,
         on_ready: if daemon::is_child() { daemon::report_ready } else { || {} },
     };

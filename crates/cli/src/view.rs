@@ -137,6 +137,7 @@ impl Arguments {
             disk: Arc::new(OsDisk),
             entropy: || Box::new(OsEntropy),
             host: Box::new(JemallocHost::new()),
+            open_archive: crate::archive_places::open,
             commit: COMMIT,
             on_ready: || {},
         };

@@ -1,24 +1,30 @@
 //! The threads that step archivers.
 
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use archive::{ArchiveStep, Archiver, Directory, Target};
+use archive::{ArchiveStep, Archiver, Target};
 use env::Disk;
 
+use crate::config::ArchivePlace;
 use crate::host::Host;
 use crate::process::unhurried;
 
 /// How long an archiver that has nothing to do waits before it looks again.
 const IDLE_WAIT: Duration = Duration::from_millis(20);
 
+/// Makes the target of a place. Nothing waits for it: the target itself is not looked at.
+pub type OpenArchive = fn(&Arc<dyn Disk>, &ArchivePlace) -> archive::Result<Box<dyn Target>>;
+
 /// Steps archivers.
 pub trait ArchiveRunner: Send {
-    /// The target that an archive in this directory has.
-    fn target(&self, directory: &Path) -> Box<dyn Target>;
+    /// The target that an archive in this place has.
+    ///
+    /// # Errors
+    /// When there is no such target, or a key cannot be read.
+    fn target(&self, place: &ArchivePlace) -> archive::Result<Box<dyn Target>>;
 
     /// Steps an archiver until it is finished.
     ///
@@ -35,18 +41,19 @@ pub(crate) struct ArchiveThreads {
     threads: Vec<JoinHandle<()>>,
     host: Box<dyn Host>,
     disk: Arc<dyn Disk>,
+    open: OpenArchive,
 }
 
 impl ArchiveThreads {
-    /// Threads that do not count as the data's memory in `host`, for archives on `disk`.
-    pub(crate) fn new(host: Box<dyn Host>, disk: Arc<dyn Disk>) -> Self {
-        Self { threads: Vec::new(), host, disk }
+    /// Threads that do not count as the data's memory in `host`, for archives that `open` finds.
+    pub(crate) fn new(host: Box<dyn Host>, disk: Arc<dyn Disk>, open: OpenArchive) -> Self {
+        Self { threads: Vec::new(), host, disk, open }
     }
 }
 
 impl ArchiveRunner for ArchiveThreads {
-    fn target(&self, directory: &Path) -> Box<dyn Target> {
-        Box::new(Directory::new(Arc::clone(&self.disk), directory))
+    fn target(&self, place: &ArchivePlace) -> archive::Result<Box<dyn Target>> {
+        (self.open)(&self.disk, place)
     }
 
     fn run(&mut self, mut archiver: Archiver) -> io::Result<()> {

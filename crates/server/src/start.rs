@@ -18,7 +18,7 @@ use env::{Clock, Disk, Entropy, Lock};
 use keyspace::{Keyspace, NoJournal};
 use mio::Waker;
 
-use crate::archive_threads::ArchiveThreads;
+use crate::archive_threads::{ArchiveThreads, OpenArchive};
 use crate::config::{Config, ConfigError, FsyncPolicy, IndexPolicy, Options};
 use crate::descriptors::{Descriptors, FETCHED_FILES_MIN};
 use crate::engine::{Deps, Engine, HostRequest, OpenLogError, OpenedLog};
@@ -50,6 +50,8 @@ pub struct World {
     pub entropy: fn() -> Box<dyn Entropy>,
     /// Memory and processor time.
     pub host: Box<dyn Host>,
+    /// Makes the targets of archives.
+    pub open_archive: OpenArchive,
     /// The commit that the program was built from.
     pub commit: &'static str,
     /// Called once when clients are served, and nothing can keep the server from starting any more.
@@ -134,7 +136,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     let mut reactor = Reactor::new(tcp, unix, logger.clone()).map_err(ServeError::EventLoop)?;
     let waker = reactor.waker().map_err(ServeError::EventLoop)?;
 
-    let World { clock, disk, entropy, host, on_ready, .. } = world;
+    let World { clock, disk, entropy, host, open_archive, on_ready, .. } = world;
     let log_place =
         LogPlace { disk: Arc::clone(&disk), clock: Arc::clone(&clock), entropy, waker, directory };
     if !options.log.enabled {
@@ -165,7 +167,8 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     engine.migrate_by(Box::new(MigrateThreads::new(wake_by(&log_place.waker))));
     let tail_host = engine.another_host();
     let archive_host = engine.another_host();
-    engine.archive_by(Box::new(ArchiveThreads::new(archive_host, Arc::clone(&log_place.disk))));
+    let archive_disk = Arc::clone(&log_place.disk);
+    engine.archive_by(Box::new(ArchiveThreads::new(archive_host, archive_disk, open_archive)));
     engine.tail_by(Box::new(TailThread::new(tail_host, wake_by(&log_place.waker))));
     if let Err(why) = remove_temporaries(&*log_place.disk, &log_place.directory) {
         logger.warning(&format!("What an unfinished dump has left stays: {why}"));

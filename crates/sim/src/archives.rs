@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use archive::{
-    ArchiveStep, Archiver, Directory, Folder, Name, Object, ObjectReader, Picture, Point, Put,
-    Request, Target, TargetError, TargetResult,
+    ArchiveStep, Archiver, Directory, Folder, KEY_BYTES, Key, Keyed, Keys, Name, Object,
+    ObjectReader, Picture, Point, Put, Request, Target, TargetError, TargetResult,
 };
 use base::{DbId, Lsn, RecordKind};
 use env::Disk;
@@ -26,6 +26,7 @@ use keyspace::{Identity, KeyHasher};
 use redo::Id;
 use redo::manifest::Manifest;
 use server::archive_threads::ArchiveRunner;
+use server::config::ArchivePlace;
 
 use crate::instant::copy_of;
 use crate::life::Life;
@@ -38,6 +39,19 @@ pub(crate) const ARCHIVE_SEEDS: u64 = 12_000_000_000;
 
 /// How many steps an archiver takes at most to end.
 const STEPS_MAX: usize = 100_000;
+
+/// Where the log is archived, how it is compressed, and the files of its keys.
+pub(crate) fn archive_of(seed: u64) -> [&'static str; 3] {
+    let archive = if seed < ARCHIVE_SEEDS { "" } else { "file:///archive" };
+    let compression = if seed % 4 == 3 { "none" } else { "zstd:1" };
+    let key_file = if seed % 3 == 1 { "key" } else { "" };
+    [archive, compression, key_file]
+}
+
+/// The keys of an archive: one, if there is a key file, whose name is as good as what it has.
+fn keys_of(place: &ArchivePlace) -> Keys {
+    Keys::new(place.key_files.iter().map(|_| Key::new([0xa5; KEY_BYTES])).collect())
+}
 
 /// Another machine, with the archive.
 #[derive(Clone)]
@@ -166,8 +180,8 @@ impl Archivers {
 }
 
 impl ArchiveRunner for Archivers {
-    fn target(&self, _directory: &Path) -> Box<dyn Target> {
-        Box::new(self.far.clone())
+    fn target(&self, place: &ArchivePlace) -> archive::Result<Box<dyn Target>> {
+        Ok(Box::new(Keyed::new(Box::new(self.far.clone()), keys_of(place))))
     }
 
     fn run(&mut self, archiver: Archiver) -> std::io::Result<()> {
@@ -229,7 +243,9 @@ impl Run {
         if self.archived.is_empty() {
             return Ok(());
         }
-        let far = self.far.directory();
+        let options = self.configs[usize::from(self.policy)].options();
+        let Some(place) = options.log.archive.place else { return Ok(()) };
+        let far = Keyed::new(Box::new(self.far.directory()), keys_of(&place));
         let failed = |error: &dyn std::fmt::Display| format!("ARCHIVE: {error}");
         let database = archive::database_of(&far, None).map_err(|error| failed(&error))?;
         let picture = Picture::read(&far, database).map_err(|error| failed(&error))?;
@@ -267,7 +283,7 @@ impl Run {
 
     /// The keys that had no names any more after a block. The archive has the records that have named them, perhaps: then they
     /// come back with the values that damage has taken.
-    fn nameless(&self, far: &Directory, database: Id, lsn: Lsn) -> Result<Nameless, String> {
+    fn nameless(&self, far: &dyn Target, database: Id, lsn: Lsn) -> Result<Nameless, String> {
         let failed = |error: &dyn std::fmt::Display| format!("ARCHIVE: {error}");
         let picture = Picture::read(far, database).map_err(|error| failed(&error))?;
         let chain = picture.chain(lsn).ok_or("ARCHIVE: what was restored is not there")?;

@@ -14,7 +14,7 @@ use env_sim::{Faults, SimClock, SimDisk, SimEntropy};
 use redo::Summary;
 use server::config::Config;
 
-use crate::archives::{ARCHIVE_SEEDS, Far};
+use crate::archives::{ARCHIVE_SEEDS, Far, archive_of};
 use crate::backup::Backup;
 use crate::behind::{self, Whole};
 use crate::damage::{self, Flip};
@@ -117,7 +117,7 @@ pub(crate) struct Run {
     pub(crate) disk: SimDisk,
     pub(crate) clock: SimClock,
     /// One for each policy.
-    configs: Vec<Config>,
+    pub(crate) configs: Vec<Config>,
     pub(crate) shape: LogShape,
     pub(crate) index: Fate,
     /// `maxmemory-policy` is cold-lfu.
@@ -187,8 +187,7 @@ impl Run {
         };
         let config = |policy| {
             let history = history_of(plan.seed);
-            let archive = if plan.seed < ARCHIVE_SEEDS { "" } else { "file:///archive" };
-            let kept = (history, archive);
+            let kept = (history, archive_of(plan.seed));
             configuration(policy, compaction, drops_values, hot_seconds, algorithm, kept)
         };
         let is_large = rng.below(3) == 0;
@@ -574,7 +573,7 @@ fn configuration(
     drops_values: bool,
     hot_seconds: &str,
     algorithm: &str,
-    (history, archive): ([&str; 3], &str),
+    (history, archive): ([&str; 3], [&str; 3]),
 ) -> Config {
     let cold_keys = if compaction == 0 { "25%" } else { "0" };
     let policy = crate::workload::POLICIES[policy];
@@ -600,7 +599,9 @@ fn configuration(
         ["--log-history-seconds", history[0]],
         ["--log-history-bytes", history[1]],
         ["--log-history-percentage", history[2]],
-        ["--archive", archive],
+        ["--archive", archive[0]],
+        ["--archive-compression", archive[1]],
+        ["--archive-key-file", archive[2]],
         ["--archive-interval-ms", "10"],
     ];
     let words: Vec<String> = words.concat().into_iter().map(str::to_owned).collect();

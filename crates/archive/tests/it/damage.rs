@@ -6,11 +6,11 @@ use archive::{Point, verify};
 use env_sim::sweep::{Image, damages, exchanges, image_of};
 use env_sim::{Faults, SimDisk};
 
-use crate::world::{TARGET, World, contents_of, restore_into, target};
+use crate::world::{Coding, TARGET, World, contents_of, keyed, restore_into};
 
 /// A copy in two objects, and the log behind it in three.
-fn small() -> (World, Image) {
-    let mut world = World::new(2);
+fn small(coding: Coding) -> (World, Image) {
+    let mut world = World::coded(2, coding);
     for _ in 0..3 {
         world.write();
     }
@@ -29,7 +29,8 @@ fn small() -> (World, Image) {
 
 /// What comes of reading a damaged archive: of everything, and restored.
 fn judge(world: &World, disk: &SimDisk, what: &str, is_claim: bool) -> bool {
-    let (archive, lsn) = (target(disk), world.database.last());
+    let keys = world.mood.lock().unwrap().coding.keys();
+    let (archive, lsn) = (keyed(disk, keys), world.database.last());
     let database = archive::database_of(&world.target(), None).unwrap();
     let verified = verify(&archive, database, &mut |_, _| {}).unwrap();
     let last = verified.ranges.last().map(|range| range.last.0);
@@ -49,14 +50,18 @@ fn judge(world: &World, disk: &SimDisk, what: &str, is_claim: bool) -> bool {
 
 #[test]
 fn every_byte_that_changes_is_found_and_never_restored() {
-    let (world, image) = small();
+    Coding::ALL.into_iter().for_each(damage_everything);
+}
+
+fn damage_everything(coding: Coding) {
+    let (world, image) = small(coding);
     assert!(image.len() > 4, "{:?}", image.keys());
     assert!(judge(&world, &env_sim::sweep::disk_of(&image), "undamaged", false));
     let mut found = 0;
     for damage in damages(&image, 1).into_iter().chain(exchanges(&image)) {
         // A claim is its name; what is in it is for people.
         let is_claim = damage.path().components().any(|part| part.as_os_str() == "writer");
-        let what = format!("{damage:?}");
+        let what = format!("{coding:?}: {damage:?}");
         let is_whole = judge(&world, &damage.on(&image), &what, is_claim);
         assert!(!is_whole || is_claim, "{what} was not found");
         found += usize::from(!is_whole);

@@ -224,7 +224,7 @@ fn a_chain_does_not_go_on_behind_what_was_not_compared() {
 /// A step that never ends tells nothing itself.
 #[test]
 fn a_target_that_hangs_is_away_after_a_while() {
-    struct Hanging(std::sync::mpsc::Receiver<()>, archive::Directory);
+    struct Hanging(std::sync::mpsc::Receiver<()>, archive::Keyed);
 
     impl Target for Hanging {
         fn put_new(&self, _: redo::Id, _: &Name, _: &[u8]) -> archive::TargetResult<Put> {
@@ -259,7 +259,7 @@ fn a_target_that_hangs_is_away_after_a_while() {
     let target = Box::new(Hanging(held, world.target()));
     let reader = world.database.log.reader();
     let mut archiver =
-        archive::Archiver::new(reader, target, world.clock.clone(), Arc::clone(&desk), 1);
+        archive::Archiver::new(reader, target, world.clock.clone(), Arc::clone(&desk), [1; 32]);
     let thread = std::thread::spawn(move || _ = archiver.step());
     // Until the step has begun it is not away, however late it is.
     let late_us = env::Clock::monotonic_us(&*world.clock) + 11_000_000;

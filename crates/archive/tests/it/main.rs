@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that fails")]
 
+mod coding;
 mod damage;
 mod fencing;
 mod golden;

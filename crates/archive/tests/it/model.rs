@@ -6,15 +6,15 @@ use env_sim::sweep::crash_everywhere;
 use env_sim::{Faults, SimDisk};
 
 use crate::world::{
-    Database, World, archive_options, begin, contents_of, log_options, picture, restore_into,
-    restored, target,
+    Coding, Database, World, archive_options, begin, contents_of, log_options, picture,
+    restore_into, restored, target,
 };
 
 #[test]
 fn every_block_of_an_archive_is_restored_as_it_was() {
     let (mut checked, mut gaps, mut fills) = (0, 0, 0);
     for seed in 0..16 {
-        let mut world = World::new(seed);
+        let mut world = World::coded(seed, Coding::of_seed(seed));
         for round in 0..4 {
             // Away for so long that what was not shipped is compacted.
             world.mood.lock().unwrap().is_away = round == 2;
@@ -42,7 +42,7 @@ fn every_block_of_an_archive_is_restored_as_it_was() {
 fn what_was_told_survives_everything_but_the_loss_of_the_target() {
     let (mut checked, mut told, mut restarts) = (0, 0, 0);
     for seed in 100..124 {
-        let mut world = World::new(seed);
+        let mut world = World::coded(seed, Coding::of_seed(seed));
         for round in 0..10 {
             world.mood.lock().unwrap().lost_percent = world.rng.below(3) * 15;
             world.mood.lock().unwrap().is_away = round % 4 == 3;
@@ -159,6 +159,53 @@ fn small_objects_are_made_one() {
     let logs = world.target().list(database, Folder::Log).unwrap().len();
     assert!(logs * 2 < usize::try_from(world.database.last()).unwrap(), "{logs}");
     assert!(world.check(1) > 100);
+}
+
+/// A log that is always ahead of its archive: what is made one is no longer than an object is, and not all that was ever shipped.
+#[test]
+fn what_is_made_one_is_bounded_however_far_behind_the_archive_is() {
+    let mut world = World::new(2);
+    world.write();
+    world.settle();
+    for _ in 0..300 {
+        world.write();
+        world.database.flush();
+        // Each time there is something to ship.
+        world.clock.advance_us(100_000);
+        world.archive();
+    }
+    world.settle();
+    let database = archive::database_of(&world.target(), None).unwrap();
+    let (mut longest, mut count) = (0, 0);
+    for name in world.target().list(database, Folder::Log).unwrap() {
+        longest = longest.max(world.target().open(database, &name).unwrap().bytes().unwrap());
+        count += 1;
+    }
+    assert!(longest < 3 * 900, "{longest} bytes, of {count} objects");
+    world.check(10);
+}
+
+/// A target that lets nothing be removed keeps all, and everything is archived all the same.
+#[test]
+fn what_must_not_be_removed_stays_and_holds_nothing_up() {
+    let mut world = World::new(2);
+    world.write();
+    world.settle();
+    world.mood.lock().unwrap().refuses_removals = true;
+    for _ in 0..150 {
+        world.write();
+        world.database.flush();
+        world.clock.advance_us(20_000_000);
+        (0..4).for_each(|_| world.archive());
+        assert_eq!(world.desk.figures().archived.0, world.database.last());
+        assert_eq!(world.desk.figures().state, State::Streaming);
+    }
+    let refused = world.mood.lock().unwrap().removals_refused;
+    assert!((2..10).contains(&refused), "{refused} were tried in fifty minutes");
+    let figures = world.desk.figures();
+    assert_eq!(figures.errors, refused);
+    assert!(figures.last_error.unwrap().contains("cannot remove"));
+    world.check(3);
 }
 
 /// What is older than it is to be kept goes, but for the copy before it and all that is behind.

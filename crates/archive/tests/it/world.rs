@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use archive::{
-    ArchiveOptions, ArchiveStep, Archiver, Desk, Directory, Folder, Name, Object, Picture, Point,
-    Put, Request, Restored, Target, TargetError, TargetResult,
+    ArchiveOptions, ArchiveStep, Archiver, Compression, Desk, Directory, Folder, Key, Keyed, Keys,
+    Name, Object, Picture, Point, Put, Request, Restored, Target, TargetError, TargetResult,
 };
 use base::{DbId, Lsn, Record, RecordAddr, RecordKind};
 use env::Disk;
@@ -133,11 +133,47 @@ impl Database {
     }
 }
 
+/// How objects are encoded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Coding {
+    #[default]
+    Plain,
+    Compressed,
+    /// And compressed.
+    Encrypted,
+}
+
+impl Coding {
+    pub(crate) const ALL: [Self; 3] = [Self::Plain, Self::Compressed, Self::Encrypted];
+
+    pub(crate) fn of_seed(seed: u64) -> Self {
+        Self::ALL[usize::try_from(seed % 3).unwrap()]
+    }
+
+    pub(crate) fn keys(self) -> Keys {
+        match self {
+            Self::Encrypted => Keys::new(vec![Key::new([7; 32])]),
+            _ => Keys::NONE,
+        }
+    }
+
+    pub(crate) fn compression(self) -> Compression {
+        match self {
+            Self::Plain => Compression::None,
+            _ => Compression::Zstd(1),
+        }
+    }
+}
+
 /// How a target misbehaves.
 #[derive(Default)]
 pub(crate) struct Mood {
+    pub(crate) coding: Coding,
     pub(crate) rng: Option<SimEntropy>,
     pub(crate) is_away: bool,
+    /// Nothing may be removed, and it was tried so often.
+    pub(crate) refuses_removals: bool,
+    pub(crate) removals_refused: u64,
     /// Of so many calls out of a hundred nothing is heard, whatever they have done.
     pub(crate) lost_percent: u64,
     pub(crate) puts: u64,
@@ -210,6 +246,13 @@ impl Target for Moody {
     }
 
     fn remove(&self, database: Id, name: &Name) -> TargetResult<()> {
+        let mut mood = self.mood.lock().unwrap();
+        if mood.refuses_removals {
+            mood.removals_refused += 1;
+            let refused = std::io::ErrorKind::PermissionDenied;
+            return Err(TargetError::of("remove", name.to_string())(refused.into()));
+        }
+        drop(mood);
         self.call(|| self.inner.remove(database, name))
     }
 
@@ -245,6 +288,7 @@ pub(crate) fn archive_options() -> ArchiveOptions {
         base_percentage: 100,
         base_bytes_min: 4000,
         keep_seconds: 0,
+        compression: Compression::None,
     }
 }
 
@@ -267,13 +311,18 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
+        Self::coded(seed, Coding::Plain)
+    }
+
+    /// One with an archive that is encoded so.
+    pub(crate) fn coded(seed: u64, coding: Coding) -> Self {
         let (disk, target_disk) =
             (SimDisk::new(seed, Faults::default()), SimDisk::new(seed + 1, Faults::default()));
         target_disk.create_dir_all(Path::new(TARGET)).unwrap();
         let clock = Arc::new(ManualClock::default());
         let database = Database::open(&disk, &clock, log_options(seed), seed).unwrap();
-        let mood =
-            Arc::new(Mutex::new(Mood { rng: Some(SimEntropy::new(seed + 2)), ..Mood::default() }));
+        let rng = Some(SimEntropy::new(seed + 2));
+        let mood = Arc::new(Mutex::new(Mood { coding, rng, ..Mood::default() }));
         let (archiver, desk) = begin(&database, &target_disk, &clock, &mood, seed);
         let states = BTreeMap::from([(0, Contents::new())]);
         let (rng, told) = (SimEntropy::new(seed), Vec::new());
@@ -388,8 +437,9 @@ impl World {
         panic!("seed {}: {:?}, log at {}", self.seed, self.desk.figures(), self.database.last());
     }
 
-    pub(crate) fn target(&self) -> Directory {
-        target(&self.target_disk)
+    pub(crate) fn target(&self) -> Keyed {
+        let keys = self.mood.lock().unwrap().coding.keys();
+        keyed(&self.target_disk, keys)
     }
 
     pub(crate) fn picture(&self) -> Picture {
@@ -426,18 +476,31 @@ pub(crate) fn begin(
     mood: &Arc<Mutex<Mood>>,
     seed: u64,
 ) -> (Archiver, Arc<Desk>) {
+    let coding = mood.lock().unwrap().coding;
     let target = Moody { inner: target(disk), mood: Arc::clone(mood) };
-    let desk = Arc::new(Desk::new(archive_options()));
-    let reader = database.log.reader();
+    let target = Keyed::new(Box::new(target), coding.keys());
+    let options = ArchiveOptions { compression: coding.compression(), ..archive_options() };
+    let desk = Arc::new(Desk::new(options));
+    let (reader, seed) = (database.log.reader(), bytes_of(seed));
     let archiver = Archiver::new(reader, Box::new(target), clock.clone(), Arc::clone(&desk), seed);
     (archiver, desk)
+}
+
+pub(crate) fn bytes_of(seed: u64) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    bytes
+}
+
+pub(crate) fn keyed(disk: &SimDisk, keys: Keys) -> Keyed {
+    Keyed::new(Box::new(target(disk)), keys)
 }
 
 pub(crate) fn target(disk: &SimDisk) -> Directory {
     Directory::new(Arc::new(disk.clone()), Path::new(TARGET))
 }
 
-pub(crate) fn picture(target: &Directory) -> Picture {
+pub(crate) fn picture(target: &dyn Target) -> Picture {
     match archive::database_of(target, None) {
         Ok(database) => Picture::read(target, database).unwrap(),
         Err(_) => Picture::default(),

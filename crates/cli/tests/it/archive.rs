@@ -14,7 +14,7 @@ use crate::rdb_files::{digest_of, fill};
 use crate::wire::Connection;
 
 /// Small segments that are compacted soon, and objects every twentieth of a second.
-const OPTIONS: [&str; 14] = [
+pub(crate) const OPTIONS: [&str; 14] = [
     "--enable-debug-command",
     "yes",
     "--enable-protected-configs",
@@ -52,14 +52,14 @@ fn restore(url: &str, into: &Path, more: &[&str]) -> Output {
     run(&[&["restore", url, "--into", into.to_str().unwrap()], more].concat())
 }
 
-fn info(connection: &mut Connection, field: &str) -> String {
+pub(crate) fn info(connection: &mut Connection, field: &str) -> String {
     let text = connection.words("INFO everything").text();
     let prefix = format!("{field}:");
     let value = text.lines().find_map(|line| line.strip_prefix(&prefix));
     value.unwrap_or_else(|| panic!("{field}: {text}")).trim().to_owned()
 }
 
-fn number(connection: &mut Connection, field: &str) -> u64 {
+pub(crate) fn number(connection: &mut Connection, field: &str) -> u64 {
     info(connection, field).parse().unwrap()
 }
 
@@ -68,7 +68,7 @@ fn length(connection: &mut Connection) -> u64 {
 }
 
 /// Waits until all that was answered is archived.
-fn catch_up(connection: &mut Connection) -> u64 {
+pub(crate) fn catch_up(connection: &mut Connection) -> u64 {
     let durable = number(connection, "redo_durable_lsn");
     wait_until(|| number(connection, "archive_lsn") >= durable);
     durable
@@ -93,7 +93,7 @@ fn count_up(port: u16, stop: &AtomicBool) -> u64 {
 }
 
 /// The list of what is in a directory, which must be 1, 2, 3 … Returns its length.
-fn counted_in(directory: &Path) -> u64 {
+pub(crate) fn counted_in(directory: &Path) -> u64 {
     let server = Program::indelible().start_on(directory, &OPTIONS);
     let reply = server.connect().words("LRANGE order 0 -1");
     let list = reply.elements();
@@ -202,7 +202,7 @@ fn config_set_begins_and_ends_an_archive() {
     let server = Program::indelible().start(&OPTIONS);
     let mut connection = server.connect();
     assert_eq!(info(&mut connection, "archive_state"), "off");
-    for wrong in ["/backups", "file://backups", "s3://bucket"] {
+    for wrong in ["/backups", "file://backups", "s3://", "s3:///shop", "s3://id:secret@shop"] {
         let error = connection.words(&format!("CONFIG SET archive {wrong}")).text();
         assert!(error.contains("empty or a directory: file:///path"), "{error}");
     }
@@ -301,7 +301,7 @@ fn damage_is_found_and_never_restored() {
     let output = restore(&url, &place.path().join("cut"), &["--latest"]);
     assert_eq!(output.status.code(), Some(3), "what is behind the gap is not in it");
     assert!(said(&output).contains("NOT THE NEWEST STATE"), "{}", said(&output));
-    for url in ["file:///nowhere/at/all", "s3://bucket"] {
+    for url in ["file:///nowhere/at/all", "ftp://bucket"] {
         let output = run(&["backup", "list", url]);
         assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     }
@@ -310,4 +310,105 @@ fn damage_is_found_and_never_restored() {
 fn number_of(json: &str, field: &str) -> u64 {
     let told: serde_json::Value = serde_json::from_str(json).unwrap();
     told["restorable"].as_array().unwrap().last().unwrap()[field].as_u64().unwrap()
+}
+
+/// A key file of a new key.
+fn key_file(place: &Path, name: &str) -> String {
+    let path = place.join(name);
+    let output = run(&["backup", "key"]);
+    assert!(output.status.success() && output.stdout.len() == 65, "{}", said(&output));
+    fs::write(&path, &output.stdout).unwrap();
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn an_encrypted_archive_is_restored_with_its_key_and_not_without() {
+    let (place, url) = place();
+    let [key, other] = ["key", "other"].map(|name| key_file(place.path(), name));
+    let options = ["--archive-key-file", &key, "--archive-compression", "none"];
+    let server = Program::indelible().start(&[&OPTIONS[..], &options].concat());
+    let mut connection = server.connect();
+    fill(&mut connection);
+    let secret = "a secret that repeats, ".repeat(1000);
+    connection.call(&["SET", "secret", &secret]).unwrap();
+    connection.words(&format!("CONFIG SET archive {url}"));
+    wait_until(|| info(&mut connection, "archive_state") == "streaming");
+    connection.call(&["SET", "behind", &secret]).unwrap();
+    catch_up(&mut connection);
+    let shown = connection.words("CONFIG GET archive-key-file");
+    let shown = shown.elements()[1].text();
+    assert_eq!(shown, key, "the file is shown");
+    let digits = fs::read_to_string(&key).unwrap();
+    assert!(!server.log().contains(digits.trim()), "and the key is not");
+    let raw = number(&mut connection, "archive_raw_bytes");
+    assert!(number(&mut connection, "archive_bytes") >= raw);
+    // From now on compressed, and with another key.
+    connection.words("CONFIG SET archive-compression zstd:3");
+    let reply = connection.call(&["CONFIG", "SET", "archive-key-file", &format!("{other} {key}")]);
+    assert_eq!(reply.unwrap().text(), "OK");
+    wait_until(|| number(&mut connection, "archive_writer") == 2);
+    connection.call(&["SET", "secret", &secret.to_uppercase()]).unwrap();
+    connection.words("BGREWRITEAOF");
+    catch_up(&mut connection);
+    wait_until(|| info(&mut connection, "archive_state") == "streaming");
+    assert!(
+        number(&mut connection, "archive_bytes") < number(&mut connection, "archive_raw_bytes")
+    );
+    let digest = digest_of(&mut connection);
+    catch_up(&mut connection);
+    drop(server);
+    for folder in ["base", "log", "whole"] {
+        for path in files(&url, folder) {
+            let bytes = fs::read(&path).unwrap();
+            assert!(
+                !bytes.windows(8).any(|part| part.eq_ignore_ascii_case(b"a secret")),
+                "{path:?}"
+            );
+        }
+    }
+    let into = place.path().join("into");
+    for (keys, error) in [
+        (&[][..], "and no key was given"),
+        (&[&key][..], "which is none of those that were given"),
+        (&[&url][..], "cannot be used"),
+    ] {
+        let keys: Vec<&str> = keys.iter().flat_map(|key| ["--key-file", key]).collect();
+        let output = restore(&url, &into, &[&["--latest"], &keys[..]].concat());
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        assert!(said(&output).contains(error) && !into.exists(), "{}", said(&output));
+    }
+    let keys = ["--key-file", &key, "--key-file", &other];
+    let output = restore(&url, &into, &[&["--latest"], &keys[..]].concat());
+    assert!(output.status.success(), "{}", said(&output));
+    for command in ["list", "timeline", "verify"] {
+        let output = run(&[&["backup", command, &url], &keys[..]].concat());
+        assert!(output.status.success(), "{}", said(&output));
+        let output = run(&["backup", command, &url]);
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    }
+    let restored = Program::indelible().start_on(&into, &OPTIONS);
+    assert_eq!(digest_of(&mut restored.connect()), digest);
+}
+
+#[test]
+fn a_key_that_cannot_be_used_is_told_of_before_anything_is_written() {
+    let (place, url) = place();
+    let key = key_file(place.path(), "key");
+    fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let server = start(&url, &["--archive-key-file", &key]);
+    let mut connection = server.connect();
+    wait_until(|| info(&mut connection, "archive_state") == "failed");
+    let error = info(&mut connection, "archive_last_error");
+    assert!(error.contains("others than its owner may read it"), "{error}");
+    assert!(server.log().contains("others than its owner may read it"), "{}", server.log());
+    let written = fs::read_dir(url.strip_prefix("file://").unwrap()).unwrap().count();
+    assert_eq!((written, connection.words("SET served yes").text()), (0, "OK".to_owned()));
+    for (directive, wrong) in [("archive-compression", "zstd:0"), ("archive-compression", "lz4")] {
+        let error = connection.words(&format!("CONFIG SET {directive} {wrong}")).text();
+        assert!(error.contains("none or zstd:LEVEL"), "{error}");
+    }
+    let unprotected = Program::indelible().start(&[]);
+    let error = unprotected.connect().words(&format!("CONFIG SET archive-key-file {key}")).text();
+    assert!(error.contains("can't set protected config"), "{error}");
 }

@@ -46,6 +46,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod archive;
+mod archive_s3;
 mod backups;
 #[path = "../../../changes/tests/it/consumer.rs"]
 mod change_consumer;
@@ -119,3 +120,9 @@ mod transfer;
 mod transfer_device;
 mod view;
 mod wire;
+
+// What the tests of buckets have.
+#[path = "../../../bucket/tests/it/proxy.rs"]
+mod proxy;
+#[path = "../../../bucket/tests/it/store.rs"]
+mod store;

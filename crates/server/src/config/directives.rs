@@ -355,7 +355,9 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     yes_no("read-only", false),
     // Archiving.
     several("archive", words::archive, "").protected(),
-    integer("archive-interval-ms", 10..=86_400_000, 1000),
+    several("archive-compression", words::compression, "zstd:1"),
+    several("archive-key-file", words::directories, "").protected(),
+    integer("archive-interval-ms", 0..=86_400_000, 0),
     memory("archive-object-bytes", 64 * 1024..=(1 << 30), 16 * MB),
     integer("archive-base-percentage", 0..=INT_MAX, 100),
     integer("archive-keep-seconds", 0..=LONG_MAX, 0),

@@ -23,8 +23,8 @@ use std::path::PathBuf;
 pub use directive::{Directive, Support, parse_memory};
 pub use file::{load, load_into, parse};
 pub use options::{
-    AccessOptions, ArchiveSettings, DebugOptions, FsyncPolicy, IndexPolicy, LogOptions, Options,
-    OutputLimit, ProtectedAction, SnapshotAlgorithm,
+    AccessOptions, ArchivePlace, ArchiveSettings, DebugOptions, FsyncPolicy, IndexPolicy,
+    LogOptions, Options, OutputLimit, ProtectedAction, SnapshotAlgorithm,
 };
 pub use refusal::{CannotServe, ConfigError, LineError, SetError, SetRefusal, ValueError};
 

@@ -136,11 +136,16 @@ pub struct LogOptions {
     pub archive: ArchiveSettings,
 }
 
+/// Blocks are not shipped more often than that.
+const INTERVAL_MS_MIN: u64 = 10;
+
 /// Settings of continuous archiving.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchiveSettings {
-    /// The directory of the archive; `None` for no archive: `archive`.
-    pub directory: Option<PathBuf>,
+    /// Where the archive is; `None` for no archive.
+    pub place: Option<ArchivePlace>,
+    /// The level of zstd that objects are compressed with; `None` for not at all: `archive-compression`.
+    pub zstd_level: Option<i32>,
     /// How often blocks are shipped, in milliseconds.
     pub interval_ms: u64,
     /// Past so many bytes an object takes no further block.
@@ -149,6 +154,22 @@ pub struct ArchiveSettings {
     pub base_percentage: u64,
     /// What is older goes, but for the copy before it; 0: nothing does.
     pub keep_seconds: u64,
+}
+
+/// Where an archive is, and what it is encrypted with. Another place is another archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchivePlace {
+    /// `archive`, which is not empty.
+    pub url: String,
+    /// The files of the keys: the first one encrypts, all of them decrypt; none for an archive in clear: `archive-key-file`.
+    pub key_files: Vec<PathBuf>,
+}
+
+impl ArchivePlace {
+    /// How often blocks are shipped there, in milliseconds, if nothing else was said: each time costs requests.
+    const fn interval_ms(is_bucket: bool) -> u64 {
+        if is_bucket { 10_000 } else { 1000 }
+    }
 }
 
 /// How a dump comes to be of one moment: `snapshot-algorithm`.
@@ -290,8 +311,20 @@ impl Config {
                 history_percentage: self.number("log-history-percentage"),
                 history_drops_backups: self.is_yes("log-history-drop-backups"),
                 archive: ArchiveSettings {
-                    directory: self.value("archive").strip_prefix("file://").map(PathBuf::from),
-                    interval_ms: self.number("archive-interval-ms"),
+                    place: Some(self.value("archive")).filter(|url| !url.is_empty()).map(|url| {
+                        ArchivePlace {
+                            url: url.to_owned(),
+                            key_files: self.words("archive-key-file").map(PathBuf::from).collect(),
+                        }
+                    }),
+                    zstd_level: self
+                        .value("archive-compression")
+                        .strip_prefix("zstd:")
+                        .and_then(|level| level.parse().ok()),
+                    interval_ms: match self.number("archive-interval-ms") {
+                        0 => ArchivePlace::interval_ms(self.value("archive").starts_with("s3:")),
+                        ms => ms.max(INTERVAL_MS_MIN),
+                    },
                     object_bytes: self.number("archive-object-bytes"),
                     base_percentage: self.number("archive-base-percentage"),
                     keep_seconds: self.number("archive-keep-seconds"),

@@ -73,9 +73,14 @@ pub enum ValueError {
     /// A word that would not come back from a list of words.
     #[error("argument must not be empty or contain spaces")]
     NotOneWord,
-    /// An archive that is no directory.
-    #[error("argument must be empty or a directory: file:///path")]
+    /// An archive that is neither a directory nor in a bucket.
+    #[error(
+        "argument must be empty or a directory: file:///path, or in a bucket: s3://bucket/prefix"
+    )]
     Archive,
+    /// Another `archive-compression` than there is.
+    #[error("argument must be none or zstd:LEVEL, with a level from 1 to 19")]
+    Compression,
     /// `save` without pairs of seconds and changes.
     #[error("Invalid save parameters")]
     SavePoints,

@@ -47,13 +47,38 @@ pub(super) fn directories(set: &WordsSet<'_>) -> Result<String, ValueError> {
 pub(super) fn archive(set: &WordsSet<'_>) -> Result<String, ValueError> {
     match set.words {
         [] | [""] => Ok(String::new()),
-        [place] if place.strip_prefix("file://").is_some_and(|path| path.starts_with('/')) => {
-            joined(set.words)
-        }
+        [place] if is_place(place) => joined(set.words),
         [_] => Err(ValueError::Archive),
         _ => Err(ValueError::WordCount),
     }
 }
+
+fn is_place(url: &str) -> bool {
+    let file = url.strip_prefix("file://").is_some_and(|path| path.starts_with('/'));
+    let bucket = url.strip_prefix("s3://");
+    // Credentials are the environment's: a URL is shown.
+    let is_bucket = |bucket: &str| {
+        !bucket.is_empty() && !bucket.starts_with('/') && !bucket.contains(['@', '?'])
+    };
+    file || bucket.is_some_and(is_bucket)
+}
+
+/// `archive-compression`: not, or by zstd, at a level.
+pub(super) fn compression(set: &WordsSet<'_>) -> Result<String, ValueError> {
+    match set.words {
+        ["none"] => Ok("none".to_owned()),
+        ["zstd"] => Ok("zstd:1".to_owned()),
+        [word] => {
+            let level: Option<u8> = word.strip_prefix("zstd:").and_then(|level| level.parse().ok());
+            let level = level.filter(|level| (1..=ZSTD_LEVEL_MAX).contains(level));
+            level.map(|level| format!("zstd:{level}")).ok_or(ValueError::Compression)
+        }
+        _ => Err(ValueError::WordCount),
+    }
+}
+
+/// Levels above take memory for hundreds of megabytes of what came before, and there are no more than 256 KiB of that.
+const ZSTD_LEVEL_MAX: u8 = 19;
 
 /// Any words, of a directive that has no effect.
 pub(super) fn any(set: &WordsSet<'_>) -> Result<String, ValueError> {

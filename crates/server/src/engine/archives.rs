@@ -1,16 +1,17 @@
 //! The archive of the log: what writes it, and what is known of it.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use archive::{ArchiveOptions, Archiver, Desk, Ending, Figures, State};
+use archive::{
+    ArchiveOptions, Archiver, Compression, Desk, Ending, Error, Figures, State, TargetError,
+};
 use base::Lsn;
 use env::Clock;
 use redo::Reader;
 
 use crate::archive_threads::ArchiveRunner;
-use crate::config::ArchiveSettings;
+use crate::config::{ArchivePlace, ArchiveSettings};
 
 /// So often it is looked at what the archiver is doing.
 const LOOK_EVERY_US: u64 = 100_000;
@@ -30,7 +31,7 @@ pub(super) struct Archives {
 
 struct Running {
     desk: Arc<Desk>,
-    directory: PathBuf,
+    place: ArchivePlace,
 }
 
 /// What is to be said of a change.
@@ -45,6 +46,7 @@ pub(super) fn options(settings: &ArchiveSettings) -> ArchiveOptions {
         object_bytes: settings.object_bytes,
         base_percentage: settings.base_percentage,
         keep_seconds: settings.keep_seconds,
+        compression: settings.zstd_level.map_or(Compression::None, Compression::Zstd),
         ..ArchiveOptions::default()
     }
 }
@@ -54,9 +56,9 @@ impl Archives {
         self.runner = Some(runner);
     }
 
-    /// Whether the log is archived in this directory by now.
-    pub(super) fn is_at(&self, directory: Option<&Path>) -> bool {
-        self.running.as_ref().map(|running| running.directory.as_path()) == directory
+    /// Whether the log is archived in this place by now.
+    pub(super) fn is_at(&self, place: Option<&ArchivePlace>) -> bool {
+        self.running.as_ref().map(|running| &running.place) == place
     }
 
     /// Whether there is something to do for it.
@@ -85,28 +87,31 @@ impl Archives {
         }
     }
 
-    /// Begins to archive the log that `reader` reads.
+    /// Begins to archive the log that `reader` reads. `seed` is random.
     ///
     /// # Errors
-    /// When the system has no thread for it.
+    /// When the place or its keys cannot be used, or the system has no thread for it.
     pub(super) fn begin(
         &mut self,
         reader: Reader,
-        directory: &Path,
+        place: &ArchivePlace,
         settings: &ArchiveSettings,
         clock: &Arc<dyn Clock>,
-        seed: u64,
-    ) -> std::io::Result<()> {
+        seed: [u8; archive::KEY_BYTES],
+    ) -> archive::Result<()> {
         let Some(runner) = &mut self.runner else { return Ok(()) };
         let desk = Arc::new(Desk::new(options(settings)));
-        let target = runner.target(directory);
-        let archiver = Archiver::new(reader, target, Arc::clone(clock), Arc::clone(&desk), seed);
-        let started = runner.run(archiver);
+        let started = runner.target(place).and_then(|target| {
+            let (clock, desk) = (Arc::clone(clock), Arc::clone(&desk));
+            let archiver = Archiver::new(reader, target, clock, desk, seed);
+            let started = runner.run(archiver);
+            started.map_err(TargetError::of("start a thread for", &place.url)).map_err(Error::from)
+        });
         if let Err(why) = &started {
             desk.fail(why);
             self.told = State::Failed;
         }
-        self.running = Some(Running { desk, directory: directory.to_owned() });
+        self.running = Some(Running { desk, place: place.clone() });
         started
     }
 
@@ -151,7 +156,7 @@ impl Archives {
         if before == figures.state {
             return None;
         }
-        let place = running.directory.display();
+        let place = &running.place.url;
         let why = figures.last_error.unwrap_or_default();
         Some(match figures.state {
             State::Off | State::Claiming => return None,

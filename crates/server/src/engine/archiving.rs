@@ -1,5 +1,6 @@
 //! What archiving the log needs of the engine: a reader, now and then a mark, and to be told of changes.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ impl Engine {
 
     /// Looks after the archive: begins and ends it as the configuration says, and gives it marks.
     pub(super) fn follow_archive(&mut self) {
-        let wanted = self.options.log.archive.directory.as_deref();
+        let wanted = self.options.log.archive.place.as_ref();
         if wanted.is_none() && !self.archives.is_on() {
             return;
         }
@@ -66,7 +67,7 @@ impl Engine {
     fn change_archive(&mut self) {
         self.archives.end(Ending::AtOnce);
         let settings = &self.options.log.archive;
-        let Some(directory) = settings.directory.clone().filter(|_| self.archives.can_run()) else {
+        let Some(place) = settings.place.clone().filter(|_| self.archives.can_run()) else {
             return;
         };
         let reader = match self.shard.log_state() {
@@ -74,15 +75,17 @@ impl Engine {
             _ => None,
         };
         let Some(reader) = reader else { return };
-        let seed = self.deps.entropy.next_u64();
+        let mut seed = [0; archive::KEY_BYTES];
+        self.deps.entropy.fill(&mut seed);
         let clock = Arc::clone(&self.deps.clock);
-        if directory.starts_with(self.config.value("dir")) {
+        let directory = place.url.strip_prefix("file://").map(Path::new);
+        if directory.is_some_and(|it| it.starts_with(self.config.value("dir"))) {
             self.deps.logger.warning(
                 "The archive is in the data directory: what takes the one takes the other",
             );
         }
-        if let Err(why) = self.archives.begin(reader, &directory, settings, &clock, seed) {
-            self.deps.logger.warning(&format!("No thread to archive the log: {why}"));
+        if let Err(why) = self.archives.begin(reader, &place, settings, &clock, seed) {
+            self.deps.logger.warning(&format!("The log is not archived: {why}"));
         }
     }
 

@@ -37,6 +37,7 @@ pub(super) const ORDER: &[Place] = &[
         may_use: &["base", "env", "keyspace", "redo"],
         tests_may_use: &["env-sim"],
     },
+    Place { name: "bucket", may_use: &["redo", "archive"], tests_may_use: &["base"] },
     Place { name: "changes", may_use: &["base", "keyspace"], tests_may_use: &[] },
     Place { name: "pages", may_use: &["base", "env", "env-os"], tests_may_use: &["env-sim"] },
     Place { name: "snapshot", may_use: &["base", "env"], tests_may_use: &["env-os", "env-sim"] },
@@ -71,8 +72,8 @@ pub(super) const ORDER: &[Place] = &[
     Place {
         name: "cli",
         may_use: &[
-            "env", "env-os", "rdb", "redo", "logindex", "indexing", "archive", "transfer", "tap",
-            "server",
+            "env", "env-os", "rdb", "redo", "logindex", "indexing", "archive", "bucket",
+            "transfer", "tap", "server",
         ],
         tests_may_use: &["env-sim"],
     },

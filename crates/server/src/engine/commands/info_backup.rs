@@ -44,6 +44,7 @@ fn archive(engine: &Engine, out: &mut String) {
     line(out, "archive_lag_seconds", figures.lag_ms / 1000);
     line(out, "archive_objects", figures.objects);
     line(out, "archive_bytes", figures.bytes);
+    line(out, "archive_raw_bytes", figures.raw_bytes);
     line(out, "archive_bases", figures.fills);
     line(out, "archive_fill_done_records", figures.fill_done);
     line(out, "archive_fill_total_records", figures.fill_total);
