@@ -47,8 +47,15 @@ const THIN_EVERY_US: u64 = 3_600_000_000;
 /// Blocks are shipped before the interval has passed when this part of a segment was written.
 const EARLY_SHARE: u64 = 4;
 
-/// So often the log cannot be read at a block before what is there is given up for a new copy.
+/// So often a block of the log is found damaged before what is there is given up for a new copy.
 const FAILURES_MAX: u32 = 6;
+
+/// So long the log cannot be read at a block for another reason, such as a disk that fails, before that is done.
+const FAILING_US: u64 = 600_000_000;
+
+/// After what time a copy that could not be made is begun again: at first, and at most.
+const FILL_AGAIN_US: u64 = 5_000_000;
+const FILL_AGAIN_US_MAX: u64 = 3_600_000_000;
 
 /// How long an archiver that ends ships what is left.
 const ENDING_US: u64 = 2_000_000;
@@ -72,6 +79,9 @@ pub struct Archiver {
     filling: Filling,
     /// How many copies it has begun.
     fill_count: u32,
+    /// How many could not be made, one after the other, and when the next one is begun.
+    fill_failures: u32,
+    fill_again_us: u64,
     pending: Option<Portion>,
     gathered: Gathered,
     leftovers: Leftovers,
@@ -104,8 +114,10 @@ struct Stream {
     time_ms: i64,
     /// The first block that was shipped without a gap.
     first: Lsn,
-    /// How often the next block could not be read.
+    /// How often the next block was found damaged.
     failures: u32,
+    /// Since when it cannot be read.
+    failing_since_us: Option<u64>,
 }
 
 /// A complete copy.
@@ -143,6 +155,8 @@ impl Archiver {
             stream: None,
             filling: Filling::Idle,
             fill_count: 0,
+            fill_failures: 0,
+            fill_again_us: 0,
             pending: None,
             gathered: Gathered::default(),
             leftovers: Leftovers::default(),
@@ -208,7 +222,7 @@ impl Archiver {
         if self.ship(writer, now_us)? {
             return Ok(true);
         }
-        if self.fill(writer)? {
+        if self.fill(writer, now_us)? {
             return Ok(true);
         }
         self.thin(now_us)?;
@@ -293,11 +307,16 @@ impl Archiver {
     /// Finds out what the stream goes on from. Changes nothing when that cannot be read.
     fn go_on_from(&mut self, claim: &Claim) -> Result<()> {
         let Some(last) = claim.picture.last else { return Ok(()) };
-        let newest = claim.picture.ranges.last().and_then(|range| range.fills.last());
-        let whole = match newest {
+        let newest = claim.picture.ranges.last();
+        let whole = match newest.and_then(|range| range.fills.last()) {
             Some((fill, objects)) => {
                 let name = Name::Whole { fill: *fill, objects: *objects };
-                Some(*ObjectReader::open(&*self.target, self.database, name)?.header())
+                match ObjectReader::open(&*self.target, self.database, name) {
+                    Ok(object) => Some(*object.header()),
+                    // Another copy is made.
+                    Err(Error::Damaged { .. }) => None,
+                    Err(error) => return Err(error),
+                }
             }
             None => None,
         };
@@ -305,6 +324,14 @@ impl Archiver {
         self.found_ms = times_ms.max();
         let Some(header) = claim.last else {
             self.unlike = Some(last);
+            if let Some(range) = newest {
+                // What is there stays restorable; between it and the copy to come something is missing, if anything is.
+                let durable = self.reader.whole_blocks(Lsn(1)).end();
+                self.figures.gaps += u64::from(durable > last);
+                self.figures.restorable_from = range.first;
+                let time_ms = whole.map_or(0, |whole| whole.time_max_ms);
+                self.raise_archived(range.last, time_ms);
+            }
             return Ok(());
         };
         // Without a copy in it, what is there leads nowhere.
@@ -330,6 +357,7 @@ impl Archiver {
             time_ms,
             first: range.first.next(),
             failures: 0,
+            failing_since_us: None,
         });
         (self.figures.archived, self.figures.archived_time_ms) = (last, time_ms);
         self.figures.restorable_from = range.first;
@@ -377,9 +405,14 @@ impl Archiver {
         };
         // What was read is shipped first; the next look meets the error again.
         if let Some(error) = failed.filter(|_| builder.is_empty()) {
-            stream.failures += 1;
             let is_gone = matches!(error, Error::Log(redo::Error::BlocksGone { .. }));
-            if is_gone || stream.failures >= FAILURES_MAX {
+            let is_damaged = matches!(
+                error,
+                Error::Log(redo::Error::File(redo::FileError::Corrupt { .. })) | Error::Target(_)
+            );
+            stream.failures += u32::from(is_damaged);
+            let since_us = *stream.failing_since_us.get_or_insert(now_us);
+            if is_gone || stream.failures >= FAILURES_MAX || now_us >= since_us + FAILING_US {
                 self.note_gap();
                 return Ok(true);
             }
@@ -402,18 +435,19 @@ impl Archiver {
     }
 
     /// Gets on with a copy, if one is due. Returns whether something was done.
-    fn fill(&mut self, writer: u64) -> Result<bool> {
+    fn fill(&mut self, writer: u64, now_us: u64) -> Result<bool> {
         if let Filling::Reading(reading) = &mut self.filling {
             let next = reading.next(self.options.object_bytes);
             if next.is_err() {
                 // What it needs is gone, or damaged: another one is made, of what is there then.
-                self.filling = Filling::Idle;
+                self.give_up_fill(now_us);
             }
             self.pending = Some(next?);
             self.put(writer)?;
             return Ok(true);
         }
-        if matches!(self.filling, Filling::Idle) && !self.is_fill_due() {
+        let is_due = self.is_fill_due() && now_us >= self.fill_again_us;
+        if matches!(self.filling, Filling::Idle) && !is_due {
             return Ok(false);
         }
         // A copy of the same block would have the stream go on from what is there.
@@ -437,10 +471,22 @@ impl Archiver {
                     time_ms,
                     first: next,
                     failures: 0,
+                    failing_since_us: None,
                 });
             }
         }
         Ok(worked)
+    }
+
+    /// The copy cannot be made to its end. What there is of it goes: made again and again, it would fill the target.
+    fn give_up_fill(&mut self, now_us: u64) {
+        let Filling::Reading(reading) = std::mem::replace(&mut self.filling, Filling::Idle) else {
+            return;
+        };
+        self.leftovers.add(now_us, Why::Unfinished, reading.begun());
+        let pause_us = FILL_AGAIN_US << self.fill_failures.min(20);
+        self.fill_again_us = now_us + pause_us.min(FILL_AGAIN_US_MAX);
+        self.fill_failures += 1;
     }
 
     fn is_fill_due(&self) -> bool {
@@ -491,6 +537,7 @@ impl Archiver {
             }
             Name::Whole { fill, .. } => {
                 self.filling = Filling::Idle;
+                self.fill_failures = 0;
                 self.figures.fills += 1;
                 self.note_base(fill.lsn, &header);
             }
@@ -504,7 +551,7 @@ impl Archiver {
             stream.next = last.next();
             stream.before_crc = header.last_crc;
             stream.time_ms = header.time_max_ms;
-            stream.failures = 0;
+            (stream.failures, stream.failing_since_us) = (0, None);
         }
         if let Some(looked_us) = self.looked_all_us.take() {
             // What there is now has come since.

@@ -77,6 +77,12 @@ impl Reading {
         self.fill
     }
 
+    /// The objects that were made so far.
+    pub(crate) fn begun(&self) -> impl Iterator<Item = Name> + use<> {
+        let fill = self.fill;
+        (0..self.objects).map(move |index| Name::Base { fill, index })
+    }
+
     /// When the mark was there.
     pub(crate) const fn time_ms(&self) -> i64 {
         self.time_ms
