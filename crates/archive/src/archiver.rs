@@ -21,7 +21,7 @@ use crate::claim::Claim;
 use crate::desk::{ArchiveOptions, Desk, Ending};
 use crate::error::{Error, Result, TargetError};
 use crate::figures::{Figures, State};
-use crate::fill::{Filling, Portion};
+use crate::fill::{Filling, Fills, Portion};
 use crate::frames::encode;
 use crate::gathered::Gathered;
 use crate::key::{KEY_BYTES, Salts};
@@ -53,10 +53,6 @@ const FAILURES_MAX: u32 = 6;
 /// So long the log cannot be read at a block for another reason, such as a disk that fails, before that is done.
 const FAILING_US: u64 = 600_000_000;
 
-/// After what time a copy that could not be made is begun again: at first, and at most.
-const FILL_AGAIN_US: u64 = 5_000_000;
-const FILL_AGAIN_US_MAX: u64 = 3_600_000_000;
-
 /// How long an archiver that ends ships what is left.
 const ENDING_US: u64 = 2_000_000;
 
@@ -76,12 +72,7 @@ pub struct Archiver {
     over: Option<State>,
     is_away: bool,
     stream: Option<Stream>,
-    filling: Filling,
-    /// How many copies it has begun.
-    fill_count: u32,
-    /// How many could not be made, one after the other, and when the next one is begun.
-    fill_failures: u32,
-    fill_again_us: u64,
+    fills: Fills,
     pending: Option<Portion>,
     gathered: Gathered,
     leftovers: Leftovers,
@@ -153,10 +144,7 @@ impl Archiver {
             over: None,
             is_away: false,
             stream: None,
-            filling: Filling::Idle,
-            fill_count: 0,
-            fill_failures: 0,
-            fill_again_us: 0,
+            fills: Fills::default(),
             pending: None,
             gathered: Gathered::default(),
             leftovers: Leftovers::default(),
@@ -436,57 +424,47 @@ impl Archiver {
 
     /// Gets on with a copy, if one is due. Returns whether something was done.
     fn fill(&mut self, writer: u64, now_us: u64) -> Result<bool> {
-        if let Filling::Reading(reading) = &mut self.filling {
+        if let Filling::Reading(reading) = &mut self.fills.filling {
             let next = reading.next(self.options.object_bytes);
             if next.is_err() {
-                // What it needs is gone, or damaged: another one is made, of what is there then.
-                self.give_up_fill(now_us);
+                // What it needs is gone, or damaged: another one is made, of what is there then. What there is of
+                // this one goes: made again and again, it would fill the target.
+                let begun = reading.begun();
+                self.leftovers.add(now_us, Why::Unfinished, begun);
+                self.fills.give_up(now_us);
             }
             self.pending = Some(next?);
             self.put(writer)?;
             return Ok(true);
         }
-        let is_due = self.is_fill_due() && now_us >= self.fill_again_us;
-        if matches!(self.filling, Filling::Idle) && !is_due {
+        let is_due = self.is_fill_due() && self.fills.is_due(now_us);
+        if matches!(self.fills.filling, Filling::Idle) && !is_due {
             return Ok(false);
         }
         // A copy of the same block would have the stream go on from what is there.
         if self.unlike.is_some_and(|last| self.reader.whole_blocks(Lsn(1)).end() <= last) {
             return Ok(false);
         }
-        let number = (writer, self.fill_count + 1);
         let now_ms = self.clock.now_ms();
-        let worked = self.filling.begin(&self.desk, self.database, number, now_ms);
-        if let Filling::Reading(reading) = &self.filling {
-            self.fill_count += 1;
-            if self.stream.is_none() {
-                // The stream goes on behind it at once, lest those blocks go, too.
-                let lsn = reading.fill().lsn;
-                let (next, time_ms) = (lsn.next(), reading.time_ms());
-                self.stream = Some(Stream {
-                    next,
-                    before_crc: 0,
-                    looked_us: None,
-                    looked_bytes: 0,
-                    time_ms,
-                    first: next,
-                    failures: 0,
-                    failing_since_us: None,
-                });
-            }
+        let worked = self.fills.begin(&self.desk, self.database, writer, now_ms);
+        if let Filling::Reading(reading) = &self.fills.filling
+            && self.stream.is_none()
+        {
+            // The stream goes on behind it at once, lest those blocks go, too.
+            let lsn = reading.fill().lsn;
+            let (next, time_ms) = (lsn.next(), reading.time_ms());
+            self.stream = Some(Stream {
+                next,
+                before_crc: 0,
+                looked_us: None,
+                looked_bytes: 0,
+                time_ms,
+                first: next,
+                failures: 0,
+                failing_since_us: None,
+            });
         }
         Ok(worked)
-    }
-
-    /// The copy cannot be made to its end. What there is of it goes: made again and again, it would fill the target.
-    fn give_up_fill(&mut self, now_us: u64) {
-        let Filling::Reading(reading) = std::mem::replace(&mut self.filling, Filling::Idle) else {
-            return;
-        };
-        self.leftovers.add(now_us, Why::Unfinished, reading.begun());
-        let pause_us = FILL_AGAIN_US << self.fill_failures.min(20);
-        self.fill_again_us = now_us + pause_us.min(FILL_AGAIN_US_MAX);
-        self.fill_failures += 1;
     }
 
     fn is_fill_due(&self) -> bool {
@@ -536,8 +514,7 @@ impl Archiver {
                 self.note_shipped(&header, last);
             }
             Name::Whole { fill, .. } => {
-                self.filling = Filling::Idle;
-                self.fill_failures = 0;
+                self.fills.note_complete();
                 self.figures.fills += 1;
                 self.note_base(fill.lsn, &header);
             }
@@ -634,7 +611,7 @@ impl Archiver {
         }
         let behind_us = self.behind_since_us.map_or(0, |since| now_us.saturating_sub(since));
         self.figures.lag_ms = behind_us / 1000;
-        (self.figures.fill_done, self.figures.fill_total) = self.filling.progress();
+        (self.figures.fill_done, self.figures.fill_total) = self.fills.filling.progress();
         self.figures.state = self.state();
         self.desk.tell(self.figures.clone(), now_us);
     }
