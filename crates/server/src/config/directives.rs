@@ -248,7 +248,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     integer("slowlog-max-len", 0..=LONG_MAX, 128)
         .later_names(&["commandlog-slow-execution-max-len"]),
     integer("acllog-max-len", 0..=LONG_MAX, 128).without_effect(),
-    integer("busy-reply-threshold", 0..=LONG_MAX, 5000).alias("lua-time-limit").without_effect(),
+    integer("busy-reply-threshold", 0..=LONG_MAX, 5000).alias("lua-time-limit"),
     integer("cluster-node-timeout", 0..=LONG_MAX, 15_000).without_effect(),
     integer("slowlog-log-slower-than", -1..=LONG_MAX, 10_000)
         .later_names(&["commandlog-execution-slower-than"]),
