@@ -115,7 +115,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     yes_no("lazyfree-lazy-expire", false).without_effect(),
     yes_no("lazyfree-lazy-server-del", false).without_effect(),
     yes_no("lazyfree-lazy-user-del", false).without_effect(),
-    yes_no("lazyfree-lazy-user-flush", false).without_effect(),
+    yes_no("lazyfree-lazy-user-flush", false),
     yes_no("repl-disable-tcp-nodelay", false).without_effect(),
     yes_no("repl-diskless-sync", true).without_effect(),
     yes_no("aof-rewrite-incremental-fsync", true).without_effect(),
