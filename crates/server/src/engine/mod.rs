@@ -419,15 +419,9 @@ impl Engine {
     /// The connection has ended, from either side: the client's place is free.
     pub fn remove(&mut self, key: ClientKey) {
         self.leave(key);
-        if self.scripting.orphan(key) {
-            // Its script goes on, and needs what it has.
-            let connection = &mut self.sessions[key].connection;
-            connection.closing = Closing::Now;
-            connection.output.clear();
-            connection.input = Vec::new();
-            return;
+        if !self.keep_for_script(key) {
+            self.sessions.clients.remove(key);
         }
-        self.sessions.clients.remove(key);
     }
 
     /// In how many microseconds [`Engine::tick`] has something to do.

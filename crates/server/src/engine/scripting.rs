@@ -16,23 +16,23 @@
 //! - Its reply waits for all that its commands have written and read, not each of their replies.
 //! - A script runs with its client's session. A client that has gone keeps its place until its script ends.
 
+mod calls;
+
 use std::time::Duration;
 use std::vec::IntoIter;
 
 use base::{DbIndex, Lsn};
 use command::spec::{Flags, Group};
 use command::table::Command;
-use resp::Writer;
 use scripting::{
-    Answer, Ask, Call, Ended, Ending, Execution, Level, NoStack, Options, Permission, Script,
-    ScriptFlags, ScriptId, Scripts, Stack, Step,
+    Answer, Ask, Ended, Ending, Execution, NoStack, Options, Permission, Script, ScriptFlags,
+    ScriptId, Scripts, Stack, Step,
 };
 
 use super::blocking::Wait;
-use super::call::{Attempt, Begun};
-use super::dispatch::NOT_SAVED;
+use super::call::Begun;
+use super::client::Closing;
 use super::log_switch::{OpenLogError, OpenedLog};
-use super::migrations::NO_MIGRATION;
 use super::transaction::Queued;
 use super::{ClientKey, Engine, REDIS_VERSION};
 
@@ -48,13 +48,9 @@ const BLOCK_WAIT_US_MAX: u64 = 10_000_000;
 /// Commands that lose whole databases: a script that has such a word gets a block of its own.
 const LOSING: &[&str] = &["flushall", "flushdb", "swapdb"];
 
-/// What others are told while a script runs for long. Redis' own words, as all below.
+/// What others are told while a script runs for long. Redis' own words.
 pub(super) const BUSY: &str =
     "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
-
-const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
-
-const READ_ONLY: &str = "READONLY You can't write against a read only server.";
 
 /// What INFO says of scripts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -202,7 +198,7 @@ impl Scripting {
     }
 
     /// A client has gone. Whether its script goes on.
-    pub(super) fn orphan(&mut self, key: ClientKey) -> bool {
+    fn orphan(&mut self, key: ClientKey) -> bool {
         let Some(running) = self.running.as_mut().filter(|it| it.client == key) else {
             return false;
         };
@@ -421,6 +417,18 @@ impl Engine {
         ));
     }
 
+    /// A client has gone: whether it keeps its place, which its script needs until it ends.
+    pub(super) fn keep_for_script(&mut self, key: ClientKey) -> bool {
+        let is_needed = self.scripting.orphan(key);
+        if is_needed {
+            let connection = &mut self.sessions[key].connection;
+            connection.closing = Closing::Now;
+            connection.output.clear();
+            connection.input = Vec::new();
+        }
+        is_needed
+    }
+
     /// Lets the paused script go on for a while.
     pub(super) fn resume_script(&mut self) {
         let Some(Paused { execution, answer }) = self.scripting.paused.take() else { return };
@@ -513,100 +521,6 @@ impl Engine {
         }
     }
 
-    /// Executes a command of the script.
-    fn call_of_script(&mut self, mut call: Call) -> Call {
-        let Some(running) = &self.scripting.running else { return call };
-        let key = running.client;
-        let args = call.arguments.slices();
-        let command = match self.admit(running, &args) {
-            Ok(command) => command,
-            Err(Refused { command, why }) => {
-                if let Some(command) = command {
-                    self.observed.counters.by_command[command.ordinal()].rejected += 1;
-                }
-                self.observed.counters.error(why.as_bytes());
-                call.reply.error(&why);
-                return call;
-            }
-        };
-        if command.flags.has(Flags::WRITE)
-            && let Some(running) = &mut self.scripting.running
-        {
-            running.has_written = true;
-        }
-        let mut reply = std::mem::take(&mut call.reply);
-        reply.limit(self.output_room(key).min(MEMORY_BYTES_MAX as usize));
-        self.time.refresh_monotonic();
-        self.sessions[key].connection.output.begin_aside(reply);
-        self.scripting.is_calling = true;
-        let waits = self.call(key, command, &args, Attempt::InTransaction);
-        debug_assert!(waits.is_none(), "a command that must not wait does not");
-        self.scripting.is_calling = false;
-        call.reply = self.sessions[key].connection.output.end_aside();
-        if call.reply.is_over() {
-            let mut refusal = Writer::new(call.reply.protocol());
-            refusal.error(
-                "ERR the reply of the command is longer than 'client-output-buffer-limit' allows",
-            );
-            call.reply = refusal;
-        }
-        call
-    }
-
-    /// Whether a script may execute this: the command, or why not.
-    fn admit(&self, running: &Running, args: &[&[u8]]) -> Result<Command, Refused> {
-        let Ok(command) = self.config.commands().resolve(args) else {
-            return Err(Refused::of(None, "ERR Unknown Redis command called from script"));
-        };
-        let refuse = |why: &str| Err(Refused::of(Some(command), why));
-        let flags = command.flags;
-        if !command.accepts(args.len()) {
-            return refuse("ERR Wrong number of args calling Redis command from script");
-        }
-        // As in Redis 7.2: in here none waits.
-        let may_wait = flags.has(Flags::BLOCKING) && !flags.has(Flags::ADMIN);
-        if flags.has(Flags::PROTECTED) || (flags.has(Flags::NOSCRIPT) && !may_wait) {
-            return refuse("ERR This Redis command is not allowed from script");
-        }
-        if running.is_read_only && flags.intersects(Flags::WRITE.with(Flags::MAY_REPLICATE)) {
-            return refuse("ERR Write commands are not allowed from read-only scripts.");
-        }
-        if command.name == "migrate" {
-            return refuse(NO_MIGRATION);
-        }
-        if running.has_written {
-            // Half of a script is worse than what these would prevent.
-            return Ok(command);
-        }
-        if flags.has(Flags::WRITE) {
-            if let Some(why) = self.shard.write_refusal() {
-                return refuse(&why);
-            }
-            if self.is_stopped_by_failed_save() {
-                return refuse(NOT_SAVED);
-            }
-            if self.options.access.is_read_only {
-                return refuse(READ_ONLY);
-            }
-        }
-        if running.is_short_of_memory && flags.has(Flags::DENYOOM) {
-            return refuse(OOM);
-        }
-        Ok(command)
-    }
-
-    fn log_of_script(&self, level: Level, line: &[u8]) -> Answer {
-        let line = String::from_utf8_lossy(line);
-        let logger = &self.deps.logger;
-        match level {
-            Level::Debug => logger.debug(&line),
-            Level::Verbose => logger.verbose(&line),
-            Level::Notice => logger.notice(&line),
-            Level::Warning => logger.warning(&line),
-        }
-        Answer::Go
-    }
-
     /// A signal asks for the end while a script is paused: one that has written must come to its end before, others are
     /// killed. Whether that is so.
     pub(super) fn delay_end(&mut self, directive: &str) -> bool {
@@ -642,18 +556,5 @@ impl Engine {
         }
         self.deps.logger.warning("Nothing of the script that was running is kept");
         true
-    }
-}
-
-/// Why a script may not execute a command.
-struct Refused {
-    command: Option<Command>,
-    /// The error reply.
-    why: String,
-}
-
-impl Refused {
-    fn of(command: Option<Command>, why: &str) -> Self {
-        Self { command, why: why.to_owned() }
     }
 }
