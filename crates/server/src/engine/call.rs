@@ -82,6 +82,7 @@ impl Engine {
                     string_bytes_max: usize::try_from(self.options.bulk_bytes_max)
                         .unwrap_or(usize::MAX),
                     may_block: !matches!(attempt, Attempt::InTransaction),
+                    in_script: self.scripting.is_calling(),
                     ready: if let Attempt::Again { ready } = attempt { Some(ready) } else { None },
                     blocking: None,
                 };

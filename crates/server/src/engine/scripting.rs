@@ -39,7 +39,8 @@ use super::{ClientKey, Engine, REDIS_VERSION};
 /// How long a script runs at a time that has run for longer than it should.
 const SLICE_US: u64 = 5000;
 
-/// The memory that Lua may have, whatever `maxmemory` is.
+/// The memory that Lua may have, whatever `maxmemory` is: without some no script runs, not even one that deletes.
+const MEMORY_BYTES_MIN: u64 = 64 << 20;
 const MEMORY_BYTES_MAX: u64 = 1 << 30;
 
 /// How long the end of the server waits for a block on its way to a device.
@@ -212,7 +213,7 @@ impl Scripting {
         self.scripts.get_or_insert_with(|| {
             let bytes_max = match maxmemory_bytes {
                 0 => MEMORY_BYTES_MAX,
-                bytes => bytes.min(MEMORY_BYTES_MAX),
+                bytes => bytes.clamp(MEMORY_BYTES_MIN, MEMORY_BYTES_MAX),
             };
             let mut version = REDIS_VERSION.split('.').map(|part| part.parse().unwrap_or_default());
             let mut part = || version.next().unwrap_or_default();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::super::ClientKey;
+use super::restoring::cold_server;
 use super::server::{TestServer, host_of};
 
 /// A request.
@@ -208,6 +209,19 @@ fn memory_that_is_full_stops_scripts_that_have_not_begun_to_write() {
     assert_eq!(server.eval(client, &says("allow-oom")), "$1\r\n1\r\n");
     assert_eq!(server.eval(client, &says("no-writes")), "$1\r\n1\r\n");
     assert_eq!(server.eval(client, &says("")), format!("-{oom}\r\n"));
+}
+
+#[test]
+fn a_key_that_cannot_be_read_stops_the_script_that_declares_it_before_it_begins() {
+    let log = TestServer::with_log(&["--appendfsync", "no"]);
+    let (mut server, _said) = cold_server(log, 1);
+    let client = server.connect();
+    let source = "redis.call('set', 'a', 1) return redis.call('get', 'k')";
+    // Nothing reads ahead here, so the command itself meets the device that fails.
+    let undeclared = server.eval(client, source);
+    assert!(undeclared.starts_with("-IOERR a key cannot be brought back"), "{undeclared}");
+    let caught = server.eval(client, "return redis.pcall('get', 'k')['err']");
+    assert!(caught.contains("IOERR a key cannot be brought back"), "{caught}");
 }
 
 #[test]
