@@ -242,6 +242,10 @@ impl Host for SteppedHost<'_> {
         }
     }
 
+    fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
     fn clock(&mut self) -> Duration {
         match self.ask(Ask::Clock) {
             Answer::Clock(time) => time,

@@ -107,6 +107,8 @@ pub(super) struct Scripting {
     scripts: Option<Box<Scripts>>,
     stack: Option<Stack>,
     figures: Figures,
+    /// DEBUG SET-DISABLE-DENY-SCRIPTS: scripts may call DEBUG, which tests need.
+    pub(super) allows_all: bool,
     running: Option<Running>,
     /// A command of the script is being executed.
     is_calling: bool,

@@ -290,6 +290,11 @@ fn a_script_that_runs_for_long_can_be_killed_until_it_has_written() {
     assert!(reply.ends_with("+PONG\r\n"), "{reply}");
     assert_eq!(server.ask(other, &["PING"]), "+PONG\r\n");
 
+    // In the middle of a command, and whatever it catches.
+    server.eval(client, "while true do pcall(redis.call, 'ping') end");
+    assert_eq!(server.ask(other, &["SCRIPT", "KILL"]), "+OK\r\n");
+    assert!(is_error(&server.read(client), "ERR Script killed by user with SCRIPT KILL..."));
+
     server.eval(client, "redis.call('set', 'a', 1) while true do end");
     let reply = server.ask(other, &["SCRIPT", "KILL"]);
     assert!(reply.starts_with("-UNKILLABLE Sorry the script already executed write"), "{reply}");
