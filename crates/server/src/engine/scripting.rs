@@ -505,7 +505,7 @@ impl Engine {
         if is_news {
             self.observed.counters.error(&reply);
         }
-        self.scripting.has_failed = is_news;
+        self.scripting.has_failed = ending != Ending::Returned;
         let room = self.output_room(key);
         let client = &mut self.sessions[key];
         client.session.db = running.db;

@@ -116,6 +116,8 @@ fn commands_that_scripts_may_not_call_are_refused() {
     let stats = server.ask(client, &["INFO", "commandstats", "errorstats"]);
     assert!(stats.contains("cmdstat_get:calls=0") && stats.contains("rejected_calls=1"), "{stats}");
     assert!(stats.contains("errorstat_ERR:count=10"), "{stats}");
+    let eval = stats.lines().find(|line| line.starts_with("cmdstat_eval:")).unwrap();
+    assert!(eval.ends_with("rejected_calls=1,failed_calls=8"), "{eval}");
 }
 
 #[test]
