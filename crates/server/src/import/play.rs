@@ -208,6 +208,7 @@ impl Play<'_> {
             reply,
             string_bytes_max: string_bytes_max.unwrap_or(usize::MAX),
             may_block: false,
+            in_script: false,
             ready: None,
             blocking: None,
         };
