@@ -478,7 +478,9 @@ impl Archiver {
     fn put(&mut self, writer: u64) -> Result<()> {
         let Some(mut portion) = self.pending.take() else { return Ok(()) };
         if portion.encoded.is_none() {
-            let key = self.target.keys().first().map(|key| (key, self.salts.next()));
+            let (header, bytes) = (portion.header.encode(), &portion.bytes);
+            let key = self.target.keys().first();
+            let key = key.map(|key| (key, self.salts.next(&header, bytes)));
             let compression = self.options.compression;
             portion.encoded = encode(&portion.header, &portion.bytes, compression, key);
         }

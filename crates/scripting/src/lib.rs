@@ -75,5 +75,5 @@ pub use execution::{Answer, Arguments, Ask, Call, Ended, Execution, NoStack, Sta
 pub use host::{Ending, Host, Interrupt, Level, Permission};
 pub use libraries::{Function, Libraries, Library, LibraryFunction};
 pub use machine::Options;
-pub use scripts::{Origin, Script, ScriptId, Scripts};
+pub use scripts::{Origin, Script, ScriptId, Scripts, mentions};
 pub use shebang::ScriptFlags;

@@ -92,7 +92,7 @@ struct Neighbours {
 }
 
 /// Whether one of these words is in the source, in any case of letters.
-fn mentions(source: &[u8], words: &[&str]) -> bool {
+pub fn mentions(source: &[u8], words: &[&str]) -> bool {
     let has = |word: &&str| {
         source.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
     };

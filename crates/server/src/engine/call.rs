@@ -177,6 +177,9 @@ impl Engine {
         let (lsn, wrote) = self.shard.keyspace.end_command();
         if self.scripting.is_calling() {
             self.scripting.note_dependence(lsn, wrote);
+            if wrote {
+                self.sessions[key].session.last_write = lsn;
+            }
         } else if self.sessions[key].connection.output.is_over() {
             self.end_over_limit(key);
         } else if lsn > self.shard.reach.durable {

@@ -487,9 +487,11 @@ impl Engine {
     #[must_use]
     pub fn shutdown_requested(&self) -> Option<Shutdown> {
         // What is only in memory is worth the wait.
-        self.shutdown
-            .filter(|_| !self.saves.final_save)
-            .filter(|shutdown| shutdown.force || !self.shard.log_state().is_turning_on())
+        self.shutdown.filter(|_| !self.saves.final_save).filter(|shutdown| {
+            // A script that does not end keeps it from being turned on.
+            let is_turning_on = self.shard.log_state().is_turning_on();
+            shutdown.force || !is_turning_on || self.scripting.is_paused()
+        })
     }
 
     /// Whether the server is about to end, or waits for what must be done before.

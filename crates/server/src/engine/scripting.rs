@@ -26,7 +26,7 @@ use command::spec::{Flags, Group};
 use command::table::Command;
 use scripting::{
     Answer, Ask, Ended, Ending, Execution, NoStack, Options, Permission, Script, ScriptFlags,
-    ScriptId, Scripts, Stack, Step,
+    ScriptId, Scripts, Stack, Step, mentions,
 };
 
 use super::blocking::Wait;
@@ -171,6 +171,11 @@ impl Scripting {
         std::mem::take(&mut self.has_failed)
     }
 
+    /// The last block that what the script knows depends on, if one runs.
+    pub(super) fn dependence(&self) -> Lsn {
+        self.running.as_ref().map_or(Lsn::ZERO, |running| running.lsn)
+    }
+
     /// The script's reply depends on this block, too.
     pub(super) fn note_dependence(&mut self, lsn: Lsn, wrote: bool) {
         if let Some(running) = &mut self.running {
@@ -267,16 +272,18 @@ impl Scripting {
 
     /// Whether a queued script may empty databases.
     pub(super) fn may_lose_databases(&mut self, queued: &Queued) -> bool {
-        if !queued.command.flags.has(Flags::MAY_WRITE) {
-            return false;
-        }
         let Some(name) = queued.args.get(1) else { return false };
-        let id = match queued.command.name {
-            "eval" => Some(ScriptId::of_source(name)),
-            _ => ScriptId::parse(name),
-        };
-        let Some(scripts) = &mut self.scripts else { return false };
-        id.and_then(|id| scripts.find(&id)).is_some_and(|script| scripts.is_suspect(script))
+        match queued.command.name {
+            "eval" => mentions(name, LOSING),
+            // An EVALSHA behind it may run it.
+            "script|load" => queued.args.get(2).is_some_and(|source| mentions(source, LOSING)),
+            "evalsha" => {
+                let Some(scripts) = &mut self.scripts else { return false };
+                let found = ScriptId::parse(name).and_then(|id| scripts.find(&id));
+                found.is_some_and(|script| scripts.is_suspect(script))
+            }
+            _ => false,
+        }
     }
 
     /// SCRIPT KILL: the script ends, unless it has written.
@@ -358,7 +365,8 @@ impl Engine {
             is_killed: false,
             lsn: Lsn::ZERO,
             wrote: false,
-            is_orphan: false,
+            // An earlier script of the same transaction may have lost its client.
+            is_orphan: self.scripting.orphaned == Some(key),
         });
         let protocol = client.connection.output.protocol();
         let Invocation { keys, arguments, .. } = *invocation;
@@ -410,6 +418,8 @@ impl Engine {
         self.scripting.is_parking = true;
         self.scripting.is_muted = self.sessions[key].connection.output.is_muted();
         self.in_transaction = false;
+        // What others may do meanwhile finds nothing out.
+        self.shard.keyspace.set_frozen(true);
         self.sessions.start_wait(key, Wait::Script);
         let Some(running) = &self.scripting.running else { return };
         self.deps.logger.warning(&format!(
@@ -437,8 +447,10 @@ impl Engine {
         let Some(Paused { execution, answer }) = self.scripting.paused.take() else { return };
         let Some(running) = &self.scripting.running else { return };
         let key = running.client;
-        let answer = if running.is_killed { Answer::Stop } else { answer };
+        let is_ending = self.scripting.end_directive.is_some() && !running.has_written;
+        let answer = if running.is_killed || is_ending { Answer::Stop } else { answer };
         self.time.refresh();
+        self.update_frozen();
         self.in_transaction = true;
         if self.scripting.is_muted {
             self.sessions[key].connection.output.mute();
@@ -448,6 +460,7 @@ impl Engine {
         self.sessions[key].connection.output.unmute();
         if !has_ended {
             self.in_transaction = false;
+            self.shard.keyspace.set_frozen(true);
             return;
         }
         self.sessions[key].session.wait = None;
@@ -499,7 +512,9 @@ impl Engine {
         self.scripting.note_figures();
         let running = self.scripting.running.take().expect("a script has run");
         let key = running.client;
-        self.scripting.orphaned = running.is_orphan.then_some(key);
+        if running.is_orphan {
+            self.scripting.orphaned = Some(key);
+        }
         let reply = reply.take();
         let is_news = !matches!(ending, Ending::Returned | Ending::Failed { is_counted: true });
         if is_news {
@@ -547,8 +562,10 @@ impl Engine {
     pub(super) fn give_up_script(&mut self) -> bool {
         let Some(paused) = self.scripting.paused.take() else { return false };
         drop(paused);
-        let has_written = self.scripting.running.take().is_some_and(|running| running.has_written);
-        let Some(log) = self.shard.log_mut().filter(|_| has_written) else { return false };
+        // What a transaction around it has written is half of that.
+        let leaves_half = |running: Running| running.has_written || running.was_in_transaction;
+        let leaves_half = self.scripting.running.take().is_some_and(leaves_half);
+        let Some(log) = self.shard.log_mut().filter(|_| leaves_half) else { return false };
         log.request_sync();
         let sealed = Lsn(log.open_lsn().0 - 1);
         let (clock, start_us) = (&self.deps.clock, self.deps.clock.monotonic_us());

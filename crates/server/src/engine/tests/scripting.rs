@@ -416,3 +416,93 @@ fn half_of_a_script_does_not_become_durable_at_the_end() {
     let log = log.0.lock().unwrap();
     assert_eq!((log.open, log.is_closed), (open, false), "its block was not sealed");
 }
+
+#[test]
+fn a_transaction_whose_script_empties_a_database_has_a_block_of_its_own() {
+    let source = "redis.call('flushall')";
+    let load = request(&["SCRIPT", "LOAD", source]);
+    for queued in [request(&["EVAL", source, "0"]), load] {
+        let (mut server, log) = TestServer::with_log(&["--appendfsync", "no"]);
+        let client = server.connect();
+        server.engine.receive(client, b"SET a 1\r\n");
+        let open = log.0.lock().unwrap().open;
+        let all = [request(&["MULTI"]), queued, request(&["INCR", "b"]), request(&["EXEC"])];
+        server.engine.receive(client, all.concat().as_bytes());
+        assert_eq!(log.0.lock().unwrap().open, open + 1, "it was never seen before");
+    }
+}
+
+#[test]
+fn what_a_script_publishes_waits_for_what_it_knows() {
+    for source in [
+        "redis.call('set', 'x', 1) return redis.call('publish', 'c', 'm')",
+        "return redis.call('publish', 'c', redis.call('get', 'y'))",
+    ] {
+        let (mut server, log) = TestServer::with_log(&["--appendfsync", "always"]);
+        let (client, other, listener) = (server.connect(), server.connect(), server.connect());
+        server.send(listener, "SUBSCRIBE c\r\n");
+        server.send(other, "SET y m\r\n");
+        server.eval(client, source);
+        assert_eq!(server.read(listener), "", "{source}");
+        log.0.lock().unwrap().durable.store(9, Ordering::Relaxed);
+        server.engine.end_iteration(true);
+        server.engine.log_advanced();
+        server.engine.end_iteration(true);
+        assert!(server.read(listener).ends_with("$1\r\nm\r\n"), "{source}");
+    }
+}
+
+#[test]
+fn a_client_that_has_gone_leaves_its_place_when_all_of_its_scripts_have_ended() {
+    let mut server = busy_server(500, &[]);
+    let (client, other) = (server.connect(), server.connect());
+    let script = request(&["EVAL", LONG, "0"]);
+    let queued = [request(&["MULTI"]), script.clone(), script, request(&["EXEC"])];
+    server.send(client, &queued.concat());
+    assert!(server.engine.end_of_input(client));
+    server.engine.remove(client);
+    for _ in 0..1000 {
+        server.engine.end_iteration(true);
+    }
+    assert!(!server.engine.scripting.is_running());
+    assert_eq!(server.ask(other, &["GET", "a"]), "$1\r\n4\r\n");
+    assert_eq!(server.connect(), client, "its place is free");
+}
+
+#[test]
+fn nothing_expires_while_a_script_is_paused() {
+    let mut server = busy_server(500, &[]);
+    let (client, other) = (server.connect(), server.connect());
+    server.ask(client, &["SET", "k", "v", "PX", "60"]);
+    server.eval(client, "for i = 1, 3000000 do end return redis.call('exists', 'k')");
+    assert!(server.engine.scripting.is_paused());
+    server.pass_ms(200);
+    assert_eq!(server.ask(other, &["WATCH", "k"]), "+OK\r\n");
+    let mut reply = String::new();
+    for _ in 0..1000 {
+        server.engine.end_iteration(true);
+        reply.push_str(&server.read(client));
+    }
+    assert_eq!(reply, ":1\r\n", "its time stands still");
+}
+
+#[test]
+fn half_of_a_transaction_does_not_become_durable_at_the_end() {
+    let (mut server, log) = TestServer::with_log(&["--busy-reply-threshold", "10"]);
+    let (client, other) = (server.connect(), server.connect());
+    server.clock.us_per_look.store(1000, Ordering::Relaxed);
+    let open = log.0.lock().unwrap().open;
+    let queued = [
+        request(&["MULTI"]),
+        request(&["SET", "a", "1"]),
+        request(&["EVAL", "while true do end", "0"]),
+        request(&["EXEC"]),
+    ];
+    server.send(client, &queued.concat());
+    assert!(server.engine.scripting.is_paused());
+    log.0.lock().unwrap().durable.store(open - 1, Ordering::Relaxed);
+    server.ask(other, &["SHUTDOWN", "NOSAVE"]);
+    assert!(server.engine.close().is_ok());
+    let log = log.0.lock().unwrap();
+    assert!(log.open == open && !log.is_closed, "its block is not ended");
+}
