@@ -138,7 +138,9 @@ pub struct Execution {
 }
 
 impl Execution {
-    /// A script that begins with the first step. Its reply is written in `protocol`.
+    /// A script that begins with the first step. Its reply is written in `protocol`, and is over when it would be longer
+    /// than so many bytes: what a script returns may be as good as endless, because a table can hold the same
+    /// one twice.
     #[must_use]
     pub fn new(
         stack: Stack,
@@ -146,13 +148,14 @@ impl Execution {
         script: Script,
         keys: &[&[u8]],
         arguments: &[&[u8]],
-        protocol: Protocol,
+        (protocol, reply_bytes_max): (Protocol, usize),
     ) -> Self {
         let (keys, arguments) = (Arguments::of(keys), Arguments::of(arguments));
         let run = move |yielder: &Yielder<Answer, Ask>, first: Answer| {
             let is_stopped = matches!(first, Answer::Stop);
             let mut host = SteppedHost { yielder, spare: Arguments::default(), is_stopped };
             let mut reply = Writer::new(protocol);
+            reply.limit(reply_bytes_max);
             let (keys, arguments) = (keys.slices(), arguments.slices());
             let ending = scripts.run(script, &keys, &arguments, &mut host, &mut reply);
             Ended { scripts, ending, reply }

@@ -24,6 +24,7 @@ use std::vec::IntoIter;
 use base::{DbIndex, Lsn};
 use command::spec::{Flags, Group};
 use command::table::Command;
+use resp::Writer;
 use scripting::{
     Answer, Ask, Ended, Ending, Execution, NoStack, Options, Permission, Script, ScriptFlags,
     ScriptId, Scripts, Stack, Step, mentions,
@@ -38,6 +39,9 @@ use super::{ClientKey, Engine, REDIS_VERSION};
 
 /// How long a script runs at a time that has run for longer than it should.
 const SLICE_US: u64 = 5000;
+
+/// How long a reply may be that a script gets, or gives, whatever its client may.
+const REPLY_BYTES_MAX: usize = 1 << 30;
 
 /// The memory that Lua may have, whatever `maxmemory` is: without some no script runs, not even one that deletes.
 const MEMORY_BYTES_MIN: u64 = 64 << 20;
@@ -370,7 +374,8 @@ impl Engine {
         });
         let protocol = client.connection.output.protocol();
         let Invocation { keys, arguments, .. } = *invocation;
-        let execution = Execution::new(stack, scripts, script, keys, arguments, protocol);
+        let reply = (protocol, self.output_room(key).min(REPLY_BYTES_MAX));
+        let execution = Execution::new(stack, scripts, script, keys, arguments, reply);
         self.in_transaction = true;
         let until_us = match self.options.busy_reply_threshold_ms {
             0 => u64::MAX,
@@ -514,6 +519,12 @@ impl Engine {
         let key = running.client;
         if running.is_orphan {
             self.scripting.orphaned = Some(key);
+        }
+        if reply.is_over() {
+            reply = Writer::new(reply.protocol());
+            reply.error(
+                "ERR the reply of the script is longer than 'client-output-buffer-limit' allows",
+            );
         }
         let reply = reply.take();
         let is_news = !matches!(ending, Ending::Returned | Ending::Failed { is_counted: true });

@@ -9,10 +9,7 @@ use super::super::Engine;
 use super::super::call::Attempt;
 use super::super::dispatch::NOT_SAVED;
 use super::super::migrations::NO_MIGRATION;
-use super::Running;
-
-/// How long a reply may be that a script gets, whatever its client may: it would not fit into Lua.
-const REPLY_BYTES_MAX: usize = 1 << 30;
+use super::{REPLY_BYTES_MAX, Running};
 
 const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 

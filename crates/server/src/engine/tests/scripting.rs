@@ -506,3 +506,18 @@ fn half_of_a_transaction_does_not_become_durable_at_the_end() {
     let log = log.0.lock().unwrap();
     assert!(log.open == open && !log.is_closed, "its block is not ended");
 }
+
+/// A table may hold the same one twice, so what a script returns may be as good as endless.
+#[test]
+fn a_reply_that_is_too_long_is_an_error_and_takes_no_memory() {
+    for source in [
+        "local t = {} for i = 1, 60 do t = {t, t} end return t",
+        "local s = string.rep('x', 2^20) local t = {} for i = 1, 100000 do t[i] = s end return t",
+    ] {
+        let options = ["--client-output-buffer-limit", "normal 1mb 0 0"];
+        let mut server = TestServer::new(&options);
+        let client = server.connect();
+        let reply = server.eval(client, source);
+        assert!(reply.starts_with("-ERR the reply of the script is longer"), "{reply:.100}");
+    }
+}
