@@ -64,22 +64,43 @@ fn piece<'a>(input: &'a [u8], begin: usize, out: &mut Vec<u8>) -> Option<&'a [u8
 /// Bits of a hash of three bytes.
 const HASH_BITS: u32 = 13;
 
+/// After so many strings in a row that became no shorter it is not tried with each.
+const IN_VAIN_MAX: u32 = 16;
+
+/// It is tried with one string in so many then, until one becomes shorter,
+const TRIED_OF: u32 = 8;
+
+/// and with all that are longer than this.
+const PASSED_OVER_BYTES_MAX: usize = 4096;
+
 /// Compresses strings one after the other.
 #[derive(Debug)]
 pub(crate) struct Packer {
     /// Where three bytes of this hash were last, plus `base`; below it: in an earlier string.
     places: Box<[u32]>,
     base: u32,
+    /// How many strings in a row became no shorter, those among them that were passed over.
+    in_vain: u32,
 }
 
 impl Packer {
     pub(crate) fn new() -> Self {
-        Self { places: vec![0; 1 << HASH_BITS].into_boxed_slice(), base: 1 }
+        Self { places: vec![0; 1 << HASH_BITS].into_boxed_slice(), base: 1, in_vain: 0 }
     }
 
     /// Appends `input` compressed to at most `bytes_max` bytes; whether it fits. Otherwise `out` has
-    /// something of no use at its end.
+    /// something of no use at its end. Where strings do not become shorter, most are passed over: data
+    /// that is encrypted, compressed or random costs little.
     pub(crate) fn compress(&mut self, input: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> bool {
+        let is_tried = self.in_vain < IN_VAIN_MAX
+            || self.in_vain.is_multiple_of(TRIED_OF)
+            || input.len() > PASSED_OVER_BYTES_MAX;
+        let fits = is_tried && self.fits(input, bytes_max, out);
+        self.in_vain = if fits { 0 } else { self.in_vain.wrapping_add(1) };
+        fits
+    }
+
+    fn fits(&mut self, input: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> bool {
         let Ok(input_bytes) = u32::try_from(input.len()) else { return false };
         if self.base.checked_add(input_bytes).is_none() {
             self.places.fill(0);
@@ -218,6 +239,24 @@ mod tests {
         assert!(Packer::new().compress(&text, 180, &mut first));
         assert!(used.compress(&text, 180, &mut second));
         assert_eq!(first, second);
+    }
+
+    #[test]
+    fn what_never_becomes_shorter_is_tried_now_and_then() {
+        let mut packer = Packer::new();
+        let mut compresses = |text: &[u8]| packer.compress(text, text.len() - 4, &mut Vec::new());
+        let (same, long) = ([7; 100], [7; PASSED_OVER_BYTES_MAX + 1]);
+        for number in 0..100_u8 {
+            // No three bytes come twice.
+            assert!(!compresses(&std::array::from_fn::<u8, 100, _>(
+                |at| number.wrapping_add(at as u8)
+            )));
+        }
+        let tries = 1 + (0..TRIED_OF).take_while(|_| !compresses(&same)).count();
+        assert!((2..=8).contains(&tries), "{tries}");
+        assert!(compresses(&same), "one has become shorter");
+        (0..100_u8).for_each(|_| _ = compresses(&std::array::from_fn::<u8, 100, _>(|at| at as u8)));
+        assert!(compresses(&long), "a long one is always tried");
     }
 
     proptest! {

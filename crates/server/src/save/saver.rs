@@ -137,6 +137,14 @@ impl Dumping {
         matches!(self, Self::Walk(fed, _) if fed.is_waited_for())
     }
 
+    /// For how long the executor has walked memory for it, until now.
+    fn walked(&self) -> Duration {
+        match self {
+            Self::Walk(fed, _) => fed.walked(),
+            Self::Log(_) | Self::Child(_) => Duration::ZERO,
+        }
+    }
+
     /// Whether all that it shows is durable by itself.
     const fn is_durable(&self) -> bool {
         // Nothing else of the log is read.
@@ -208,6 +216,15 @@ impl Saver {
         let is_dumping_for =
             |stage: &Stage| matches!(stage, Stage::Dumping(dumping) if dumping.is_waited_for());
         self.is_urgent || self.desk.is_given_up() || is_dumping_for(&self.stage)
+    }
+
+    /// For how long the executor has walked memory for it, until now.
+    #[must_use]
+    pub fn walked(&self) -> Duration {
+        match &self.stage {
+            Stage::Dumping(dumping) => dumping.walked(),
+            _ => Duration::ZERO,
+        }
     }
 
     /// Waits until there may be something to do, or for `timeout`.
