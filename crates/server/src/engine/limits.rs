@@ -132,8 +132,7 @@ impl Engine {
         self.observed.rates.commands.sample(self.observed.counters.commands, self.time.now_us);
         self.observed.rates.input.sample(self.observed.counters.input_bytes, self.time.now_us);
         self.observed.rates.output.sample(self.observed.counters.output_bytes, self.time.now_us);
-        self.observed.peak_memory_bytes =
-            self.observed.peak_memory_bytes.max(self.deps.host.used_bytes());
+        self.observed.note_memory(self.deps.host.used_bytes());
         self.expire();
         self.shard.sweep(self.time.now_us, self.options.active_expire_effort);
         if self.options.eviction.is_cold() {

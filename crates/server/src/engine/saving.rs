@@ -200,7 +200,7 @@ impl Engine {
             ("redis-ver", REDIS_VERSION.to_owned()),
             ("redis-bits", "64".to_owned()),
             ("ctime", self.time.unix_s().to_string()),
-            ("used-mem", self.deps.host.used_bytes().to_string()),
+            ("used-mem", self.observed.memory_bytes.to_string()),
             ("aof-base", "0".to_owned()),
             ("indelible-ver", crate::VERSION.to_owned()),
         ];
