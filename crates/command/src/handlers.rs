@@ -10,8 +10,8 @@ use crate::context::Context;
 use crate::error::CommandError;
 use crate::zset::{algebra, pop, range};
 use crate::{
-    bitfield, bitmap, dump, expire, generic, hash, list, list_blocking, scan, set, set_algebra,
-    sort, string, zset,
+    bitfield, bitmap, dump, expire, generic, hash, hyperloglog, list, list_blocking, scan, set,
+    set_algebra, sort, string, zset,
 };
 
 /// Executes a command: `arguments[0]` is the command's name, the reply goes into the context.
@@ -56,6 +56,11 @@ const LIST: &[(&str, Handler)] = &[
     ("bitpos", bitmap::bitpos),
     ("getbit", bitmap::getbit),
     ("setbit", bitmap::setbit),
+    ("pfadd", hyperloglog::pfadd),
+    ("pfcount", hyperloglog::pfcount),
+    ("pfdebug", hyperloglog::pfdebug),
+    ("pfmerge", hyperloglog::pfmerge),
+    ("pfselftest", hyperloglog::pfselftest),
     ("blmove", list_blocking::blmove),
     ("blmpop", list_blocking::blmpop),
     ("blpop", list_blocking::blpop),

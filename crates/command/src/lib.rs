@@ -24,6 +24,7 @@ mod generic;
 pub mod handlers;
 mod hash;
 pub mod help;
+mod hyperloglog;
 pub mod introspect;
 mod list;
 mod list_blocking;
