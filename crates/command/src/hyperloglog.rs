@@ -76,7 +76,8 @@ pub(crate) fn pfcount(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
             Some(mut value) => match value.cached() {
                 Some(count) => count,
                 None => {
-                    let count = estimate(&*value.registers()?);
+                    let registers = value.registers()?;
+                    let count = estimate(&registers);
                     if !ctx.keyspace.is_frozen() {
                         value.cache(count);
                         store(ctx, key, &value);
@@ -86,7 +87,7 @@ pub(crate) fn pfcount(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
             },
         }
     } else {
-        estimate(&*union(ctx, &args[1..])?.0)
+        estimate(&union(ctx, &args[1..])?.0)
     };
     ctx.reply.int(count);
     Ok(())
@@ -160,7 +161,8 @@ pub(crate) fn pfselftest(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Done {
             return Err(FAILED);
         }
     }
-    let count = estimate(&*dense.registers()?);
+    let registers = dense.registers()?;
+    let count = estimate(&registers);
     if count.abs_diff(i64::from(TESTED_ELEMENTS)) > u64::from(TESTED_ELEMENTS) / 20 {
         return Err(FAILED);
     }
