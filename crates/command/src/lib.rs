@@ -21,6 +21,7 @@ pub mod error;
 mod expire;
 mod float;
 mod generic;
+mod geo;
 pub mod handlers;
 mod hash;
 pub mod help;

@@ -43,7 +43,7 @@ fn write_member(reply: &mut Writer, (member, score): (&[u8], f64), with_scores: 
 
 /// Replaces `destination` by a sorted set of these members, or deletes it if there are none, and
 /// replies how many there are.
-fn store(
+pub(crate) fn store(
     ctx: &mut Context<'_>,
     destination: &[u8],
     members: &[(Box<[u8]>, f64)],
@@ -65,17 +65,17 @@ fn store(
 
 /// The options of ZADD.
 #[derive(Default)]
-struct AddOptions {
+pub(crate) struct AddOptions {
     /// Only new members.
-    nx: bool,
+    pub(crate) nx: bool,
     /// Only members that are there.
-    xx: bool,
+    pub(crate) xx: bool,
     /// Only to a higher score.
     gt: bool,
     /// Only to a lower score.
     lt: bool,
     /// Count changed members too.
-    ch: bool,
+    pub(crate) ch: bool,
     /// Add to the score.
     incr: bool,
 }
@@ -174,10 +174,21 @@ fn add(ctx: &mut Context<'_>, args: &[&[u8]], mut options: AddOptions) -> Done {
         .map(|text| float::parse(text))
         .collect::<Option<_>>()
         .ok_or(CommandError::NotAFloat)?;
+    let members = scores.into_iter().zip(pairs.iter().skip(1).step_by(2).copied());
+    add_members(ctx, key, members, &options)
+}
+
+/// Adds members with their scores, as the options say, and replies.
+pub(crate) fn add_members<'a>(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    members: impl Iterator<Item = (f64, &'a [u8])>,
+    options: &AddOptions,
+) -> Done {
     let (mut new, mut changed, mut last) = (0, 0, Added::Refused);
     let updated = ctx.keyspace.update::<ZSet, _>(ctx.db, key, !options.xx, |set| {
-        for (score, member) in scores.iter().zip(pairs.iter().skip(1).step_by(2)) {
-            last = options.add(set, member, *score)?;
+        for (score, member) in members {
+            last = options.add(set, member, score)?;
             new += usize::from(matches!(last, Added::New(_)));
             changed += usize::from(matches!(last, Added::Changed(_)));
         }

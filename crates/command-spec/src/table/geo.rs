@@ -31,7 +31,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .multiple(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -58,7 +57,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -71,7 +69,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the positions of members as Geohash strings.",
         complexity: "O(1) for each member asked for.",
         arguments: &[Arg::key("key", 0), Arg::string("member").optional().multiple()],
-        served: false,
         ..BASE
     },
     Spec {
@@ -84,7 +81,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the positions of members.",
         complexity: "O(1) for each member asked for.",
         arguments: &[Arg::key("key", 0), Arg::string("member").optional().multiple()],
-        served: false,
         ..BASE
     },
     Spec {
@@ -149,7 +145,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -193,7 +188,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             .optional(),
             Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -257,7 +251,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -300,7 +293,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             .optional(),
             Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -382,7 +374,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::word("withdist", "WITHDIST").optional(),
             Arg::word("withhash", "WITHHASH").optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -464,7 +455,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             .optional(),
             Arg::word("storedist", "STOREDIST").optional(),
         ],
-        served: false,
         ..BASE
     },
 ];

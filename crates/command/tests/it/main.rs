@@ -1,6 +1,7 @@
 //! The command crate as its users see it.
 
 mod generic;
+mod geo;
 mod hyperloglog;
 mod introspect;
 mod list;
