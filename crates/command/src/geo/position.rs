@@ -116,8 +116,7 @@ impl Cell {
     }
 
     fn edge(self, at: f64, max: f64) -> f64 {
-        let edge = -max + at / f64::from(1_u32 << self.step) * (max * 2.0);
-        edge
+        -max + at / f64::from(1_u32 << self.step) * (max * 2.0)
     }
 
     fn longitudes(self) -> (f64, f64) {
