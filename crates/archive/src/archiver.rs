@@ -21,7 +21,7 @@ use crate::claim::Claim;
 use crate::desk::{ArchiveOptions, Desk, Ending};
 use crate::error::{Error, Result, TargetError};
 use crate::figures::{Figures, State};
-use crate::fill::{Filling, Portion};
+use crate::fill::{Filling, Fills, Portion};
 use crate::frames::encode;
 use crate::gathered::Gathered;
 use crate::key::{KEY_BYTES, Salts};
@@ -47,8 +47,11 @@ const THIN_EVERY_US: u64 = 3_600_000_000;
 /// Blocks are shipped before the interval has passed when this part of a segment was written.
 const EARLY_SHARE: u64 = 4;
 
-/// So often the log cannot be read at a block before what is there is given up for a new copy.
+/// So often a block of the log is found damaged before what is there is given up for a new copy.
 const FAILURES_MAX: u32 = 6;
+
+/// So long the log cannot be read at a block for another reason, such as a disk that fails, before that is done.
+const FAILING_US: u64 = 600_000_000;
 
 /// How long an archiver that ends ships what is left.
 const ENDING_US: u64 = 2_000_000;
@@ -69,9 +72,7 @@ pub struct Archiver {
     over: Option<State>,
     is_away: bool,
     stream: Option<Stream>,
-    filling: Filling,
-    /// How many copies it has begun.
-    fill_count: u32,
+    fills: Fills,
     pending: Option<Portion>,
     gathered: Gathered,
     leftovers: Leftovers,
@@ -104,8 +105,10 @@ struct Stream {
     time_ms: i64,
     /// The first block that was shipped without a gap.
     first: Lsn,
-    /// How often the next block could not be read.
+    /// How often the next block was found damaged.
     failures: u32,
+    /// Since when it cannot be read.
+    failing_since_us: Option<u64>,
 }
 
 /// A complete copy.
@@ -141,8 +144,7 @@ impl Archiver {
             over: None,
             is_away: false,
             stream: None,
-            filling: Filling::Idle,
-            fill_count: 0,
+            fills: Fills::default(),
             pending: None,
             gathered: Gathered::default(),
             leftovers: Leftovers::default(),
@@ -208,7 +210,7 @@ impl Archiver {
         if self.ship(writer, now_us)? {
             return Ok(true);
         }
-        if self.fill(writer)? {
+        if self.fill(writer, now_us)? {
             return Ok(true);
         }
         self.thin(now_us)?;
@@ -293,11 +295,16 @@ impl Archiver {
     /// Finds out what the stream goes on from. Changes nothing when that cannot be read.
     fn go_on_from(&mut self, claim: &Claim) -> Result<()> {
         let Some(last) = claim.picture.last else { return Ok(()) };
-        let newest = claim.picture.ranges.last().and_then(|range| range.fills.last());
-        let whole = match newest {
+        let newest = claim.picture.ranges.last();
+        let whole = match newest.and_then(|range| range.fills.last()) {
             Some((fill, objects)) => {
                 let name = Name::Whole { fill: *fill, objects: *objects };
-                Some(*ObjectReader::open(&*self.target, self.database, name)?.header())
+                match ObjectReader::open(&*self.target, self.database, name) {
+                    Ok(object) => Some(*object.header()),
+                    // Another copy is made.
+                    Err(Error::Damaged { .. }) => None,
+                    Err(error) => return Err(error),
+                }
             }
             None => None,
         };
@@ -305,6 +312,14 @@ impl Archiver {
         self.found_ms = times_ms.max();
         let Some(header) = claim.last else {
             self.unlike = Some(last);
+            if let Some(range) = newest {
+                // What is there stays restorable; between it and the copy to come something is missing, if anything is.
+                let durable = self.reader.whole_blocks(Lsn(1)).end();
+                self.figures.gaps += u64::from(durable > last);
+                self.figures.restorable_from = range.first;
+                let time_ms = whole.map_or(0, |whole| whole.time_max_ms);
+                self.raise_archived(range.last, time_ms);
+            }
             return Ok(());
         };
         // Without a copy in it, what is there leads nowhere.
@@ -330,6 +345,7 @@ impl Archiver {
             time_ms,
             first: range.first.next(),
             failures: 0,
+            failing_since_us: None,
         });
         (self.figures.archived, self.figures.archived_time_ms) = (last, time_ms);
         self.figures.restorable_from = range.first;
@@ -377,9 +393,14 @@ impl Archiver {
         };
         // What was read is shipped first; the next look meets the error again.
         if let Some(error) = failed.filter(|_| builder.is_empty()) {
-            stream.failures += 1;
             let is_gone = matches!(error, Error::Log(redo::Error::BlocksGone { .. }));
-            if is_gone || stream.failures >= FAILURES_MAX {
+            let is_damaged = matches!(
+                error,
+                Error::Log(redo::Error::File(redo::FileError::Corrupt { .. })) | Error::Target(_)
+            );
+            stream.failures += u32::from(is_damaged);
+            let since_us = *stream.failing_since_us.get_or_insert(now_us);
+            if is_gone || stream.failures >= FAILURES_MAX || now_us >= since_us + FAILING_US {
                 self.note_gap();
                 return Ok(true);
             }
@@ -402,43 +423,46 @@ impl Archiver {
     }
 
     /// Gets on with a copy, if one is due. Returns whether something was done.
-    fn fill(&mut self, writer: u64) -> Result<bool> {
-        if let Filling::Reading(reading) = &mut self.filling {
+    fn fill(&mut self, writer: u64, now_us: u64) -> Result<bool> {
+        if let Filling::Reading(reading) = &mut self.fills.filling {
             let next = reading.next(self.options.object_bytes);
             if next.is_err() {
-                // What it needs is gone, or damaged: another one is made, of what is there then.
-                self.filling = Filling::Idle;
+                // What it needs is gone, or damaged: another one is made, of what is there then. What there is of
+                // this one goes: made again and again, it would fill the target.
+                let begun = reading.begun();
+                self.leftovers.add(now_us, Why::Unfinished, begun);
+                self.fills.give_up(now_us);
             }
             self.pending = Some(next?);
             self.put(writer)?;
             return Ok(true);
         }
-        if matches!(self.filling, Filling::Idle) && !self.is_fill_due() {
+        let is_due = self.is_fill_due() && self.fills.is_due(now_us);
+        if matches!(self.fills.filling, Filling::Idle) && !is_due {
             return Ok(false);
         }
         // A copy of the same block would have the stream go on from what is there.
         if self.unlike.is_some_and(|last| self.reader.whole_blocks(Lsn(1)).end() <= last) {
             return Ok(false);
         }
-        let number = (writer, self.fill_count + 1);
         let now_ms = self.clock.now_ms();
-        let worked = self.filling.begin(&self.desk, self.database, number, now_ms);
-        if let Filling::Reading(reading) = &self.filling {
-            self.fill_count += 1;
-            if self.stream.is_none() {
-                // The stream goes on behind it at once, lest those blocks go, too.
-                let lsn = reading.fill().lsn;
-                let (next, time_ms) = (lsn.next(), reading.time_ms());
-                self.stream = Some(Stream {
-                    next,
-                    before_crc: 0,
-                    looked_us: None,
-                    looked_bytes: 0,
-                    time_ms,
-                    first: next,
-                    failures: 0,
-                });
-            }
+        let worked = self.fills.begin(&self.desk, self.database, writer, now_ms);
+        if let Filling::Reading(reading) = &self.fills.filling
+            && self.stream.is_none()
+        {
+            // The stream goes on behind it at once, lest those blocks go, too.
+            let lsn = reading.fill().lsn;
+            let (next, time_ms) = (lsn.next(), reading.time_ms());
+            self.stream = Some(Stream {
+                next,
+                before_crc: 0,
+                looked_us: None,
+                looked_bytes: 0,
+                time_ms,
+                first: next,
+                failures: 0,
+                failing_since_us: None,
+            });
         }
         Ok(worked)
     }
@@ -454,7 +478,9 @@ impl Archiver {
     fn put(&mut self, writer: u64) -> Result<()> {
         let Some(mut portion) = self.pending.take() else { return Ok(()) };
         if portion.encoded.is_none() {
-            let key = self.target.keys().first().map(|key| (key, self.salts.next()));
+            let (header, bytes) = (portion.header.encode(), &portion.bytes);
+            let key = self.target.keys().first();
+            let key = key.map(|key| (key, self.salts.next(&header, bytes)));
             let compression = self.options.compression;
             portion.encoded = encode(&portion.header, &portion.bytes, compression, key);
         }
@@ -490,7 +516,7 @@ impl Archiver {
                 self.note_shipped(&header, last);
             }
             Name::Whole { fill, .. } => {
-                self.filling = Filling::Idle;
+                self.fills.note_complete();
                 self.figures.fills += 1;
                 self.note_base(fill.lsn, &header);
             }
@@ -504,7 +530,7 @@ impl Archiver {
             stream.next = last.next();
             stream.before_crc = header.last_crc;
             stream.time_ms = header.time_max_ms;
-            stream.failures = 0;
+            (stream.failures, stream.failing_since_us) = (0, None);
         }
         if let Some(looked_us) = self.looked_all_us.take() {
             // What there is now has come since.
@@ -587,7 +613,7 @@ impl Archiver {
         }
         let behind_us = self.behind_since_us.map_or(0, |since| now_us.saturating_sub(since));
         self.figures.lag_ms = behind_us / 1000;
-        (self.figures.fill_done, self.figures.fill_total) = self.filling.progress();
+        (self.figures.fill_done, self.figures.fill_total) = self.fills.filling.progress();
         self.figures.state = self.state();
         self.desk.tell(self.figures.clone(), now_us);
     }

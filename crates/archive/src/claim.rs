@@ -88,21 +88,24 @@ fn last_of(
     }
 }
 
-/// Removes what earlier writers have begun and not completed, or made one and not removed, and their claims.
+/// Removes what earlier writers have begun and not completed, or made one and not removed, and their claims. Where that
+/// is refused they stay: no reader takes them for anything.
 fn tidy(target: &dyn Target, database: Id, picture: &Picture, writer: u64) -> Result<()> {
     target.clean(database)?;
+    let mut old = Vec::new();
     for name in target.list(database, Folder::Base)? {
         let Name::Base { fill, .. } = name else { continue };
         if fill.writer < writer && !picture.is_whole(&fill) {
-            target.remove(database, &name)?;
+            old.push(name);
         }
     }
-    for name in &picture.covered {
-        target.remove(database, name)?;
-    }
-    for name in target.list(database, Folder::Writer)? {
-        if name.writer() < writer {
-            target.remove(database, &name)?;
+    old.extend(picture.covered.iter().copied());
+    let claims = target.list(database, Folder::Writer)?;
+    old.extend(claims.into_iter().filter(|name| name.writer() < writer));
+    for name in old {
+        match target.remove(database, &name) {
+            Err(error) if error.is_refused() => return Ok(()),
+            removed => removed?,
         }
     }
     Ok(())

@@ -7,9 +7,53 @@ use crate::error::Result;
 use crate::name::{Fill, Name};
 use crate::object::{Builder, Header};
 
+/// After what time a copy that could not be made is begun again: at first, and at most.
+const AGAIN_US: u64 = 5_000_000;
+const AGAIN_US_MAX: u64 = 3_600_000_000;
+
+/// Copies, one after the other.
+#[derive(Default)]
+pub(crate) struct Fills {
+    /// The one that is made.
+    pub(crate) filling: Filling,
+    /// How many were begun.
+    count: u32,
+    /// How many could not be made since one was, and when the next one is begun.
+    failures: u32,
+    again_us: u64,
+}
+
+impl Fills {
+    /// Whether another one may be begun.
+    pub(crate) const fn is_due(&self, now_us: u64) -> bool {
+        now_us >= self.again_us
+    }
+
+    /// Gets on with a mark: see [`Filling::begin`].
+    pub(crate) fn begin(&mut self, desk: &Desk, database: Id, writer: u64, now_ms: i64) -> bool {
+        let worked = self.filling.begin(desk, database, (writer, self.count + 1), now_ms);
+        self.count += u32::from(matches!(self.filling, Filling::Reading(_)));
+        worked
+    }
+
+    /// It cannot be made to its end.
+    pub(crate) fn give_up(&mut self, now_us: u64) {
+        self.filling = Filling::Idle;
+        self.again_us = now_us + (AGAIN_US << self.failures.min(20)).min(AGAIN_US_MAX);
+        self.failures += 1;
+    }
+
+    /// All of it is there.
+    pub(crate) fn note_complete(&mut self) {
+        (self.filling, self.failures) = (Filling::Idle, 0);
+    }
+}
+
 /// See the file's top.
+#[derive(Default)]
 pub(crate) enum Filling {
     /// None is made.
+    #[default]
     Idle,
     /// There is a mark, which cannot be read yet.
     Marked(Mark),
@@ -75,6 +119,12 @@ impl Reading {
 
     pub(crate) const fn fill(&self) -> Fill {
         self.fill
+    }
+
+    /// The objects that were made so far.
+    pub(crate) fn begun(&self) -> impl Iterator<Item = Name> + use<> {
+        let fill = self.fill;
+        (0..self.objects).map(move |index| Name::Base { fill, index })
     }
 
     /// When the mark was there.

@@ -199,7 +199,8 @@ impl Keys {
     }
 }
 
-/// Salts that never come twice, of a random seed.
+/// Salts that never come twice for two objects, of a random seed: not even if the process, with its seed and its count, is
+/// there twice, as when a virtual machine is cloned or set back.
 pub(crate) struct Salts {
     seed: [u8; KEY_BYTES],
     count: u64,
@@ -210,10 +211,16 @@ impl Salts {
         Self { seed, count: 0 }
     }
 
-    pub(crate) fn next(&mut self) -> [u8; SALT_BYTES] {
+    /// The salt of an object with this header and these bytes.
+    pub(crate) fn next(&mut self, header: &[u8], bytes: &[u8]) -> [u8; SALT_BYTES] {
         let mut salt = [0; SALT_BYTES];
         self.count += 1;
-        derive(&self.seed, &[], &[b"salt", &self.count.to_le_bytes()], &mut salt);
+        let mut content = ring::digest::Context::new(&ring::digest::SHA256);
+        content.update(header);
+        content.update(bytes);
+        let content = content.finish();
+        let parts = [b"salt", &self.count.to_le_bytes()[..], content.as_ref()];
+        derive(&self.seed, &[], &parts, &mut salt);
         salt
     }
 
@@ -293,7 +300,7 @@ mod tests {
         let mut salts = Salts::new([1; 32]);
         let mut other = Salts::new([2; 32]);
         let all: std::collections::BTreeSet<_> =
-            (0..100).flat_map(|_| [salts.next(), other.next()]).collect();
+            (0..100).flat_map(|_| [salts.next(b"h", b"b"), other.next(b"h", b"b")]).collect();
         assert_eq!(all.len(), 200);
     }
 }

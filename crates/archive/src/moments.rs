@@ -1,6 +1,6 @@
 //! Which block is meant by a time, or by "before the last FLUSHALL".
 
-use base::{Lsn, RecordKind};
+use base::{Lsn, Note, NoteEvent, RecordKind};
 use redo::{BlockTime, Id, TimeOfBlock};
 
 use crate::error::{Error, Result};
@@ -124,11 +124,10 @@ impl Moments<'_> {
     pub(crate) fn before_flush(&self, wanted: usize) -> Result<Lsn> {
         let mut flushes = Vec::new();
         for (index, range) in self.picture.ranges.iter().enumerate() {
-            let mut map = self.map_of(range)?;
             let mut last = range.first;
             for name in &range.logs {
                 let mut object = ObjectReader::open(self.target, self.database, *name)?;
-                if !object.header().may_have(RecordKind::Databases) {
+                if !object.header().may_have(RecordKind::Note) {
                     continue;
                 }
                 while let Some(block) = object.next()? {
@@ -136,13 +135,9 @@ impl Moments<'_> {
                         continue;
                     }
                     last = block.header.lsn;
-                    let maps = block.records().filter(|it| it.kind == RecordKind::Databases);
-                    let Some(new) = maps.last().map(|record| record.value.to_vec()) else {
-                        continue;
-                    };
-                    if map.as_ref() != Some(&new) {
+                    let mut notes = block.records().filter(|it| it.kind == RecordKind::Note);
+                    if notes.any(|note| loses_data(note.value)) {
                         flushes.push((index, Lsn(last.0 - 1)));
-                        map = Some(new);
                     }
                 }
             }
@@ -157,26 +152,10 @@ impl Moments<'_> {
             false => Ok(lsn),
         }
     }
+}
 
-    /// The map of databases in the range's first copy.
-    fn map_of(&self, range: &Range) -> Result<Option<Vec<u8>>> {
-        let (fill, objects) = range.fills[0];
-        let whole = self.header(Name::Whole { fill, objects })?;
-        if !whole.may_have(RecordKind::Databases) {
-            return Ok(None);
-        }
-        let mut map = None;
-        for index in 0..objects {
-            let name = Name::Base { fill, index };
-            let mut object = ObjectReader::open(self.target, self.database, name)?;
-            if !object.header().may_have(RecordKind::Databases) {
-                continue;
-            }
-            while let Some(block) = object.next()? {
-                let maps = block.records().filter(|it| it.kind == RecordKind::Databases);
-                map = maps.last().map(|record| record.value.to_vec()).or(map);
-            }
-        }
-        Ok(map)
-    }
+/// Whether a note is of a command that has emptied or exchanged databases.
+fn loses_data(note: &[u8]) -> bool {
+    let event = Note::decode(note).map(|note| note.event);
+    matches!(event, Some(NoteEvent::Command(command)) if command.loses_data)
 }

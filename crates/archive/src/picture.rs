@@ -9,7 +9,7 @@
 //!
 //! **Writers.** A writer begins behind everything that it finds when it has claimed the archive. What an earlier writer
 //! puts there afterwards, not knowing yet, is not told to anyone as archived ([`crate::Archiver`] looks again behind each
-//! object); and does not count: behind the first block of a writer there is nothing of an earlier one.
+//! object); and does not count: behind the first block of a writer, or its first copy, there is nothing of an earlier one.
 //!
 //! **A copy** is complete when it says so and all its objects are there: a later writer removes those of a copy that was not
 //! complete when it looked.
@@ -91,10 +91,14 @@ impl Picture {
         // Where each writer has begun, and where the first of the later ones has.
         let mut begins: BTreeMap<u64, (Lsn, Lsn)> = BTreeMap::new();
         for name in names {
-            if let Name::Log { first, writer, .. } = name {
-                let (begin, _) = begins.entry(*writer).or_insert((*first, Lsn::MAX));
-                *begin = (*first).min(*begin);
-            }
+            // One that goes on from nothing begins with a copy, and behind that.
+            let (first, writer) = match name {
+                Name::Log { first, writer, .. } => (*first, *writer),
+                Name::Whole { fill, .. } => (fill.lsn.next(), fill.writer),
+                _ => continue,
+            };
+            let (begin, _) = begins.entry(writer).or_insert((first, Lsn::MAX));
+            *begin = first.min(*begin);
         }
         let mut later = Lsn::MAX;
         for (begin, behind) in begins.values_mut().rev() {
@@ -237,6 +241,17 @@ mod tests {
 
     fn ranges(names: &[Name]) -> Vec<(u64, u64)> {
         Picture::of(names).ranges.iter().map(|range| (range.first.0, range.last.0)).collect()
+    }
+
+    /// A copy of a writer that goes on from nothing, and what an earlier one has put late.
+    #[test]
+    fn behind_the_copy_of_a_later_writer_nothing_of_an_earlier_one_counts() {
+        let late = [log(1, 10, 1), log(11, 30, 1), whole(0, 1), whole(20, 2)];
+        assert_eq!(ranges(&late), [(0, 10), (20, 20)]);
+        let own = [log(1, 10, 1), log(11, 30, 1), whole(0, 1), whole(20, 2), log(21, 25, 2)];
+        assert_eq!(ranges(&own), [(0, 10), (20, 25)]);
+        let gone_on = [log(1, 10, 1), log(11, 30, 2), whole(0, 1), whole(20, 2)];
+        assert_eq!(ranges(&gone_on), [(0, 30)]);
     }
 
     #[test]

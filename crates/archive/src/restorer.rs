@@ -178,7 +178,8 @@ impl Copy<'_, '_> {
         let whole = *self.open(whole_of(chain))?.header();
         self.total = whole.bytes;
         for name in &chain.logs {
-            self.total += self.open(*name)?.header().bytes;
+            let bytes = self.open(*name)?.header().bytes;
+            self.total = self.total.saturating_add(bytes);
         }
         Ok(whole)
     }

@@ -64,6 +64,8 @@ struct Leftover {
 pub(crate) enum Why {
     /// Its blocks are in another one.
     Replaced,
+    /// It is of a copy that was not made to its end: none reads it.
+    Unfinished,
     /// By the clock.
     Old,
 }
@@ -71,6 +73,11 @@ pub(crate) enum Why {
 impl Leftovers {
     /// These are to go after a while.
     pub(crate) fn add(&mut self, now_us: u64, why: Why, names: impl IntoIterator<Item = Name>) {
+        if why == Why::Unfinished {
+            let gone = names.into_iter().map(|name| Leftover { at_us: now_us, name, why });
+            gone.for_each(|leftover| self.0.push_front(leftover));
+            return;
+        }
         let at_us = now_us + GRACE_US;
         self.0.extend(names.into_iter().map(|name| Leftover { at_us, name, why }));
     }

@@ -48,9 +48,12 @@ pub fn verify(
         for (fill, objects) in &range.fills {
             let read = verified.read_fill(target, database, *fill, *objects);
             if let Err(error) = read {
-                // One that is not there any more was too old.
-                let is_gone =
-                    is_not_found(&error) && !Picture::read(target, database)?.is_whole(fill);
+                // One that is not there any more was too old, if there is one behind it.
+                let is_gone = is_not_found(&error) && {
+                    let now = Picture::read(target, database)?;
+                    let mut newer = now.ranges.iter().flat_map(|range| &range.fills);
+                    !now.is_whole(fill) && newer.any(|(newer, _)| newer.lsn > fill.lsn)
+                };
                 verified.errors.extend((!is_gone).then_some(error));
             }
             done += 1;

@@ -26,6 +26,7 @@ use std::time::Duration;
 use archive::{Error, Folder, Name, Object, Put, Result, Target, TargetError, TargetResult};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::client::{HttpClient, HttpConnector};
+use object_store::list::{PaginatedListOptions, PaginatedListStore as _};
 use object_store::path::Path;
 use object_store::{
     ClientConfigKey, ClientOptions, ListResult, ObjectStore as _, ObjectStoreExt as _, PutMode,
@@ -48,6 +49,10 @@ const CALL_MAX_A_MIB: Duration = Duration::from_secs(8);
 /// A call that the store asks to be repeated, or that was cut off, is repeated so often before it has failed.
 const REPEATED_MAX: usize = 2;
 const REPEATED_WITHIN: Duration = Duration::from_secs(20);
+
+/// So much is told of what a store says.
+const SAID_CHARS_MAX: usize = 300;
+const CODE_BYTES_MAX: usize = 60;
 
 /// See the file's top.
 #[derive(Clone)]
@@ -186,10 +191,24 @@ impl Bucket {
         format!("{SCHEME}{bucket}/{path}")
     }
 
-    /// All that is in a folder.
-    fn list_folder(&self, folder: &Path) -> TargetResult<ListResult> {
-        let listed = self.wait(0, self.store.list_with_delimiter(Some(folder)));
-        listed.map_err(TargetError::of("list", self.shown(folder)))
+    /// Gives all that is in a folder to `take`, a page at a time: a page is waited for, and never all of them together.
+    fn list_folder(&self, folder: &Path, take: &mut dyn FnMut(ListResult)) -> TargetResult<()> {
+        let prefix = if folder.is_root() { String::new() } else { format!("{folder}/") };
+        let mut page_token = None;
+        loop {
+            let options = PaginatedListOptions {
+                delimiter: Some("/".into()),
+                page_token,
+                ..PaginatedListOptions::default()
+            };
+            let page = self.wait(0, self.store.list_paginated(Some(&prefix), options));
+            let page = page.map_err(TargetError::of("list", self.shown(folder)))?;
+            take(page.result);
+            page_token = page.page_token;
+            if page_token.is_none() {
+                return Ok(());
+            }
+        }
     }
 }
 
@@ -210,7 +229,29 @@ fn io_error(error: object_store::Error) -> io::Error {
         | object_store::Error::Unauthenticated { .. } => io::ErrorKind::PermissionDenied,
         _ => io::ErrorKind::Other,
     };
-    io::Error::new(kind, error)
+    io::Error::new(kind, without_body(&error.to_string()))
+}
+
+/// What an error says, without the body of an answer, but for the code in it: a store repeats there what it was sent,
+/// tokens among it.
+fn without_body(error: &str) -> String {
+    let status = "Server returned non-2xx status code: ";
+    let response = "Server returned error response:";
+    let end = match (error.find(status), error.find(response)) {
+        (Some(at), _) => {
+            let from = at + status.len();
+            error[from..].find(':').map_or(error.len(), |end| from + end)
+        }
+        (None, Some(at)) => at + response.len() - 1,
+        (None, None) => error.find('<').unwrap_or(error.len()),
+    };
+    let code = error[end..].split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
+    let code = code.map(|(code, _)| code).filter(|code| {
+        code.len() <= CODE_BYTES_MAX && code.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    });
+    let said = error[..end].chars().filter(|it| !it.is_control()).take(SAID_CHARS_MAX);
+    let said: String = said.collect();
+    code.map_or(said.clone(), |code| format!("{said} ({code})"))
 }
 
 impl Target for Bucket {
@@ -235,9 +276,11 @@ impl Target for Bucket {
     }
 
     fn list(&self, database: Id, folder: Folder) -> TargetResult<Vec<Name>> {
-        let listed = self.list_folder(&self.folder(database, folder))?;
-        let names = listed.objects.iter().filter_map(|object| object.location.filename());
-        let mut names: Vec<Name> = names.filter_map(|name| Name::parse(folder, name)).collect();
+        let mut names: Vec<Name> = Vec::new();
+        self.list_folder(&self.folder(database, folder), &mut |page| {
+            let found = page.objects.iter().filter_map(|object| object.location.filename());
+            names.extend(found.filter_map(|name| Name::parse(folder, name)));
+        })?;
         names.sort_unstable();
         Ok(names)
     }
@@ -256,9 +299,11 @@ impl Target for Bucket {
     }
 
     fn databases(&self) -> TargetResult<Vec<Id>> {
-        let listed = self.list_folder(&self.prefix)?;
-        let names = listed.common_prefixes.iter().filter_map(Path::filename);
-        let mut ids: Vec<Id> = names.filter_map(archive::parse_database).collect();
+        let mut ids: Vec<Id> = Vec::new();
+        self.list_folder(&self.prefix, &mut |page| {
+            let names = page.common_prefixes.iter().filter_map(Path::filename);
+            ids.extend(names.filter_map(archive::parse_database));
+        })?;
         ids.sort_unstable();
         Ok(ids)
     }
@@ -272,6 +317,24 @@ mod tests {
         let keys = [("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", "secret")];
         let all = keys.iter().chain(more);
         all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn of_what_a_store_answers_only_the_code_is_told() {
+        let answered = "Error performing PUT http://h/b/o in 3ms - Server returned non-2xx status code: 400 Bad Request: \
+            <?xml version=\"1.0\"?><Error><Code>ExpiredToken</Code><Token-0>SECRET</Token-0></Error>";
+        let told = without_body(answered);
+        assert!(
+            told.ends_with("400 Bad Request (ExpiredToken)") && !told.contains("SECRET"),
+            "{told}"
+        );
+        let told =
+            without_body("Server returned error response: {\"token\": \"SECRET\"}\nforged line");
+        assert_eq!(told, "Server returned error response");
+        assert_eq!(without_body("no\nroute").as_str(), "noroute");
+        let forged = "status code: 403 Forbidden: <Code>a\nb</Code>";
+        assert!(!without_body(forged).contains("a\nb"));
+        assert!(without_body(&"x".repeat(9000)).len() <= SAID_CHARS_MAX);
     }
 
     #[test]

@@ -126,8 +126,9 @@ impl<'a> Query<'a> {
         if matches!(value_type, Some(Type::String | Type::Hash)) {
             return Err(WrongType.into());
         }
-        if !self.is_ordered && value_type == Some(Type::Set) && self.store.is_some() {
-            // A set has no order of its own, and what is stored should not depend on chance.
+        let is_kept = self.store.is_some() || ctx.in_script;
+        if !self.is_ordered && value_type == Some(Type::Set) && is_kept {
+            // A set has no order of its own, and what is stored, or a script sees, should not depend on chance.
             self.is_ordered = true;
             self.alpha = true;
             self.by = None;

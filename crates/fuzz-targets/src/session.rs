@@ -107,6 +107,7 @@ impl Session {
             reply: &mut reply,
             string_bytes_max: 64 << 10,
             may_block: false,
+            in_script: false,
             ready: None,
             blocking: None,
         };

@@ -40,13 +40,16 @@ pub fn parse_time(text: &str) -> Option<i64> {
     let (clock, fraction) = clock.split_once('.').unwrap_or((clock, "0"));
     let mut clock = clock.splitn(3, ':').map(digits);
     let (hour, minute, second) = (clock.next()??, clock.next()??, clock.next()??);
-    let ms = digits(&format!("{fraction:0<3}")[..3])?;
+    // First: of digits alone it is known that three bytes are three characters.
     digits(fraction)?;
+    let ms = digits(&format!("{fraction:0<3}")[..3])?;
     let offset = match zone {
         "Z" | "z" => 0,
         zone => {
             let (hours, minutes) = zone.get(1..)?.split_once(':')?;
-            let offset = digits(hours)? * 60 + digits(minutes)?;
+            let hours = digits(hours).filter(|hours| *hours < 24)?;
+            let minutes = digits(minutes).filter(|minutes| *minutes < 60)?;
+            let offset = hours * 60 + minutes;
             if zone.starts_with('-') { -offset } else { offset }
         }
     };
@@ -92,6 +95,45 @@ pub fn parse_ago(text: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_no_time_is_none() {
+        for text in [
+            "",
+            "2026-11-22",
+            "2026-11-22T10:31:05",
+            "2026-11-22T10:31:05.ééZ",
+            "2026-11-22T10:31:05.Z",
+            "2026-11-22T10:31:05.-1Z",
+            "2026-11-22T10:31:05+999999999999999999:00",
+            "2026-11-22T10:31:05+24:00",
+            "2026-11-22T24:00:00Z",
+            "99999999999999999999-01-01T00:00:00Z",
+            "1969-12-31T23:59:59Z",
+        ] {
+            assert_eq!(parse_time(text), None, "{text}");
+        }
+        assert_eq!(parse_time("1970-01-01T01:00:00.0015+01:00"), Some(1));
+        for text in
+            ["-", "-s", "-é", "-1é", "--1s", "-99999999999999999999d", "-9223372036854775807d"]
+        {
+            assert_eq!(parse_ago(text), None, "{text}");
+        }
+        assert_eq!(parse_ago("-90s"), Some(90_000));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_time_or_none(
+            text in "\\PC{0,40}",
+            fraction in "\\PC{0,6}",
+            zone in "[Zz+-]\\PC{0,24}",
+        ) {
+            let _ = (parse_time(&text), parse_ago(&text));
+            let _ = parse_time(&format!("2026-11-22T10:31:05.{fraction}{zone}"));
+        }
+    }
 
     #[test]
     fn dates_are_right_on_both_sides_of_leap_days() {

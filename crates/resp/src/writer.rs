@@ -475,9 +475,9 @@ impl Writer {
     }
 
     fn insert_header(&mut self, mark: Mark, kind: u8, value: i64) {
-        if !self.is_over {
-            let mut header = Vec::with_capacity(SHORT_BYTES_MAX);
-            push_header(&mut header, kind, value);
+        let mut header = Vec::with_capacity(SHORT_BYTES_MAX);
+        push_header(&mut header, kind, value);
+        if !self.is_over && self.makes_room(header.len()) {
             self.out.insert(mark.0, &header);
         }
     }

@@ -183,6 +183,10 @@ impl<'l> Frame<'l> {
     /// Makes room for `count` more values.
     #[must_use]
     pub(crate) fn reserve(&self, count: i32) -> bool {
+        // Lua has made this room behind the arguments, however many they are.
+        if self.top() + count <= self.arguments + LUA_MINSTACK {
+            return true;
+        }
         // SAFETY: nothing is refused while Rust runs, so it does not raise.
         unsafe { lua_checkstack(self.state, count) != 0 }
     }

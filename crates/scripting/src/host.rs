@@ -22,6 +22,11 @@ pub trait Host {
     /// server may serve others here, and stops scripts that were killed or that take too long.
     fn interrupt(&mut self) -> Interrupt;
 
+    /// Whether the script was stopped while its command was executed: then its reply is of no use.
+    fn is_stopped(&self) -> bool {
+        false
+    }
+
     /// The processor time of the process, or any other clock that runs forward: `os.clock`.
     fn clock(&mut self) -> Duration;
 }

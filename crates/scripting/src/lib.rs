@@ -12,6 +12,7 @@
 //! The server implements [`Host`]: it executes the commands that a script calls, and says whether a
 //! script that runs for long may go on. [`Scripts`] owns the scripts of EVAL and [`Libraries`]
 //! those of FUNCTION, each in a Lua state of its own; both run one to its end and write its reply.
+//! An [`Execution`] runs one in steps, so that the server can leave it alone when it runs for long.
 //! Nothing here reads a clock, a file or a socket, and a state belongs to one thread at a time.
 //!
 //! # The layers
@@ -48,6 +49,7 @@ mod arguments;
 mod bits;
 mod entry;
 mod error;
+mod execution;
 mod frame;
 mod heap;
 mod host;
@@ -69,8 +71,9 @@ mod to_lua;
 mod to_reply;
 
 pub use error::{LibraryError, ScriptError};
+pub use execution::{Answer, Arguments, Ask, Call, Ended, Execution, NoStack, Stack, Step};
 pub use host::{Ending, Host, Interrupt, Level, Permission};
 pub use libraries::{Function, Libraries, Library, LibraryFunction};
 pub use machine::Options;
-pub use scripts::{Origin, Script, ScriptId, Scripts};
+pub use scripts::{Origin, Script, ScriptId, Scripts, mentions};
 pub use shebang::ScriptFlags;

@@ -56,11 +56,18 @@ pub struct Options {
     pub interrupt_every: i32,
     /// What `redis.REDIS_VERSION` is.
     pub version: (u8, u8, u8),
+    /// Words that scripts are searched for, in any case: [`crate::Scripts::is_suspect`].
+    pub suspect_words: &'static [&'static str],
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { memory_bytes_max: 1 << 30, interrupt_every: 100_000, version: (7, 2, 0) }
+        Self {
+            memory_bytes_max: 1 << 30,
+            interrupt_every: 100_000,
+            version: (7, 2, 0),
+            suspect_words: &[],
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use sha1::{Digest, Sha1};
 
 use crate::entry::{Entry, Raise, Results};
 use crate::frame::{Frame, Kind};
-use crate::host::{Level, Permission};
+use crate::host::{Interrupt, Level, Permission};
 use crate::libraries::register_function;
 use crate::machine::{Options, REPLY_KEPT_BYTES, Run};
 use crate::number::shortest;
@@ -141,6 +141,10 @@ fn call(frame: &mut Frame<'_>, raises: bool) -> Results {
         }
         Err(raise) => return Err(raise),
     };
+    let is_stopped = frame.run().is_some_and(|run| run.host.is_stopped());
+    if is_stopped && frame.interrupt() == Interrupt::Stop {
+        return Err(Raise::Stop);
+    }
     frame.check_room(reply.len())?;
     let mut slices = [std::io::IoSlice::new(&[])];
     let (_, len) = reply.slices(0, reply.len(), &mut slices);

@@ -79,6 +79,8 @@ struct Compiled {
     source: Box<[u8]>,
     function: Reference,
     flags: Option<ScriptFlags>,
+    /// A word in it is one of [`Options::suspect_words`].
+    is_suspect: bool,
     /// The neighbours in the order of use, if it may be evicted.
     in_order: Option<Neighbours>,
 }
@@ -87,6 +89,14 @@ struct Compiled {
 struct Neighbours {
     older: Option<usize>,
     newer: Option<usize>,
+}
+
+/// Whether one of these words is in the source, in any case of letters.
+pub fn mentions(source: &[u8], words: &[&str]) -> bool {
+    let has = |word: &&str| {
+        source.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    words.iter().any(has)
 }
 
 /// Lua and its scripts.
@@ -139,7 +149,9 @@ impl Scripts {
             .compile(body, CHUNK_NAME)
             .map_err(|error| ScriptError::NotCompiled(error.text))?;
         self.source_bytes += source.len() + OVERHEAD_BYTES;
-        let compiled = Compiled { id, source: source.into(), function, flags, in_order: None };
+        let is_suspect = mentions(source, self.machine.options().suspect_words);
+        let source = source.into();
+        let compiled = Compiled { id, source, function, flags, is_suspect, in_order: None };
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.compiled[slot] = Some(compiled);
@@ -186,6 +198,18 @@ impl Scripts {
     #[must_use]
     pub fn flags(&self, script: Script) -> Option<ScriptFlags> {
         self.at(script.slot).flags
+    }
+
+    /// The flags of the script with this id, if it is there and has any.
+    #[must_use]
+    pub fn declared(&self, id: &ScriptId) -> Option<ScriptFlags> {
+        self.at(*self.by_id.get(id)?).flags
+    }
+
+    /// Whether one of [`Options::suspect_words`] is in its source.
+    #[must_use]
+    pub fn is_suspect(&self, script: Script) -> bool {
+        self.at(script.slot).is_suspect
     }
 
     /// Runs a script, and writes its reply.

@@ -26,6 +26,12 @@ impl ScriptFlags {
         ("allow-cross-slot-keys", Self::ALLOW_CROSS_SLOT_KEYS),
     ];
 
+    /// What a source declares; none if it has no `#!` line, or a wrong one.
+    #[must_use]
+    pub fn declared_by(source: &[u8]) -> Option<Self> {
+        of_script(source).ok()?.0
+    }
+
     /// Whether it has all of `flags`.
     #[must_use]
     pub const fn contains(self, flags: Self) -> bool {

@@ -17,6 +17,9 @@ use crate::frame::Frame;
 /// How deep replies may be nested: deeper than any command's.
 const DEPTH_MAX: u32 = 128;
 
+/// So many names a table of Lua can have. More are an error that it raises, and must not while Rust runs.
+const NAMES_MAX: usize = 1 << 26;
+
 /// Fewer slots than a reply's own values need.
 const SLOTS: i32 = 6;
 
@@ -62,6 +65,9 @@ fn push<'b>(frame: &mut Frame<'_>, bytes: &'b [u8], depth: u32) -> Result<&'b [u
         }
         b'%' | b'~' => {
             let count = count(line, rest)?;
+            if count > NAMES_MAX {
+                return Err(Raise::reply("the reply of the command has too many elements"));
+            }
             frame.push_table(0, 1);
             frame.push_table(0, count);
             for _ in 0..count {

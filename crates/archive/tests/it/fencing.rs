@@ -211,7 +211,7 @@ fn a_chain_does_not_go_on_behind_what_was_not_compared() {
         world.archive();
     }
     let figures = world.desk.figures();
-    assert_eq!((figures.state, figures.archived.0), (State::Filling, 0));
+    assert_eq!((figures.state, figures.archived.0), (State::Filling, before.ranges[0].last.0));
     assert_eq!(world.picture().ranges, before.ranges, "no copy of the same block is made");
     world.write();
     world.settle();
@@ -276,7 +276,7 @@ fn a_target_that_hangs_is_away_after_a_while() {
 /// One object that cannot be read at the claim makes no gap.
 #[test]
 fn a_claim_whose_reading_fails_is_made_again() {
-    for opens in 1..6 {
+    for opens in 1.. {
         let mut world = World::new(2);
         world.write();
         world.settle();
@@ -302,6 +302,10 @@ fn a_claim_whose_reading_fails_is_made_again() {
         }
         let ranges = world.picture().ranges;
         assert_eq!((ranges.len(), world.desk.figures().gaps), (1, 0), "{opens}: {ranges:?}");
+        if world.mood.lock().unwrap().opens_until_lost > 0 {
+            assert!(opens > 3, "a claim opens {} objects", opens - 1);
+            return;
+        }
         world.check(1);
     }
 }

@@ -4,6 +4,7 @@
 
 mod coding;
 mod damage;
+mod damaged_log;
 mod fencing;
 mod golden;
 mod model;

@@ -1,7 +1,7 @@
 //! Blocks by time, and before a FLUSHALL.
 
 use archive::{Error, Point};
-use base::{DbId, Record, RecordKind, varint};
+use base::{DangerousCommand, DbId, Note, NoteEvent, Record, RecordKind};
 use env_sim::{Faults, SimDisk};
 
 use crate::world::{World, restore_into};
@@ -132,20 +132,28 @@ fn a_time_in_a_gap_is_refused_with_the_nearest_blocks() {
 }
 
 #[test]
-fn before_the_last_flush_is_the_block_before_the_map_of_databases_changed() {
+fn before_the_last_flush_is_the_block_before_the_one_that_notes_it() {
     let mut world = World::new(2);
     world.write();
     world.settle();
     let mut before = Vec::new();
-    for next in 1..4_u64 {
+    for _ in 0..3 {
         seconds(&mut world, 3);
         before.push(world.database.last());
-        let mut map = Vec::new();
-        [next + 17, next + 16].into_iter().chain(1..16).for_each(|id| varint::put(&mut map, id));
-        // The same again, as healing would log it: no flush.
-        for _ in 0..2 {
-            let record = Record::whole(RecordKind::Databases, DbId(0), b"", &map, None);
-            world.database.put(&record);
+        // What loses nothing is no flush.
+        for loses_data in [true, false] {
+            let text = |text: &str| text.to_owned();
+            let command = DangerousCommand {
+                loses_data,
+                user: text("default"),
+                address: text("10.0.0.1:5"),
+                text: text("\"FLUSHALL\""),
+            };
+            let note = Note { time_ms: 5, event: NoteEvent::Command(command) }.encode();
+            let log = &mut world.database.log;
+            log.declare(RecordKind::Note);
+            let addr = log.append(&Record::whole(RecordKind::Note, DbId(0), b"", &note, None));
+            log.retire(addr);
             world.seal();
         }
         world.database.flush();

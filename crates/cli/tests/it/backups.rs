@@ -124,6 +124,7 @@ fn what_is_refused_says_what_to_do() {
     refused("BACKUP CREATE x AT flush", "no FLUSHALL");
     refused("BACKUP CREATE x AT -30d", "give a block");
     refused("BACKUP CREATE x AT soon", "so long ago as in -90s");
+    refused("BACKUP CREATE x AT 2026-11-22T10:31:05.ééZ", "so long ago as in -90s");
     refused("BACKUP DELETE x", "there is no backup x");
     refused("BACKUP STATUS x", "see BACKUP LIST");
     refused("BACKUP SEAL", "BACKUP START begins one");

@@ -46,6 +46,8 @@ pub(crate) const NOT_SENT: &[(&str, &str)] = &[
     ("monitor", "a connection that is sent what others do: conformance/server.txt"),
     ("replicaof", "replication is not there yet"),
     ("slaveof", "replication is not there yet"),
+    ("script|debug", "there is no debugger"),
+    ("script|help", "lists SCRIPT SHOW, too"),
     ("shutdown", "ends the server"),
     ("exec", "conformance/multi.txt"),
 ];

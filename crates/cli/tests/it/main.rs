@@ -16,6 +16,7 @@
 //!   cold_expiry                                   keys that expire while they are in the log only
 //!   object_ids                                    large objects over restarts
 //!   backups                                       named backups, and which command has emptied what
+//!   scripting                                     Lua scripts that run for long, and kills while they write
 //!   hot_keys                                      what was used before a restart is in memory first
 //!   lifecycle                                     one server on a unix socket, from start to end
 //!   damage                                        damaged data directories: refused, repaired, served
@@ -109,6 +110,7 @@ mod reload;
 mod reply_limits;
 mod restore;
 mod script;
+mod scripting;
 mod shutdown_ioctl;
 mod stock_files;
 mod tap_capture;

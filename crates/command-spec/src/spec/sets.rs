@@ -111,6 +111,8 @@ bit_set! {
         EXPERIMENTAL = 22 "";
         /// Works on all databases at once; COMMAND does not show it.
         ALL_DBS = 23 "";
+        /// Calls other commands, which may write; COMMAND does not show it.
+        MAY_WRITE = 24 "";
     }
 }
 

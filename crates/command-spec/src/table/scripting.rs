@@ -9,7 +9,7 @@ pub(super) static COMMANDS: &[Spec] = &[
     Spec {
         name: "eval",
         arity: -3,
-        flags: flags![NOSCRIPT STALE SKIP_MONITOR MAY_REPLICATE NO_MANDATORY_KEYS MOVABLEKEYS],
+        flags: flags![NOSCRIPT STALE SKIP_MONITOR MAY_REPLICATE MAY_WRITE NO_MANDATORY_KEYS MOVABLEKEYS],
         acl: acl![SCRIPTING],
         keys: &[KeySpec::counted(2, key_flags![RW ACCESS UPDATE])],
         propagation: Propagation::Effects,
@@ -22,7 +22,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::key("key", 0).optional().multiple(),
             Arg::string("arg").optional().multiple(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -40,13 +39,12 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::key("key", 0).optional().multiple(),
             Arg::string("arg").optional().multiple(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
         name: "evalsha",
         arity: -3,
-        flags: flags![NOSCRIPT STALE SKIP_MONITOR MAY_REPLICATE NO_MANDATORY_KEYS MOVABLEKEYS],
+        flags: flags![NOSCRIPT STALE SKIP_MONITOR MAY_REPLICATE MAY_WRITE NO_MANDATORY_KEYS MOVABLEKEYS],
         acl: acl![SCRIPTING],
         keys: &[KeySpec::counted(2, key_flags![RW ACCESS UPDATE])],
         propagation: Propagation::Effects,
@@ -59,7 +57,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::key("key", 0).optional().multiple(),
             Arg::string("arg").optional().multiple(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -77,13 +74,12 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::key("key", 0).optional().multiple(),
             Arg::string("arg").optional().multiple(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
         name: "fcall",
         arity: -3,
-        flags: flags![NOSCRIPT STALE SKIP_MONITOR MAY_REPLICATE NO_MANDATORY_KEYS MOVABLEKEYS],
+        flags: flags![NOSCRIPT STALE SKIP_MONITOR MAY_REPLICATE MAY_WRITE NO_MANDATORY_KEYS MOVABLEKEYS],
         acl: acl![SCRIPTING],
         keys: &[KeySpec::counted(2, key_flags![RW ACCESS UPDATE])],
         propagation: Propagation::Effects,
@@ -134,7 +130,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "The scripts that the server has by their digests.",
         complexity: "Depends on the subcommand.",
         subcommands: SCRIPT,
-        served: false,
         ..BASE
     },
 ];
@@ -288,7 +283,6 @@ const SCRIPT: &[Spec] = &[
             "mode",
             &[Arg::word("yes", "YES"), Arg::word("sync", "SYNC"), Arg::word("no", "NO")],
         )],
-        served: false,
         ..BASE
     },
     Spec {
@@ -301,7 +295,6 @@ const SCRIPT: &[Spec] = &[
         summary: "Tells which scripts the server has.",
         complexity: "O(N), N the number of scripts asked for.",
         arguments: &[Arg::string("sha1").multiple()],
-        served: false,
         ..BASE
     },
     Spec {
@@ -319,7 +312,6 @@ const SCRIPT: &[Spec] = &[
         )
         .since("6.2.0")
         .optional()],
-        served: false,
         ..BASE
     },
     Spec {
@@ -330,7 +322,6 @@ const SCRIPT: &[Spec] = &[
         since: "5.0.0",
         summary: "Explains the subcommands.",
         complexity: "O(1)",
-        served: false,
         ..BASE
     },
     Spec {
@@ -342,7 +333,6 @@ const SCRIPT: &[Spec] = &[
         since: "2.6.0",
         summary: "Ends the script that is running, unless it has written.",
         complexity: "O(1)",
-        served: false,
         ..BASE
     },
     Spec {
@@ -355,7 +345,6 @@ const SCRIPT: &[Spec] = &[
         summary: "Gives the server a script to keep, and returns its digest.",
         complexity: "O(N), N the length of the script.",
         arguments: &[Arg::string("script")],
-        served: false,
         ..BASE
     },
     Spec {
@@ -368,7 +357,6 @@ const SCRIPT: &[Spec] = &[
         summary: "Returns the source of a script that the server has.",
         complexity: "O(1)",
         arguments: &[Arg::string("sha1")],
-        served: false,
         ..BASE
     },
 ];

@@ -68,6 +68,7 @@ impl Session {
             reply: &mut reply,
             string_bytes_max: 512 << 20,
             may_block: self.may_block,
+            in_script: false,
             ready: self.ready.as_deref(),
             blocking: None,
         };

@@ -42,6 +42,9 @@ pub enum BackupRefusal {
         /// How many.
         files: usize,
     },
+    /// There is no log that takes any.
+    #[error("there is no redo log that takes a backup now")]
+    NoLog,
     /// The block cannot be told any more.
     #[error("the log does not tell any more what it was after block {lsn}; {nearest}", nearest = nearest(*before, *after))]
     OutOfReach {

@@ -7,7 +7,8 @@
 //!
 //! At a start no mark holds anything. What the manifest does not list is removed from `history/`, and
 //! so is what was linked for a rename that a crash has prevented: it is in place still. What is listed
-//! and missing, or cannot be read, raises the floor, and stops no start: a person may have made room.
+//! and missing or damaged raises the floor, and so does what cannot be read unless a backup needs it. None of it
+//! stops a start: a person may have made room.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;

@@ -1,5 +1,4 @@
-//! Files that a mark or the window still needs: compaction keeps them under a second name, and never
-//! waits.
+//! Files that a mark, the window or a named backup still needs: compaction keeps them under a second name.
 //!
 //! ```text
 //!   mark at N ──► Holds ◄── ordered after it: a compaction of segment 7
@@ -17,8 +16,9 @@
 //! **Told before the rename.** A reader that finds no word of a replacement *after* it has opened
 //! the file under its name has the file that it needs: the rename comes after the word.
 //!
-//! **An error never fails a compaction.** Where no link can be made, or the device is full and the
-//! old file would keep it so, the mark loses the segment: its reader gets an error.
+//! **An error costs a mark or the window its file, and not the compaction.** Where no link can be made, or the
+//! device is full and the old file would keep it so, the mark loses the segment: its reader gets an error. Only for
+//! a named backup a compaction waits, and tries again: see [`super::history::keep`].
 //!
 //! The window ([`Window`]) needs what is young; it is told of every file that is replaced and not kept.
 //! A start takes over what was kept for it; for marks nothing is, because none outlives its process.

@@ -98,7 +98,7 @@ pub(crate) struct WindowFigures {
     pub(crate) readers: ReaderFigures,
 }
 
-/// Whether neither a mark nor the window needs the file.
+/// Whether neither a mark, nor the window, nor a backup needs the file.
 pub(super) fn is_superfluous(kept: &Kept, held: &BTreeMap<MarkId, Held>, window: &Window) -> bool {
     let mut holders = kept.holders.iter().filter_map(|id| held.get(id));
     let needs = |held: &Held| {

@@ -359,8 +359,7 @@ impl Window {
     /// Gives up the oldest backup, or those of one block; whether there was one.
     pub(crate) fn drop_oldest_backup(&mut self) -> bool {
         let Some(oldest) = self.registry.held().first().copied() else { return false };
-        self.registry.lose_block(oldest);
-        self.has_lost_backup = true;
+        self.has_lost_backup |= self.registry.lose(oldest, oldest.next());
         true
     }
 

@@ -11,6 +11,9 @@ use base::{DangerousCommand, Lsn, Note, NoteEvent, varint};
 /// There are at most so many backups.
 pub const BACKUPS_MAX: usize = 1000;
 
+/// Numbers of backups are below this.
+const ID_END: u64 = u64::MAX - 1;
+
 /// So many commands are remembered.
 pub(crate) const COMMANDS_MAX: usize = 64;
 
@@ -133,11 +136,6 @@ impl Registry {
         self.held.clear();
     }
 
-    /// The backups of this block are lost.
-    pub(crate) fn lose_block(&mut self, lsn: Lsn) {
-        self.lose(lsn, lsn.next());
-    }
-
     /// The backup of this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&NamedBackup> {
@@ -175,6 +173,9 @@ impl Registry {
     pub(crate) fn take(&mut self, lsn: Lsn, note: &Note, known: Lsn) {
         let time_ms = note.time_ms;
         match &note.event {
+            // No other was ever written; the manifest would not be read again with one.
+            NoteEvent::BackupCreated { id, name, lsn: of }
+                if *of > lsn || lsn > Lsn::MAX || *id >= ID_END || !is_backup_name(name) => {}
             NoteEvent::BackupCreated { id, name, lsn: of } if *id >= self.next_id => {
                 self.next_id = id.saturating_add(1);
                 let (name, lsn, noted_lsn) = (name.clone(), *of, lsn);
@@ -346,6 +347,22 @@ mod tests {
         // What was read before is read again by the next start.
         known.take(Lsn(21), &Note { time_ms: 5, event: event(4, 20) }, Lsn::ZERO);
         assert_eq!((known.backups, known.next_id), (vec![backup(2, 10)], 5));
+    }
+
+    #[test]
+    fn a_note_that_makes_no_sense_leaves_a_registry_that_does() {
+        let mut registry = registry();
+        for (id, name, of) in [
+            (u64::MAX, "n", 5),
+            (u64::MAX - 1, "n", 5),
+            (7, "a/b", 5),
+            (7, "n", u64::MAX),
+            (7, "n", 51),
+        ] {
+            let event = NoteEvent::BackupCreated { id, name: name.to_owned(), lsn: Lsn(of) };
+            registry.take(Lsn(50), &Note { time_ms: 5, event }, Lsn::ZERO);
+        }
+        assert_eq!(registry, super::tests::registry());
     }
 
     #[test]

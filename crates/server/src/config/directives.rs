@@ -115,7 +115,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     yes_no("lazyfree-lazy-expire", false).without_effect(),
     yes_no("lazyfree-lazy-server-del", false).without_effect(),
     yes_no("lazyfree-lazy-user-del", false).without_effect(),
-    yes_no("lazyfree-lazy-user-flush", false).without_effect(),
+    yes_no("lazyfree-lazy-user-flush", false),
     yes_no("repl-disable-tcp-nodelay", false).without_effect(),
     yes_no("repl-diskless-sync", true).without_effect(),
     yes_no("aof-rewrite-incremental-fsync", true).without_effect(),
@@ -248,7 +248,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     integer("slowlog-max-len", 0..=LONG_MAX, 128)
         .later_names(&["commandlog-slow-execution-max-len"]),
     integer("acllog-max-len", 0..=LONG_MAX, 128).without_effect(),
-    integer("busy-reply-threshold", 0..=LONG_MAX, 5000).alias("lua-time-limit").without_effect(),
+    integer("busy-reply-threshold", 0..=LONG_MAX, 5000).alias("lua-time-limit"),
     integer("cluster-node-timeout", 0..=LONG_MAX, 15_000).without_effect(),
     integer("slowlog-log-slower-than", -1..=LONG_MAX, 10_000)
         .later_names(&["commandlog-execution-slower-than"]),

@@ -232,6 +232,8 @@ pub struct Options {
     pub query_buffer_bytes_max: u64,
     /// By class: normal, replica, pubsub.
     pub output_limits: [OutputLimit; 3],
+    /// After how long other clients are told that a script runs; 0 for never.
+    pub busy_reply_threshold_ms: u64,
     pub slowlog_slower_than_us: i64,
     pub slowlog_len_max: usize,
     pub latency_threshold_ms: u64,
@@ -274,6 +276,7 @@ impl Config {
             bulk_bytes_max: self.number::<u64>("proto-max-bulk-len").min(u32::MAX.into()),
             query_buffer_bytes_max: self.number("client-query-buffer-limit"),
             output_limits: self.output_limits(),
+            busy_reply_threshold_ms: self.number("busy-reply-threshold"),
             slowlog_slower_than_us: self.number("slowlog-log-slower-than"),
             slowlog_len_max: self.number("slowlog-max-len"),
             latency_threshold_ms: self.number("latency-monitor-threshold"),

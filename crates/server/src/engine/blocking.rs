@@ -43,6 +43,8 @@ pub(crate) enum Wait {
     Room,
     /// That so much of what its request needs is in memory.
     Fetch(RequestId),
+    /// That the script ends which it has called.
+    Script,
     /// That the owner of the engine has done what it was asked for.
     HostRequest,
     /// That the dump into the file is complete.
@@ -134,7 +136,7 @@ pub(crate) struct Waiters {
 impl Sessions {
     /// How many clients wait for something that CLIENT UNBLOCK can end.
     pub(super) fn blocked_count(&self) -> usize {
-        let blocks = |wait: &Wait| !matches!(wait, Wait::Room | Wait::Fetch(_));
+        let blocks = |wait: &Wait| !matches!(wait, Wait::Room | Wait::Fetch(_) | Wait::Script);
         self.clients
             .iter()
             .filter(|(_, client)| client.session.wait.as_deref().is_some_and(blocks))
@@ -350,6 +352,7 @@ impl Engine {
     /// Whether what clients have asked for earlier may change keys now: no client has held writers up since.
     pub(super) fn may_write_unasked(&self) -> bool {
         !self.in_transaction
+            && !self.scripting.is_running()
             && self.pause.is_none()
             && !self.saves.final_save
             && !self.shard.is_loading()

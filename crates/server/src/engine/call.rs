@@ -29,6 +29,22 @@ pub(super) enum Attempt<'a> {
     },
 }
 
+/// A command that is being executed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begun {
+    pub(super) key: ClientKey,
+    pub(super) command: Command,
+    /// Where its reply begins.
+    pub(super) start: usize,
+    start_us: u64,
+    unix_us: i64,
+    is_monitored: bool,
+    may_lack: bool,
+    /// How much was read from the log before it, and noted.
+    fetched_before: u64,
+    noted_before: u64,
+}
+
 /// A command of the server itself.
 pub(super) type ServerHandler = fn(&mut Engine, ClientKey, &[&[u8]]) -> Result<(), CommandError>;
 
@@ -49,14 +65,51 @@ impl Engine {
         args: &[&[u8]],
         attempt: Attempt<'_>,
     ) -> Option<Blocking> {
+        let begun = self.begin_call(key, command);
+        let (result, blocking) = match commands::executor(command) {
+            Some(Executor::Data(_))
+                if begun.may_lack
+                    && let Err(error) = self.restore_keys(key, command, args) =>
+            {
+                (Err(error), None)
+            }
+            Some(Executor::Data(handler)) => {
+                let client = &mut self.sessions[key];
+                let mut context = Context {
+                    keyspace: &mut self.shard.keyspace,
+                    db: client.session.db,
+                    reply: client.connection.output.writer(),
+                    string_bytes_max: usize::try_from(self.options.bulk_bytes_max)
+                        .unwrap_or(usize::MAX),
+                    may_block: !matches!(attempt, Attempt::InTransaction),
+                    in_script: self.scripting.is_calling(),
+                    ready: if let Attempt::Again { ready } = attempt { Some(ready) } else { None },
+                    blocking: None,
+                };
+                let result = handler(&mut context, args);
+                (result, context.blocking)
+            }
+            Some(Executor::Server(handler)) => (handler(self, key, args), None),
+            None => (Err(CommandError::other("ERR this command is not supported")), None),
+        };
+        if self.scripting.is_parking() {
+            // The script that it runs goes on later, and so does its end.
+            self.scripting.suspend(begun, args, !matches!(attempt, Attempt::InTransaction));
+            return None;
+        }
+        self.end_call(&begun, args, result, blocking)
+    }
+
+    fn begin_call(&mut self, key: ClientKey, command: Command) -> Begun {
         let room = self.output_room(key);
         let client = &mut self.sessions[key];
         client.session.last_command = Some(command);
         client.connection.output.limit(room);
-        let start = client.connection.output.len();
+        let start = client.connection.output.reply_start();
         self.shard.keyspace.track_access(!client.session.is_no_touch || command.name == "touch");
         let start_us = self.time.now_us;
-        let unix_us = self.time.unix_us();
+        // In a script the time stands still.
+        let unix_us = self.scripting.unix_us().unwrap_or_else(|| self.time.unix_us());
         let is_monitored = !self.sessions.monitors.is_empty()
             && !command.flags.intersects(Flags::SKIP_MONITOR.with(Flags::ADMIN));
 
@@ -70,44 +123,46 @@ impl Engine {
             }
         }
         self.shard.keyspace.begin_command(unix_us / 1000);
+        let (fetched_before, noted_before) = (self.fetched_count(), self.observed.counters.fetched);
         let may_lack = self.shard.keyspace.may_lack();
-        let fetched = |engine: &Self| engine.shard.keyspace.cold_stats().map_or(0, |it| it.fetched);
-        let (fetched_before, noted_before) = (fetched(self), self.observed.counters.fetched);
-        let (result, blocking) = match commands::executor(command) {
-            Some(Executor::Data(_))
-                if may_lack && let Err(error) = self.restore_keys(key, command, args) =>
-            {
-                (Err(error), None)
-            }
-            Some(Executor::Data(handler)) => {
-                let client = &mut self.sessions[key];
-                let mut context = Context {
-                    keyspace: &mut self.shard.keyspace,
-                    db: client.session.db,
-                    reply: client.connection.output.writer(),
-                    string_bytes_max: usize::try_from(self.options.bulk_bytes_max)
-                        .unwrap_or(usize::MAX),
-                    may_block: !matches!(attempt, Attempt::InTransaction),
-                    ready: if let Attempt::Again { ready } = attempt { Some(ready) } else { None },
-                    blocking: None,
-                };
-                let result = handler(&mut context, args);
-                (result, context.blocking)
-            }
-            Some(Executor::Server(handler)) => (handler(self, key, args), None),
-            None => (Err(CommandError::other("ERR this command is not supported")), None),
-        };
+        Begun {
+            key,
+            command,
+            start,
+            start_us,
+            unix_us,
+            is_monitored,
+            may_lack,
+            fetched_before,
+            noted_before,
+        }
+    }
+
+    fn fetched_count(&self) -> u64 {
+        self.shard.keyspace.cold_stats().map_or(0, |it| it.fetched)
+    }
+
+    /// Does what follows from a command that was executed.
+    pub(super) fn end_call(
+        &mut self,
+        begun: &Begun,
+        args: &[&[u8]],
+        result: Result<(), CommandError>,
+        blocking: Option<Blocking>,
+    ) -> Option<Blocking> {
+        let Begun { key, command, start, may_lack, .. } = *begun;
         let (result, blocking) = match self.shard.keyspace.take_restore_failure() {
             // What the command saw was not all that there is.
             Some(error) if may_lack => (Err(restore_error(&error)), None),
             _ => (result, blocking),
         };
         let failed = match result {
-            Ok(()) => false,
+            // A script says by itself how it has ended.
+            Ok(()) => self.scripting.take_failed(),
             Err(error) => {
                 let error = error.to_string();
                 let output = &mut self.sessions[key].connection.output;
-                output.truncate(start);
+                output.withdraw(start);
                 output.writer().error(&error);
                 self.observed.counters.error(error.as_bytes());
                 true
@@ -115,20 +170,25 @@ impl Engine {
         };
         if may_lack {
             // Another log may have come with the command.
-            let count = fetched(self).saturating_sub(fetched_before);
-            self.observed.counters.note_fetched(command.ordinal(), count, noted_before);
+            let count = self.fetched_count().saturating_sub(begun.fetched_before);
+            self.observed.counters.note_fetched(command.ordinal(), count, begun.noted_before);
         }
         self.shard.pin_dropped();
         let (lsn, wrote) = self.shard.keyspace.end_command();
-        if self.sessions[key].connection.output.is_over() {
+        if self.scripting.is_calling() {
+            self.scripting.note_dependence(lsn, wrote);
+            if wrote {
+                self.sessions[key].session.last_write = lsn;
+            }
+        } else if self.sessions[key].connection.output.is_over() {
             self.end_over_limit(key);
         } else if lsn > self.shard.reach.durable {
             self.depend(key, start, lsn, wrote);
         }
         if blocking.is_none() {
-            self.count_call(key, command, args, start_us, failed);
-            if is_monitored {
-                self.feed_monitors(key, unix_us, &commands::redacted(command, args));
+            self.count_call(key, command, args, begun.start_us, failed);
+            if begun.is_monitored {
+                self.feed_monitors(key, begun.unix_us, &commands::redacted(command, args));
             }
         }
         if self.shard.keyspace.has_effects() {
@@ -230,6 +290,7 @@ impl Engine {
             && duration_us.cast_signed() >= slower_than_us
             && self.options.slowlog_len_max > 0
             && !command.flags.has(Flags::SKIP_SLOWLOG)
+            && !self.scripting.is_calling()
         {
             let args = commands::redacted(command, args);
             let client = &self.sessions[key];
@@ -339,9 +400,11 @@ impl Engine {
     }
 
     /// Shows a command to the clients that MONITOR.
-    fn feed_monitors(&mut self, key: ClientKey, unix_us: i64, args: &[&[u8]]) {
+    pub(super) fn feed_monitors(&mut self, key: ClientKey, unix_us: i64, args: &[&[u8]]) {
         let client = &self.sessions[key];
-        let address = if client.connection.peer.is_unix_socket {
+        let address = if self.scripting.is_calling() {
+            "lua".to_owned()
+        } else if client.connection.peer.is_unix_socket {
             format!("unix:{}", client.connection.peer.local_address.trim_end_matches(":0"))
         } else {
             client.connection.peer.address.clone()

@@ -62,9 +62,12 @@ impl Engine {
     pub(super) fn waits_for_room(&self, key: ClientKey, command: Command) -> bool {
         let flags = self.sessions[key].session.flags_of_execution(command);
         // What frees memory need not wait for memory.
-        let grows = self.shard.waits_to_cool() && flags.is_some_and(|it| it.has(Flags::DENYOOM));
+        let grows = self.shard.waits_to_cool()
+            && flags.is_some_and(|it| it.intersects(Flags::DENYOOM.with(Flags::MAY_WRITE)));
         let is_congested = self.sessions.congestion.is_log_congested;
-        grows || (is_congested && flags.is_some_and(|flags| flags.has(Flags::WRITE)))
+        grows
+            || (is_congested
+                && flags.is_some_and(|it| it.intersects(Flags::WRITE.with(Flags::MAY_WRITE))))
     }
 
     /// Lets a client wait until the log keeps up.

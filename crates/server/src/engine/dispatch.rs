@@ -220,7 +220,7 @@ impl Engine {
         if !command.accepts(args.len()) {
             return Some(format!("ERR wrong number of arguments for '{}' command", command.name));
         }
-        let flags = command.flags;
+        let flags = self.scripting.flags_of(command, args);
         let client = &self.sessions[key];
         if flags.has(Flags::PROTECTED) {
             if command.name.starts_with("module|") {
@@ -249,7 +249,10 @@ impl Engine {
             Some(transaction) if command.name == "exec" => flags.with(transaction.flags),
             _ => flags,
         };
-        if self.options.maxmemory_bytes > 0 && !self.make_room() {
+        if self.scripting.is_paused() && !flags.has(Flags::ALLOW_BUSY) {
+            return Some(super::scripting::BUSY.to_owned());
+        }
+        if self.options.maxmemory_bytes > 0 && !self.scripting.is_paused() && !self.make_room() {
             let grows = effective.has(Flags::DENYOOM) || (in_transaction && is_queued(command));
             if grows {
                 return Some("OOM command not allowed when used memory > 'maxmemory'.".to_owned());
@@ -281,7 +284,7 @@ impl Engine {
     }
 
     /// Whether save points are set, the last dump has failed, and writers must notice it.
-    const fn is_stopped_by_failed_save(&self) -> bool {
+    pub(super) const fn is_stopped_by_failed_save(&self) -> bool {
         !self.saves.last.is_good
             && self.options.saves.stops_writes_on_error
             && !self.options.saves.points.is_empty()
@@ -322,7 +325,7 @@ impl Engine {
 }
 
 /// Why writes are refused after a dump that has failed. Redis' own words.
-const NOT_SAVED: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to \
+pub(super) const NOT_SAVED: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to \
     disk. Commands that may modify the data set are disabled, because this instance is configured to report errors \
     during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for \
     details about the RDB error.";

@@ -43,7 +43,7 @@ pub(super) enum RequestError {
 impl Engine {
     /// What the owner is to do now.
     pub fn take_request(&mut self) -> Option<HostRequest> {
-        self.host_request.take()
+        self.host_request.take_if(|_| !self.scripting.is_running())
     }
 
     /// Asks the owner for something. The client is answered when it is done, or at once inside a

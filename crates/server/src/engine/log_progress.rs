@@ -15,7 +15,7 @@ impl Engine {
     /// Ends the log's open block if it has become large. Only between commands: a command's
     /// records lie in one block.
     pub fn seal_if_large(&mut self) {
-        if self.shard.seal_if_large(self.options.log.block_bytes) {
+        if !self.scripting.is_running() && self.shard.seal_if_large(self.options.log.block_bytes) {
             self.update_congestion();
         }
     }

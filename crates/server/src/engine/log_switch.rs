@@ -79,6 +79,9 @@ impl Engine {
 
     /// The log is open, or could not be read.
     pub fn log_opened(&mut self, result: Result<OpenedLog, OpenLogError>) {
+        if self.scripting.is_paused() {
+            return self.scripting.keep_opened(result);
+        }
         match result {
             Err(why) => self.abort_enable(&why.to_string()),
             Ok(OpenedLog { log, survey, source }) => {
@@ -114,7 +117,7 @@ impl Engine {
             Some(transaction) if command.name == "exec" => transaction.flags,
             Some(_) => return false,
         };
-        flags.intersects(Flags::WRITE.with(Flags::PROTECTED))
+        flags.intersects(Flags::WRITE.with(Flags::MAY_WRITE).with(Flags::PROTECTED))
     }
 
     /// One slice of turning the log on or off.
@@ -188,6 +191,10 @@ impl Engine {
     /// # Errors
     /// What the log says when it cannot.
     pub fn close(&mut self) -> Result<(), CloseError> {
+        if self.give_up_script() {
+            // Half of its writes are in the open block, which must not become durable.
+            return Ok(());
+        }
         self.give_up_saves();
         self.give_up_tails();
         let clock = std::sync::Arc::clone(&self.deps.clock);

@@ -45,6 +45,7 @@ mod output;
 mod pubsub;
 mod saves;
 mod saving;
+mod scripting;
 mod sessions;
 mod settings;
 mod shard;
@@ -159,6 +160,7 @@ pub struct Engine {
     /// What reads a log that is being turned on.
     opened_source: Option<ColdSource>,
     in_transaction: bool,
+    scripting: scripting::Scripting,
     /// A command inside the transaction wants a checkpoint.
     checkpoint_after_exec: bool,
     next_tick_us: u64,
@@ -211,6 +213,7 @@ impl Engine {
             fetches: fetch_budget::FetchBudget::default(),
             opened_source: None,
             in_transaction: false,
+            scripting: scripting::Scripting::default(),
             checkpoint_after_exec: false,
             shutdown: None,
             saves,
@@ -316,6 +319,11 @@ impl Engine {
     /// the log becomes a block on its way to a device, if it is time. `is_idle`: there is no more
     /// input.
     pub fn end_iteration(&mut self, is_idle: bool) {
+        if self.scripting.is_paused() {
+            // Nothing else touches the data or the open block meanwhile.
+            self.log_advanced();
+            return self.resume_script();
+        }
         if !self.sleep.is_on() {
             while let Some(key) = self.sessions.resumed.pop_front() {
                 self.run_input(key);
@@ -411,7 +419,9 @@ impl Engine {
     /// The connection has ended, from either side: the client's place is free.
     pub fn remove(&mut self, key: ClientKey) {
         self.leave(key);
-        self.sessions.clients.remove(key);
+        if !self.keep_for_script(key) {
+            self.sessions.clients.remove(key);
+        }
     }
 
     /// In how many microseconds [`Engine::tick`] has something to do.
@@ -420,6 +430,9 @@ impl Engine {
         if let Some(until_us) = self.sleep.until_us() {
             let next_us = until_us.min(self.shard.sealing.due_us(true));
             return next_us.saturating_sub(self.deps.clock.monotonic_us());
+        }
+        if self.scripting.is_paused() {
+            return 0;
         }
         let has_more = !self.sessions.resumed.is_empty() || !self.sessions.noted.is_empty();
         let has_more = has_more || self.shard.has_comeback() || self.can_serve() || self.can_feed();
@@ -450,7 +463,7 @@ impl Engine {
     /// Time has passed: deadlines, expiry, rates, limits.
     pub fn tick(&mut self) {
         self.time.refresh();
-        if self.sleeps_on() {
+        if self.sleeps_on() || self.scripting.is_paused() {
             return;
         }
         self.update_frozen();
@@ -474,20 +487,22 @@ impl Engine {
     #[must_use]
     pub fn shutdown_requested(&self) -> Option<Shutdown> {
         // What is only in memory is worth the wait.
-        self.shutdown
-            .filter(|_| !self.saves.final_save)
-            .filter(|shutdown| shutdown.force || !self.shard.log_state().is_turning_on())
+        self.shutdown.filter(|_| !self.saves.final_save).filter(|shutdown| {
+            // A script that does not end keeps it from being turned on.
+            let is_turning_on = self.shard.log_state().is_turning_on();
+            shutdown.force || !is_turning_on || self.scripting.is_paused()
+        })
     }
 
     /// Whether the server is about to end, or waits for what must be done before.
     #[must_use]
-    pub const fn is_ending(&self) -> bool {
-        self.shutdown.is_some()
+    pub fn is_ending(&self) -> bool {
+        self.shutdown.is_some() || self.scripting.delays_end()
     }
 
     /// A signal asks for the end: `directive` says how.
     pub fn request_shutdown(&mut self, directive: &str) {
-        if self.shutdown.is_some() {
+        if self.shutdown.is_some() || self.delay_end(directive) {
             return;
         }
         let has = |word| self.config.words(directive).any(|it| it == word);

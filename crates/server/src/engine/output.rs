@@ -84,6 +84,8 @@ pub(crate) struct Output {
     writer: Writer,
     /// Where replies go that the client does not want.
     muted: Option<Box<Writer>>,
+    /// Where a command replies that a script calls, while it does.
+    aside: Option<Writer>,
     /// How many bytes may wait.
     waiting_bytes_max: usize,
     /// How many bytes of the writer were sent.
@@ -101,6 +103,7 @@ impl Default for Output {
         Self {
             writer: Writer::default(),
             muted: None,
+            aside: None,
             waiting_bytes_max: usize::MAX,
             sent: 0,
             base: 0,
@@ -112,7 +115,34 @@ impl Default for Output {
 impl Output {
     /// Where replies are written.
     pub(crate) fn writer(&mut self) -> &mut Writer {
-        self.muted.as_deref_mut().unwrap_or(&mut self.writer)
+        match (&mut self.aside, &mut self.muted) {
+            (Some(aside), _) => aside,
+            (None, Some(muted)) => muted,
+            (None, None) => &mut self.writer,
+        }
+    }
+
+    /// Until [`Output::end_aside`], replies go to `writer` and not to the client.
+    pub(crate) fn begin_aside(&mut self, writer: Writer) {
+        self.aside = Some(writer);
+    }
+
+    /// Replies go to the client again. Returns what was written meanwhile.
+    pub(crate) fn end_aside(&mut self) -> Writer {
+        self.aside.take().unwrap_or_default()
+    }
+
+    /// The place at which a reply begins that is written now, for [`Output::withdraw`].
+    pub(crate) fn reply_start(&self) -> usize {
+        self.aside.as_ref().unwrap_or(&self.writer).len()
+    }
+
+    /// Takes back the reply that began there.
+    pub(crate) fn withdraw(&mut self, start: usize) {
+        match &mut self.aside {
+            Some(aside) => aside.truncate(start),
+            None => self.truncate(start),
+        }
     }
 
     /// Writes what follows in this version of the protocol.
@@ -128,6 +158,11 @@ impl Output {
         let mut muted = Writer::new(self.writer.protocol());
         muted.limit(MUTED_BYTES_MAX);
         self.muted = Some(Box::new(muted));
+    }
+
+    /// Whether replies are not kept.
+    pub(crate) fn is_muted(&self) -> bool {
+        self.muted.is_some()
     }
 
     /// Replies are kept again.

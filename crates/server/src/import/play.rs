@@ -37,7 +37,7 @@ pub(super) enum Role {
     SwapDb,
     /// It changes no data.
     Nothing,
-    /// It defines functions or scripts, which are not served, and no data.
+    /// It defines functions or scripts, and no data.
     Functions,
     /// It is not served, and may be left out: what it counts as.
     NotServed(String),
@@ -67,6 +67,10 @@ pub(super) fn role(rules: &Rules, args: &[&[u8]]) -> Result<Role, Unusable> {
         "flushall" => Role::FlushAll,
         "swapdb" => Role::SwapDb,
         "ping" | "publish" | "spublish" => Role::Nothing,
+        // What scripts there are is not kept over a start.
+        name if name.starts_with("script|") => Role::Functions,
+        // Redis before 5.0 could write scripts and not what they did.
+        name @ ("eval" | "evalsha") => Role::NotServed(format!("commands {name}")),
         _ => return Err(Unusable::Foreign),
     })
 }
@@ -208,6 +212,7 @@ impl Play<'_> {
             reply,
             string_bytes_max: string_bytes_max.unwrap_or(usize::MAX),
             may_block: false,
+            in_script: false,
             ready: None,
             blocking: None,
         };

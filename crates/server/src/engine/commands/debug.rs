@@ -34,6 +34,11 @@ pub(super) fn debug(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
             engine.reply(key).ok();
             Ok(())
         }
+        (b"set-disable-deny-scripts", [flag]) => {
+            engine.scripting.allows_all = *flag != b"0";
+            engine.reply(key).ok();
+            Ok(())
+        }
         (b"protocol", [kind]) => protocol(engine.reply(key), kind),
         (b"error", [line]) => Err(error(text(line).into_owned())),
         (b"log", [line]) => {
@@ -48,13 +53,7 @@ pub(super) fn debug(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
             engine.reply(key).int(i64::from(matched));
             Ok(())
         }
-        (
-            b"jmap"
-            | b"change-repl-id"
-            | b"quicklist-packed-threshold"
-            | b"set-disable-deny-scripts",
-            _,
-        )
+        (b"jmap" | b"change-repl-id" | b"quicklist-packed-threshold", _)
         | (
             b"replybuffer" | b"pause-cron" | b"dict-resizing" | b"set-skip-checksum-validation",
             _,

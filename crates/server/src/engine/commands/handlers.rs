@@ -10,7 +10,7 @@ use super::super::call::ServerHandler;
 use super::{
     acl, backup, client_pause, clients, cluster, command_itself, config, connection, databases,
     debug, durability, help, info, latency, logtail, memory, migrate, modules, monitor, publish,
-    saving, slowlog, state, transactions,
+    saving, scripts, slowlog, state, transactions,
 };
 
 /// What executes a command.
@@ -53,6 +53,17 @@ const LIST: &[(&str, ServerHandler)] = &[
     ("migrate", migrate::migrate),
     ("wait", durability::wait),
     ("waitaof", durability::waitaof),
+    ("eval", scripts::eval),
+    ("eval_ro", scripts::eval_ro),
+    ("evalsha", scripts::evalsha),
+    ("evalsha_ro", scripts::evalsha_ro),
+    ("script|debug", scripts::debug),
+    ("script|exists", scripts::exists),
+    ("script|flush", scripts::flush),
+    ("script|help", help::help),
+    ("script|kill", scripts::kill),
+    ("script|load", scripts::load),
+    ("script|show", scripts::show),
     ("psubscribe", publish::psubscribe),
     ("publish", publish::publish),
     ("punsubscribe", publish::punsubscribe),

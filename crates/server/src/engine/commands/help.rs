@@ -12,6 +12,7 @@ pub(super) fn help(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done 
         "BACKUP" => BACKUP,
         "CLIENT" => CLIENT,
         "CONFIG" => CONFIG,
+        "SCRIPT" => SCRIPT,
         "SLOWLOG" => SLOWLOG,
         "LATENCY" => LATENCY,
         "MEMORY" => MEMORY,
@@ -24,6 +25,25 @@ pub(super) fn help(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done 
     write_help(engine.reply(key), &container, lines);
     Ok(())
 }
+
+const SCRIPT: &[&str] = &[
+    "DEBUG (YES|SYNC|NO)",
+    "    Set the debug mode for subsequent scripts executed.",
+    "EXISTS <sha1> [<sha1> ...]",
+    "    Return information about the existence of the scripts in the script cache.",
+    "FLUSH [ASYNC|SYNC]",
+    "    Flush the Lua scripts cache. Very dangerous on replicas.",
+    "    When called without the optional mode argument, the behavior is determined",
+    "    by the lazyfree-lazy-user-flush configuration directive. Valid modes are:",
+    "    * ASYNC: Asynchronously flush the scripts cache.",
+    "    * SYNC: Synchronously flush the scripts cache.",
+    "KILL",
+    "    Kill the currently executing Lua script.",
+    "LOAD <script>",
+    "    Load a script into the scripts cache without executing it.",
+    "SHOW <sha1>",
+    "    Show a script in the script cache.",
+];
 
 const BACKUP: &[&str] = &[
     "CREATE [<name>] [AT <lsn>|<time>|-<duration>|FLUSH]",

@@ -121,24 +121,25 @@ pub(super) fn memory(engine: &Engine, out: &mut String) {
     line(out, "allocator_resident", usage.resident_bytes);
     line(out, "total_system_memory", usage.system_bytes);
     line(out, "total_system_memory_human", human(usage.system_bytes));
+    let scripts = engine.scripting.figures();
+    line(out, "used_memory_lua", scripts.machine_bytes);
+    line(out, "used_memory_vm_eval", scripts.machine_bytes);
+    line(out, "used_memory_lua_human", human(scripts.machine_bytes));
+    line(out, "used_memory_scripts_eval", scripts.source_bytes);
+    line(out, "number_of_cached_scripts", scripts.count);
     constants(
         out,
         &[
-            ("used_memory_lua", "0"),
-            ("used_memory_vm_eval", "0"),
-            ("used_memory_lua_human", "0B"),
-            ("used_memory_scripts_eval", "0"),
-            ("number_of_cached_scripts", "0"),
             ("number_of_functions", "0"),
             ("number_of_libraries", "0"),
             ("used_memory_vm_functions", "0"),
-            ("used_memory_vm_total", "0"),
-            ("used_memory_vm_total_human", "0B"),
-            ("used_memory_functions", "0"),
-            ("used_memory_scripts", "0"),
-            ("used_memory_scripts_human", "0B"),
         ],
     );
+    line(out, "used_memory_vm_total", scripts.machine_bytes);
+    line(out, "used_memory_vm_total_human", human(scripts.machine_bytes));
+    line(out, "used_memory_functions", 0);
+    line(out, "used_memory_scripts", scripts.source_bytes);
+    line(out, "used_memory_scripts_human", human(scripts.source_bytes));
     line(out, "maxmemory", engine.options.maxmemory_bytes);
     line(out, "maxmemory_human", human(engine.options.maxmemory_bytes));
     line(out, "maxmemory_policy", engine.config.value("maxmemory-policy"));
@@ -302,6 +303,7 @@ pub(super) fn stats(engine: &Engine, out: &mut String) {
     line(out, "expired_time_cap_reached_count", engine.shard.expiry.time_cap_count);
     line(out, "expire_cycle_cpu_milliseconds", engine.shard.expiry.cpu_us / 1000);
     line(out, "evicted_keys", keyspace.evicted);
+    line(out, "evicted_scripts", engine.scripting.figures().evicted);
     line(out, "evicted_values", keyspace.cooled);
     line(out, "evicted_entries", keyspace.departed);
     line(out, "evicted_clients", engine.sessions.client_eviction.evicted_count);

@@ -27,6 +27,7 @@ mod modules;
 mod monitor;
 mod publish;
 mod saving;
+mod scripts;
 mod slowlog;
 mod state;
 mod transactions;

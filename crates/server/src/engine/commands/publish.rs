@@ -1,7 +1,7 @@
 //! Publish and subscribe.
 //!
 //! A message may tell of what its sender has written before: it waits for that to be durable, as
-//! the sender's own replies do.
+//! the sender's own replies do. A script may tell of what it has read, too.
 
 use command::error::Done;
 
@@ -11,7 +11,7 @@ use super::super::{ClientKey, Engine};
 
 /// PUBLISH.
 pub(super) fn publish(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    let after = engine.sessions[key].session.last_write;
+    let after = engine.sessions[key].session.last_write.max(engine.scripting.dependence());
     let receivers = engine.publish(false, args[1], args[2], after);
     engine.reply(key).count(receivers);
     Ok(())
@@ -19,7 +19,7 @@ pub(super) fn publish(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
 
 /// SPUBLISH.
 pub(super) fn spublish(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    let after = engine.sessions[key].session.last_write;
+    let after = engine.sessions[key].session.last_write.max(engine.scripting.dependence());
     let receivers = engine.publish(true, args[1], args[2], after);
     engine.reply(key).count(receivers);
     Ok(())

@@ -5,6 +5,7 @@ use command::error::{CommandError, Done};
 
 use super::super::blocking::Wait;
 use super::super::saving::NOT_SHUT_DOWN;
+use super::super::scripting::BUSY;
 use super::super::{ClientKey, Engine, Shutdown};
 
 /// TIME.
@@ -79,9 +80,14 @@ pub(super) fn shutdown(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> D
         engine.reply(key).ok();
         return Ok(());
     }
+    if engine.scripting.is_paused() && !nosave {
+        return Err(CommandError::other(BUSY));
+    }
     let saves = save || (!nosave && !engine.options.saves.points.is_empty());
     engine.deps.logger.warning("User requested shutdown...");
-    engine.note_dangerous(key, args, false);
+    if !engine.scripting.is_paused() {
+        engine.note_dangerous(key, args, false);
+    }
     engine.end_server(saves, Shutdown { force })?;
     if engine.saves.final_save {
         engine.sessions.start_wait(key, Wait::Shutdown);

@@ -2,6 +2,8 @@
 //!
 //! All records of one EXEC lie in one block of the log, so a crash keeps all of them or none.
 
+use std::vec::IntoIter;
+
 use command::error::{CommandError, Done};
 use command::spec::Flags;
 use command::table::Command;
@@ -63,41 +65,61 @@ pub(super) fn exec(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
     if transaction.queue.iter().any(|queued| is_noted(queued.command)) {
         engine.shard.declare_notes();
     }
-    if transaction.queue.iter().any(|queued| loses_databases(queued.command)) {
+    let loses = |queued: &Queued| {
+        loses_databases(queued.command) || engine.scripting.may_lose_databases(queued)
+    };
+    if transaction.queue.iter().any(loses) {
         engine.shard.begin_block();
     }
     engine.reply(key).array(transaction.queue.len());
     engine.in_transaction = true;
-    for Queued { command, args } in &transaction.queue {
-        if engine.sessions[key].connection.closing == Closing::Now
-            && !command.flags.has(Flags::WRITE)
-        {
-            // Its reply is too long already: what only adds to it is not executed.
-            continue;
-        }
-        let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-        // In here nothing waits: a command that would replies what it replies on a timeout.
-        let waits = engine.call(key, *command, &args, Attempt::InTransaction);
-        debug_assert!(waits.is_none(), "a command that must not wait does not");
-        engine.check_large_output(key);
-    }
-    engine.in_transaction = false;
-    if std::mem::take(&mut engine.backups.ends_block) {
-        engine.shard.end_block();
-    }
-    if std::mem::take(&mut engine.checkpoint_after_exec) {
-        engine.start_checkpoint();
-    }
-    engine.begin_wanted();
-    // What EXEC itself depends on, its last command has said already.
-    let now_ms = engine.time.unix_ms();
-    engine.shard.keyspace.begin_command(now_ms);
+    engine.run_queue(key, transaction.queue.into_iter());
     Ok(())
+}
+
+impl Engine {
+    /// Executes what is left of a transaction; a script in it may run for so long that the rest waits.
+    pub(in crate::engine) fn run_queue(&mut self, key: ClientKey, mut queue: IntoIter<Queued>) {
+        while let Some(Queued { command, args }) = queue.next() {
+            if self.sessions[key].connection.closing == Closing::Now
+                && !command.flags.intersects(Flags::WRITE.with(Flags::MAY_WRITE))
+            {
+                // Its reply is too long already: what only adds to it is not executed.
+                continue;
+            }
+            let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+            // In here nothing waits: a command that would replies what it replies on a timeout.
+            let waits = self.call(key, command, &args, Attempt::InTransaction);
+            debug_assert!(waits.is_none(), "a command that must not wait does not");
+            if self.scripting.is_parking() {
+                self.scripting.keep_queue(queue);
+                return;
+            }
+            self.check_large_output(key);
+        }
+        self.end_transaction();
+    }
+
+    /// Does what was put off until the end of a transaction, or of a script.
+    pub(in crate::engine) fn end_transaction(&mut self) {
+        self.in_transaction = false;
+        if std::mem::take(&mut self.backups.ends_block) {
+            self.shard.end_block();
+        }
+        if std::mem::take(&mut self.checkpoint_after_exec) {
+            self.start_checkpoint();
+        }
+        self.begin_wanted();
+        // What it depends on itself, its last command has said already.
+        let now_ms = self.time.unix_ms();
+        self.shard.keyspace.begin_command(now_ms);
+    }
 }
 
 /// Whether the log may be told of a command.
 fn is_noted(command: Command) -> bool {
     loses_databases(command)
+        || command.flags.has(Flags::MAY_WRITE)
         || command.name.starts_with("backup|")
         || matches!(command.name, "config|set" | "shutdown")
 }

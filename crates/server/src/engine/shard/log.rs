@@ -147,7 +147,7 @@ pub trait ShardLog: Journal {
         _name: Option<String>,
         _point: BackupPoint,
     ) -> Result<NamedBackup, BackupRefusal> {
-        Err(BackupRefusal::TooMany)
+        Err(BackupRefusal::NoLog)
     }
 
     /// Deletes a backup: see [`redo::Log::delete_backup`].

@@ -25,7 +25,7 @@ impl Shard {
         point: BackupPoint,
         now_ms: i64,
     ) -> Result<NamedBackup, BackupRefusal> {
-        let Some(log) = self.noted_log() else { return Err(BackupRefusal::TooMany) };
+        let Some(log) = self.noted_log() else { return Err(BackupRefusal::NoLog) };
         let backup = log.create_backup(name, point)?;
         let NamedBackup { id, ref name, lsn, .. } = backup;
         append(log, NoteEvent::BackupCreated { id, name: name.clone(), lsn }, now_ms);

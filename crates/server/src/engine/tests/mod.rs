@@ -13,6 +13,7 @@ mod migrating;
 mod overload;
 mod protocol;
 mod restoring;
+mod scripting;
 mod server;
 mod serving;
 mod sweeping;

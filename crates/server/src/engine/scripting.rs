@@ -1,0 +1,591 @@
+//! Lua scripts: they are executed like EXEC, and one that runs for long shares the thread with what may happen meanwhile.
+//!
+//! ```text
+//!   EVAL ─► Execution.step ─► asks ─► a command: call, as between MULTI and EXEC ─┐
+//!             ▲                                                                  │
+//!             └──────────── answer ◄─────────────────────────────────────────────┤
+//!                                                       busy-reply-threshold? ───┤ not yet
+//!                                                                                ▼
+//!   next iteration ─► resume_script: a slice ◄─── Paused: its client waits, others are told BUSY
+//! ```
+//!
+//! # Invariants
+//! - What a script writes lies in one block. From its first command to its end nothing seals, expires, evicts or
+//!   serves a client that waits, however often it is paused: each path that does asks [`Scripting::is_running`] or
+//!   [`Scripting::is_paused`] first.
+//! - Its reply waits for all that its commands have written and read, not each of their replies.
+//! - A script runs with its client's session. A client that has gone keeps its place until its script ends.
+
+mod calls;
+
+use std::time::Duration;
+use std::vec::IntoIter;
+
+use base::{DbIndex, Lsn};
+use command::spec::{Flags, Group};
+use command::table::Command;
+use resp::Writer;
+use scripting::{
+    Answer, Ask, Ended, Ending, Execution, NoStack, Options, Permission, Script, ScriptFlags,
+    ScriptId, Scripts, Stack, Step, mentions,
+};
+
+use super::blocking::Wait;
+use super::call::Begun;
+use super::client::Closing;
+use super::log_switch::{OpenLogError, OpenedLog};
+use super::transaction::Queued;
+use super::{ClientKey, Engine, REDIS_VERSION};
+
+/// How long a script runs at a time that has run for longer than it should.
+const SLICE_US: u64 = 5000;
+
+/// How long a reply may be that a script gets, or gives, whatever its client may.
+const REPLY_BYTES_MAX: usize = 1 << 30;
+
+/// The memory that Lua may have, whatever `maxmemory` is: without some no script runs, not even one that deletes.
+const MEMORY_BYTES_MIN: u64 = 64 << 20;
+const MEMORY_BYTES_MAX: u64 = 1 << 30;
+
+/// How long the end of the server waits for a block on its way to a device.
+const BLOCK_WAIT_US_MAX: u64 = 10_000_000;
+
+/// Commands that lose whole databases: a script that has such a word gets a block of its own.
+const LOSING: &[&str] = &["flushall", "flushdb", "swapdb"];
+
+/// What others are told while a script runs for long. Redis' own words.
+pub(super) const BUSY: &str =
+    "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+
+/// What INFO says of scripts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Figures {
+    pub(super) machine_bytes: u64,
+    pub(super) source_bytes: u64,
+    pub(super) count: u64,
+    pub(super) evicted: u64,
+}
+
+/// What is known of a script that runs.
+#[derive(Debug)]
+struct Running {
+    client: ClientKey,
+    /// The command that runs it.
+    command: Command,
+    id: ScriptId,
+    /// The database that its client has chosen.
+    db: DbIndex,
+    was_in_transaction: bool,
+    is_read_only: bool,
+    /// The memory was full when it began, and it does not say that it may run then.
+    is_short_of_memory: bool,
+    started_us: u64,
+    /// What its commands take for the time, in microseconds since 1970.
+    unix_us: i64,
+    has_written: bool,
+    is_killed: bool,
+    /// The last block that its reply depends on, and whether it has written there.
+    lsn: Lsn,
+    wrote: bool,
+    /// Its client has disconnected.
+    is_orphan: bool,
+}
+
+/// A script between two slices.
+struct Paused {
+    execution: Execution,
+    /// What it is told when it goes on.
+    answer: Answer,
+}
+
+/// A command that has not ended because a script in it has not.
+struct Suspended {
+    begun: Begun,
+    args: Vec<Vec<u8>>,
+}
+
+/// See the file's top.
+#[derive(Default)]
+pub(super) struct Scripting {
+    /// None until the first use, and while a script runs.
+    scripts: Option<Box<Scripts>>,
+    stack: Option<Stack>,
+    figures: Figures,
+    /// DEBUG SET-DISABLE-DENY-SCRIPTS: scripts may call DEBUG, which tests need.
+    pub(super) allows_all: bool,
+    running: Option<Running>,
+    /// A command of the script is being executed.
+    is_calling: bool,
+    /// The script that has just ended has failed.
+    has_failed: bool,
+    /// The client of the script that has just ended has disconnected.
+    orphaned: Option<ClientKey>,
+    paused: Option<Paused>,
+    /// The commands that the paused script is in are being left.
+    is_parking: bool,
+    /// The command that runs the paused script, the EXEC around it, and what that executes afterwards.
+    script_call: Option<Suspended>,
+    exec_call: Option<Suspended>,
+    queue: Option<IntoIter<Queued>>,
+    /// The client of the paused script wants no reply.
+    is_muted: bool,
+    /// What is done when it ends: the end of the server, as this directive says; and a log that is open now.
+    end_directive: Option<String>,
+    opened: Option<Result<OpenedLog, OpenLogError>>,
+}
+
+impl Scripting {
+    /// Whether a script has begun and not ended.
+    pub(super) const fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Whether a script runs for so long that others have their turns.
+    pub(super) const fn is_paused(&self) -> bool {
+        self.paused.is_some()
+    }
+
+    /// Whether the commands that a paused script is in are being left.
+    pub(super) const fn is_parking(&self) -> bool {
+        self.is_parking
+    }
+
+    /// Whether a command of a script is being executed.
+    pub(super) const fn is_calling(&self) -> bool {
+        self.is_calling
+    }
+
+    /// Whether the end of the server waits for a script.
+    pub(super) const fn delays_end(&self) -> bool {
+        self.end_directive.is_some()
+    }
+
+    /// The time that commands of the script see, in microseconds since 1970.
+    pub(super) fn unix_us(&self) -> Option<i64> {
+        self.running.as_ref().filter(|_| self.is_calling).map(|running| running.unix_us)
+    }
+
+    /// What INFO says.
+    pub(super) const fn figures(&self) -> Figures {
+        self.figures
+    }
+
+    /// Whether the script has failed that has ended, once.
+    pub(super) fn take_failed(&mut self) -> bool {
+        std::mem::take(&mut self.has_failed)
+    }
+
+    /// The last block that what the script knows depends on, if one runs.
+    pub(super) fn dependence(&self) -> Lsn {
+        self.running.as_ref().map_or(Lsn::ZERO, |running| running.lsn)
+    }
+
+    /// The script's reply depends on this block, too.
+    pub(super) fn note_dependence(&mut self, lsn: Lsn, wrote: bool) {
+        if let Some(running) = &mut self.running {
+            running.lsn = running.lsn.max(lsn);
+            running.wrote |= wrote;
+        }
+    }
+
+    /// A command ends when the paused script does. `is_last`: there is none around it.
+    pub(super) fn suspend(&mut self, begun: Begun, args: &[&[u8]], is_last: bool) {
+        let args = args.iter().map(|arg| arg.to_vec()).collect();
+        let place =
+            if begun.command.name == "exec" { &mut self.exec_call } else { &mut self.script_call };
+        *place = Some(Suspended { begun, args });
+        if is_last {
+            self.is_parking = false;
+        }
+    }
+
+    /// What EXEC executes when the paused script has ended.
+    pub(super) fn keep_queue(&mut self, queue: IntoIter<Queued>) {
+        self.queue = Some(queue);
+    }
+
+    /// A log that was opened is taken into use when the paused script has ended.
+    pub(super) fn keep_opened(&mut self, opened: Result<OpenedLog, OpenLogError>) {
+        self.opened = Some(opened);
+    }
+
+    /// A client has gone. Whether its script goes on.
+    fn orphan(&mut self, key: ClientKey) -> bool {
+        let Some(running) = self.running.as_mut().filter(|it| it.client == key) else {
+            return false;
+        };
+        running.is_orphan = true;
+        true
+    }
+
+    /// The scripts, when none runs.
+    pub(super) fn scripts(&mut self, maxmemory_bytes: u64) -> &mut Scripts {
+        debug_assert!(self.running.is_none(), "a script has them");
+        self.scripts.get_or_insert_with(|| {
+            let bytes_max = match maxmemory_bytes {
+                0 => MEMORY_BYTES_MAX,
+                bytes => bytes.clamp(MEMORY_BYTES_MIN, MEMORY_BYTES_MAX),
+            };
+            let mut version = REDIS_VERSION.split('.').map(|part| part.parse().unwrap_or_default());
+            let mut part = || version.next().unwrap_or_default();
+            Box::new(Scripts::new(Options {
+                memory_bytes_max: usize::try_from(bytes_max).unwrap_or(usize::MAX),
+                version: (part(), part(), part()),
+                suspect_words: LOSING,
+                ..Options::default()
+            }))
+        })
+    }
+
+    /// Notes what INFO says of them now.
+    pub(super) fn note_figures(&mut self) {
+        if let Some(scripts) = &self.scripts {
+            self.figures = Figures {
+                machine_bytes: scripts.machine_bytes() as u64,
+                source_bytes: scripts.source_bytes() as u64,
+                count: scripts.count() as u64,
+                evicted: scripts.evicted(),
+            };
+        }
+    }
+
+    /// The flags of a command with these arguments: a script says in its first line what it does.
+    pub(super) fn flags_of(&self, command: Command, args: &[&[u8]]) -> Flags {
+        if command.group != Group::Scripting || !command.name.starts_with("eval") {
+            return command.flags;
+        }
+        let Some(declared) = self.declared(command, args) else { return command.flags };
+        let is_reading = declared.contains(ScriptFlags::NO_WRITES);
+        let mut flags = command.flags;
+        if !is_reading {
+            flags = flags.with(Flags::WRITE);
+            if !declared.contains(ScriptFlags::ALLOW_OOM) {
+                flags = flags.with(Flags::DENYOOM);
+            }
+        }
+        flags
+    }
+
+    fn declared(&self, command: Command, args: &[&[u8]]) -> Option<ScriptFlags> {
+        let name = args.get(1)?;
+        if command.name.starts_with("evalsha") {
+            return self.scripts.as_ref()?.declared(&ScriptId::parse(name)?);
+        }
+        name.starts_with(b"#!").then(|| ScriptFlags::declared_by(name))?
+    }
+
+    /// Whether a queued script may empty databases.
+    pub(super) fn may_lose_databases(&mut self, queued: &Queued) -> bool {
+        let Some(name) = queued.args.get(1) else { return false };
+        match queued.command.name {
+            "eval" => mentions(name, LOSING),
+            // An EVALSHA behind it may run it.
+            "script|load" => queued.args.get(2).is_some_and(|source| mentions(source, LOSING)),
+            "evalsha" => {
+                let Some(scripts) = &mut self.scripts else { return false };
+                let found = ScriptId::parse(name).and_then(|id| scripts.find(&id));
+                found.is_some_and(|script| scripts.is_suspect(script))
+            }
+            _ => false,
+        }
+    }
+
+    /// SCRIPT KILL: the script ends, unless it has written.
+    pub(super) fn kill(&mut self) -> Result<(), NotKilled> {
+        let running = self.running.as_mut().ok_or(NotKilled::NotBusy)?;
+        if running.has_written {
+            return Err(NotKilled::HasWritten);
+        }
+        running.is_killed = true;
+        Ok(())
+    }
+}
+
+/// Why no script is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NotKilled {
+    /// None runs.
+    #[error("NOTBUSY No scripts in execution right now.")]
+    NotBusy,
+    /// Half of its writes would stay.
+    #[error(
+        "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the \
+         script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command."
+    )]
+    HasWritten,
+}
+
+/// What runs a script, and with what.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Invocation<'a> {
+    pub(super) command: Command,
+    pub(super) script: Script,
+    pub(super) keys: &'a [&'a [u8]],
+    pub(super) arguments: &'a [&'a [u8]],
+    /// It must not write: EVAL_RO, or as it says itself.
+    pub(super) is_read_only: bool,
+    /// It may run when memory is full.
+    pub(super) allows_oom: bool,
+}
+
+impl Engine {
+    /// Runs a script for a client. It ends in here, or is paused.
+    pub(super) fn run_script(
+        &mut self,
+        key: ClientKey,
+        invocation: &Invocation<'_>,
+    ) -> Result<(), NoStack> {
+        let Invocation { command, script, is_read_only, .. } = *invocation;
+        let stack = match self.scripting.stack.take() {
+            Some(stack) => stack,
+            None => Stack::new()?,
+        };
+        let scripts = self.scripting.scripts.take().expect("none runs, and it was found in them");
+        if !self.in_transaction && !is_read_only {
+            self.shard.declare_notes();
+            if scripts.is_suspect(script) {
+                self.shard.begin_block();
+            }
+        }
+        let is_full = self.options.maxmemory_bytes > 0
+            && if self.in_transaction {
+                self.shard.is_full(self.deps.host.as_ref(), self.options.maxmemory_bytes)
+            } else {
+                !self.make_room()
+            };
+        self.time.refresh_monotonic();
+        let client = &self.sessions[key];
+        self.scripting.running = Some(Running {
+            client: key,
+            command,
+            id: script.id(),
+            db: client.session.db,
+            was_in_transaction: self.in_transaction,
+            is_read_only,
+            is_short_of_memory: is_full && !invocation.allows_oom,
+            started_us: self.time.now_us,
+            unix_us: self.time.unix_us(),
+            has_written: false,
+            is_killed: false,
+            lsn: Lsn::ZERO,
+            wrote: false,
+            // An earlier script of the same transaction may have lost its client.
+            is_orphan: self.scripting.orphaned == Some(key),
+        });
+        let protocol = client.connection.output.protocol();
+        let Invocation { keys, arguments, .. } = *invocation;
+        let reply = (protocol, self.output_room(key).min(REPLY_BYTES_MAX));
+        let execution = Execution::new(stack, scripts, script, keys, arguments, reply);
+        self.in_transaction = true;
+        let until_us = match self.options.busy_reply_threshold_ms {
+            0 => u64::MAX,
+            ms => self.time.now_us.saturating_add(ms.saturating_mul(1000)),
+        };
+        if !self.step_script(execution, Answer::Go, until_us) {
+            self.park_script(key);
+        }
+        Ok(())
+    }
+
+    /// Lets a script go on until it ends or `until_us` has come. Whether it has ended.
+    fn step_script(&mut self, mut execution: Execution, mut answer: Answer, until_us: u64) -> bool {
+        loop {
+            let ask = match execution.step(answer) {
+                Step::Ends(ended) => {
+                    self.scripting.stack = Some(execution.into_stack());
+                    self.end_script(ended);
+                    return true;
+                }
+                Step::Asks(ask) => ask,
+            };
+            answer = match ask {
+                Ask::Call(call) => Answer::Called(self.call_of_script(call)),
+                Ask::Log(level, line) => self.log_of_script(level, &line),
+                Ask::Permission(args) => match self.config.commands().resolve(&args.slices()) {
+                    Ok(_) => Answer::Permission(Permission::Granted),
+                    Err(_) => Answer::Permission(Permission::UnknownCommand),
+                },
+                Ask::Clock => Answer::Clock(Duration::from_micros(self.deps.clock.monotonic_us())),
+                Ask::Interrupt => {
+                    self.time.refresh_monotonic();
+                    Answer::Go
+                }
+            };
+            if self.time.now_us >= until_us {
+                self.scripting.paused = Some(Paused { execution, answer });
+                return false;
+            }
+        }
+    }
+
+    /// A script has run for as long as it may alone: its client waits.
+    fn park_script(&mut self, key: ClientKey) {
+        self.scripting.is_parking = true;
+        self.scripting.is_muted = self.sessions[key].connection.output.is_muted();
+        self.in_transaction = false;
+        // What others may do meanwhile finds nothing out.
+        self.shard.keyspace.set_frozen(true);
+        self.sessions.start_wait(key, Wait::Script);
+        let Some(running) = &self.scripting.running else { return };
+        self.deps.logger.warning(&format!(
+            "Lua slow script detected: still in execution after {} milliseconds. You can try killing the script using \
+             the SCRIPT KILL command. Script name is: {}.",
+            (self.time.now_us - running.started_us) / 1000,
+            String::from_utf8_lossy(running.id.as_bytes()),
+        ));
+    }
+
+    /// A client has gone: whether it keeps its place, which its script needs until it ends.
+    pub(super) fn keep_for_script(&mut self, key: ClientKey) -> bool {
+        let is_needed = self.scripting.orphan(key);
+        if is_needed {
+            let connection = &mut self.sessions[key].connection;
+            connection.closing = Closing::Now;
+            connection.output.clear();
+            connection.input = Vec::new();
+        }
+        is_needed
+    }
+
+    /// Lets the paused script go on for a while.
+    pub(super) fn resume_script(&mut self) {
+        let Some(Paused { execution, answer }) = self.scripting.paused.take() else { return };
+        let Some(running) = &self.scripting.running else { return };
+        let key = running.client;
+        let is_ending = self.scripting.end_directive.is_some() && !running.has_written;
+        let answer = if running.is_killed || is_ending { Answer::Stop } else { answer };
+        self.time.refresh();
+        self.update_frozen();
+        self.in_transaction = true;
+        if self.scripting.is_muted {
+            self.sessions[key].connection.output.mute();
+        }
+        let until_us = self.time.now_us.saturating_add(SLICE_US);
+        let has_ended = self.step_script(execution, answer, until_us) && self.end_suspended(key);
+        self.sessions[key].connection.output.unmute();
+        if !has_ended {
+            self.in_transaction = false;
+            self.shard.keyspace.set_frozen(true);
+            return;
+        }
+        self.sessions[key].session.wait = None;
+        if self.scripting.orphaned.take() == Some(key) {
+            self.sessions.clients.remove(key);
+        } else {
+            self.check_large_output(key);
+            self.sessions.note(key);
+            self.sessions.resumed.push_back(key);
+        }
+        self.serve_ready_keys();
+        self.seal_if_large();
+        if let Some(opened) = self.scripting.opened.take() {
+            self.log_opened(opened);
+        }
+        if let Some(directive) = self.scripting.end_directive.take() {
+            self.request_shutdown(&directive);
+        }
+    }
+
+    /// The paused script has ended: so do the commands around it. Whether all of them have.
+    fn end_suspended(&mut self, key: ClientKey) -> bool {
+        let script_call = self.scripting.script_call.take();
+        self.end_suspended_call(script_call);
+        if let Some(queue) = self.scripting.queue.take() {
+            self.check_large_output(key);
+            self.run_queue(key, queue);
+            if std::mem::take(&mut self.scripting.is_parking) {
+                return false;
+            }
+            let exec_call = self.scripting.exec_call.take();
+            self.end_suspended_call(exec_call);
+        }
+        true
+    }
+
+    fn end_suspended_call(&mut self, suspended: Option<Suspended>) {
+        let Some(Suspended { mut begun, args }) = suspended else { return };
+        // What was there before may have been sent.
+        begun.start = self.sessions[begun.key].connection.output.reply_start();
+        let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        let _waits = self.end_call(&begun, &args, Ok(()), None);
+    }
+
+    /// A script has ended: its reply goes to its client, which has its session again.
+    fn end_script(&mut self, ended: Ended) {
+        let Ended { scripts, ending, mut reply } = ended;
+        self.scripting.scripts = Some(scripts);
+        self.scripting.note_figures();
+        let running = self.scripting.running.take().expect("a script has run");
+        let key = running.client;
+        if running.is_orphan {
+            self.scripting.orphaned = Some(key);
+        }
+        if reply.is_over() {
+            reply = Writer::new(reply.protocol());
+            reply.error(
+                "ERR the reply of the script is longer than 'client-output-buffer-limit' allows",
+            );
+        }
+        let reply = reply.take();
+        let is_news = !matches!(ending, Ending::Returned | Ending::Failed { is_counted: true });
+        if is_news {
+            self.observed.counters.error(&reply);
+        }
+        self.scripting.has_failed = ending != Ending::Returned;
+        let room = self.output_room(key);
+        let client = &mut self.sessions[key];
+        client.session.db = running.db;
+        client.session.last_command = Some(running.command);
+        let start = client.connection.output.len();
+        client.connection.output.limit(room);
+        client.connection.output.writer().raw(&reply);
+        if !running.was_in_transaction {
+            self.end_transaction();
+        } else {
+            self.shard.keyspace.begin_command(self.time.unix_ms());
+        }
+        if running.lsn > self.shard.reach.durable && !self.sessions[key].connection.output.is_over()
+        {
+            self.depend(key, start, running.lsn, running.wrote);
+        }
+    }
+
+    /// A signal asks for the end while a script is paused: one that has written must come to its end before, others are
+    /// killed. Whether that is so.
+    pub(super) fn delay_end(&mut self, directive: &str) -> bool {
+        if !self.scripting.is_paused() {
+            return false;
+        }
+        self.scripting.end_directive = Some(directive.to_owned());
+        let what = match self.scripting.kill() {
+            Ok(()) => "The script that is running is killed",
+            Err(_) => {
+                "The server ends when the script that is running has ended, as it has written; another signal ends it \
+                 at once, and nothing of the script will be there"
+            }
+        };
+        self.deps.logger.warning(what);
+        true
+    }
+
+    /// The server ends, and a script has not. Whether it has written: then all blocks but the open one are durable now,
+    /// and the log must be left as it is.
+    pub(super) fn give_up_script(&mut self) -> bool {
+        let Some(paused) = self.scripting.paused.take() else { return false };
+        drop(paused);
+        // What a transaction around it has written is half of that.
+        let leaves_half = |running: Running| running.has_written || running.was_in_transaction;
+        let leaves_half = self.scripting.running.take().is_some_and(leaves_half);
+        let Some(log) = self.shard.log_mut().filter(|_| leaves_half) else { return false };
+        log.request_sync();
+        let sealed = Lsn(log.open_lsn().0 - 1);
+        let (clock, start_us) = (&self.deps.clock, self.deps.clock.monotonic_us());
+        while log.reach().durable < sealed
+            && clock.monotonic_us().saturating_sub(start_us) < BLOCK_WAIT_US_MAX
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.deps.logger.warning("Nothing of the script that was running is kept");
+        true
+    }
+}
