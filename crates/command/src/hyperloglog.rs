@@ -1,8 +1,8 @@
 //! HyperLogLog: about how many different elements there are, in a string of at most 12 KB.
 //!
 //! PFCOUNT of one key stores the count in the value's header, as in Redis, so that the next one
-//! need not count: a change like any other, with a record. Where nothing can be logged it counts
-//! and leaves the value alone.
+//! need not count: a change like any other, with a record. Where nothing may be written it counts and
+//! leaves the value alone.
 
 mod value;
 
@@ -13,12 +13,6 @@ use crate::argument;
 use crate::context::Context;
 use crate::error::{CommandError, Done};
 use value::{HyperLogLog, REGISTER_COUNT, Registers, estimate};
-
-/// How many bytes the sparse form may take.
-const SPARSE_BYTES_MAX: usize = 3000;
-
-const NOT_ONE: CommandError =
-    CommandError::other("WRONGTYPE Key is not a valid HyperLogLog string value.");
 
 /// The value of a key, to be read, or to be changed.
 fn load(
@@ -33,7 +27,7 @@ fn load(
     };
     let Some(string) = string else { return Ok(None) };
     let mut digits = itoa::Buffer::new();
-    HyperLogLog::of(string.as_bytes(&mut digits)).ok_or(NOT_ONE).map(Some)
+    HyperLogLog::of(string.as_bytes(&mut digits)).map(Some)
 }
 
 fn store(ctx: &mut Context<'_>, key: &[u8], value: &HyperLogLog) {
@@ -45,8 +39,9 @@ pub(crate) fn pfadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let found = load(ctx, key, true)?;
     let mut changed = found.is_none();
     let mut value = found.unwrap_or_else(HyperLogLog::empty);
+    let sparse_max = ctx.keyspace.settings().hll_sparse_max_bytes;
     for element in &args[2..] {
-        changed |= value.add(element, SPARSE_BYTES_MAX)?;
+        changed |= value.add(element, sparse_max)?;
     }
     if changed {
         value.invalidate();
@@ -78,7 +73,7 @@ pub(crate) fn pfcount(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
                 None => {
                     let registers = value.registers()?;
                     let count = estimate(&registers);
-                    if !ctx.keyspace.is_frozen() {
+                    if ctx.may_store {
                         value.cache(count);
                         store(ctx, key, &value);
                     }
@@ -100,8 +95,9 @@ pub(crate) fn pfmerge(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     if is_dense {
         value.make_dense()?;
     }
+    let sparse_max = ctx.keyspace.settings().hll_sparse_max_bytes;
     for (index, register) in registers.iter().enumerate().filter(|(_, register)| **register > 0) {
-        value.set(index, *register, SPARSE_BYTES_MAX)?;
+        value.set(index, *register, sparse_max)?;
     }
     value.invalidate();
     store(ctx, key, &value);
@@ -147,16 +143,17 @@ pub(crate) fn pfdebug(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     Ok(())
 }
 
-/// How many elements PFSELFTEST counts.
+/// How many elements PFSELFTEST counts, and how many bytes the sparse form may have meanwhile.
 const TESTED_ELEMENTS: u32 = 10_000;
+const TESTED_SPARSE_MAX: usize = 3000;
 
 pub(crate) fn pfselftest(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Done {
     const FAILED: CommandError = CommandError::other("ERR TESTFAILED HyperLogLog");
     let (mut sparse, mut dense) = (HyperLogLog::empty(), HyperLogLog::empty());
     dense.make_dense()?;
     for number in 0..TESTED_ELEMENTS {
-        sparse.add(&number.to_le_bytes(), SPARSE_BYTES_MAX)?;
-        dense.add(&number.to_le_bytes(), SPARSE_BYTES_MAX)?;
+        sparse.add(&number.to_le_bytes(), TESTED_SPARSE_MAX)?;
+        dense.add(&number.to_le_bytes(), TESTED_SPARSE_MAX)?;
         if number.is_power_of_two() && sparse.registers()? != dense.registers()? {
             return Err(FAILED);
         }

@@ -24,7 +24,9 @@ pub(super) static COMMANDS: &[Spec] = &[
         arity: -2,
         flags: flags![READONLY MAY_REPLICATE],
         acl: acl![HYPERLOGLOG],
-        keys: &[KeySpec::range(1, -1, 1, key_flags![RW ACCESS])],
+        keys: &[KeySpec::range(1, -1, 1, key_flags![RW ACCESS]).noted(
+            "RW because it may change the internal representation of the key, and propagate to replicas",
+        )],
         propagation: Propagation::Verbatim,
         since: "2.8.9",
         summary: "Returns about how many different elements HyperLogLogs have counted.",

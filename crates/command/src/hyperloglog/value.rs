@@ -20,6 +20,8 @@ const INDEX_BITS: u32 = 14;
 const RANK_BITS: usize = 50;
 const HEADER_BYTES: usize = 16;
 const DENSE_BYTES: usize = HEADER_BYTES + REGISTER_COUNT * 6 / 8;
+/// No sparse form is longer: each code, of at most two bytes, is for a register at least.
+const SPARSE_BYTES_MAX: usize = HEADER_BYTES + 2 * REGISTER_COUNT;
 const NOT_VALID: u8 = 0x80;
 /// The largest register of the sparse form.
 const SPARSE_REGISTER_MAX: u8 = 32;
@@ -95,12 +97,23 @@ impl HyperLogLog {
         Self { bytes }
     }
 
-    /// `None` when the bytes are no HyperLogLog.
-    pub(super) fn of(bytes: &[u8]) -> Option<Self> {
+    /// That of a string.
+    ///
+    /// # Errors
+    /// When the bytes are no HyperLogLog, or are [`Corrupted`] because there are too many.
+    pub(super) fn of(bytes: &[u8]) -> Result<Self, CommandError> {
+        const NOT_ONE: CommandError =
+            CommandError::other("WRONGTYPE Key is not a valid HyperLogLog string value.");
         let is_one = bytes.len() >= HEADER_BYTES
             && bytes.starts_with(b"HYLL")
             && (bytes[4] == 1 || (bytes[4] == 0 && bytes.len() == DENSE_BYTES));
-        is_one.then(|| Self { bytes: bytes.to_vec() })
+        if !is_one {
+            return Err(NOT_ONE);
+        }
+        if bytes.len() > SPARSE_BYTES_MAX {
+            return Err(Corrupted.into());
+        }
+        Ok(Self { bytes: bytes.to_vec() })
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -183,7 +196,7 @@ impl HyperLogLog {
     pub(super) fn set(&mut self, at: usize, to: u8, sparse_max: usize) -> Result<bool, Corrupted> {
         if self.is_sparse()
             && to <= SPARSE_REGISTER_MAX
-            && let Some(changed) = self.set_sparse(at, to, sparse_max.min(DENSE_BYTES))?
+            && let Some(changed) = self.set_sparse(at, to, sparse_max)?
         {
             return Ok(changed);
         }

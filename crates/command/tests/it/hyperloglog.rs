@@ -84,3 +84,53 @@ fn it_tells_how_it_is_kept() {
     assert_eq!(session.run("PFDEBUG x no"), "-ERR The specified key does not exist");
     assert_eq!(session.run("PFSELFTEST"), "+OK");
 }
+
+#[test]
+fn the_sparse_form_is_as_long_as_the_setting_says() {
+    let mut session = Session::new();
+    let encoding = |session: &mut Session, max, elements| {
+        session.keyspace.settings_mut().hll_sparse_max_bytes = max;
+        session.run("DEL h");
+        add(session, "h", "e", 0..elements);
+        session.run("PFDEBUG ENCODING h")
+    };
+    assert_eq!(encoding(&mut session, 0, 1), "+dense");
+    assert_eq!(encoding(&mut session, 30, 2), "+sparse");
+    assert_eq!(encoding(&mut session, 30, 50), "+dense");
+    assert_eq!(encoding(&mut session, 3000, 5000), "+dense");
+    assert_eq!(encoding(&mut session, 16_000, 5000), "+sparse");
+    assert_eq!(encoding(&mut session, usize::MAX, 5000), "+sparse");
+}
+
+#[test]
+fn a_count_is_stored_unless_nothing_may_be() {
+    let mut session = Session::new();
+    session.run("PFADD h a b c");
+    let before = digest(&mut session, b"h");
+    session.may_store = false;
+    assert_eq!(session.run("PFCOUNT h"), ":3");
+    assert_eq!(digest(&mut session, b"h"), before, "nothing was written");
+    session.may_store = true;
+    assert_eq!(session.run("PFCOUNT h"), ":3");
+    assert_ne!(digest(&mut session, b"h"), before, "the count was");
+    // What is there is taken, whatever may be written.
+    session.may_store = false;
+    assert_eq!(session.run("PFCOUNT h"), ":3");
+}
+
+#[test]
+fn bytes_that_are_more_than_any_sparse_form_has_are_not_copied() {
+    const CORRUPTED: &str = "-INVALIDOBJ Corrupted HLL object detected";
+    let mut session = Session::new();
+    let header = b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80";
+    // A run of one register in two bytes each time is the longest that makes sense.
+    let longest = [&header[..], &[0x40, 0].repeat(16_384)].concat();
+    session.run_arguments(&[b"SET", b"h", &longest]);
+    assert_eq!(session.run("PFCOUNT h"), ":0");
+    assert_eq!(session.run("PFADD h a"), ":1");
+    let longer = [&longest[..], b"\0"].concat();
+    session.run_arguments(&[b"SET", b"h", &longer]);
+    for call in ["PFCOUNT h", "PFCOUNT h h", "PFADD h a", "PFMERGE m h", "PFDEBUG DECODE h"] {
+        assert_eq!(session.run(call), CORRUPTED, "{call}");
+    }
+}
