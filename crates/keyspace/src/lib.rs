@@ -83,7 +83,7 @@ pub use effects::{Effects, Event, Notify};
 pub use full_rewrite::{FullRewrite, FullRewritten};
 pub use hasher::{Identity, KeyHasher};
 pub use hot::HotSurvey;
-pub use inspect::{Contents, Inspected};
+pub use inspect::{Contents, ENTRY_HEAD_BYTES, Inspected, StringLayout, TABLE_SHARE_BYTES};
 pub use journal::{Journal, NoJournal};
 pub use keyspace::{Keyspace, Stats};
 pub use lost::{KeysIn, LostKey, LostNews};

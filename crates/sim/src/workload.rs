@@ -8,8 +8,14 @@ use std::collections::BTreeSet;
 use base::DbIndex;
 use env_sim::SimEntropy;
 
+use crate::named::BACKUP_SEEDS;
+use crate::saves::SAVE_SEEDS;
+
 /// How many databases the server has.
 pub(crate) const DATABASES: usize = 3;
+
+/// From this seed on strings count elements, and sorted sets have places.
+pub(crate) const FAMILY_SEEDS: u64 = 14_000_000_000;
 
 /// Keys of each type.
 const KEYS: u64 = 3;
@@ -145,15 +151,20 @@ pub(crate) struct Workload {
     pub(crate) large: bool,
     /// Whether dumps are.
     pub(crate) saves: bool,
+    /// Whether strings count elements and sorted sets have places.
+    has_families: bool,
     /// Whether named backups are, and their names; those that were to be deleted.
     backups: Option<Vec<String>>,
     pub(crate) deleted: BTreeSet<String>,
 }
 
 impl Workload {
-    pub(crate) fn new(rng: SimEntropy, large: bool, saves: bool, backs_up: bool) -> Self {
-        let (backups, deleted) = (backs_up.then(Vec::new), BTreeSet::new());
-        Self { rng, serial: 0, large, saves, backups, deleted }
+    /// Of the run with this seed.
+    pub(crate) fn new(rng: SimEntropy, seed: u64, large: bool) -> Self {
+        let backups = (seed >= BACKUP_SEEDS).then(Vec::new);
+        let (saves, has_families) = (seed >= SAVE_SEEDS, seed >= FAMILY_SEEDS);
+        let deleted = BTreeSet::new();
+        Self { rng, serial: 0, large, saves, has_families, backups, deleted }
     }
 
     /// Makes a backup of now or of the past, or deletes one.
@@ -341,7 +352,28 @@ impl Workload {
         Op::of(&line).kind(Kind::Blocking)
     }
 
+    /// A string or a sorted set that is more to its commands.
+    fn family(&mut self) -> Op {
+        let (key, other, member) = (self.key('s'), self.key('s'), self.member());
+        let (places, more, place) = (self.key('z'), self.key('z'), self.below(180));
+        match self.below(10) {
+            0..3 => Op::of(&format!("PFADD {key} {member} {}", self.value())).shows(&[&key]),
+            // It stores the count.
+            3..5 => Op::of(&format!("PFCOUNT {key}")).shows(&[&key]),
+            5 => Op::of(&format!("PFMERGE {key} {other}")),
+            6 => Op::of(&format!("PFDEBUG TODENSE {key}")).shows(&[&key]),
+            7 => Op::of(&format!("GEOADD {places} {place} 38 {member}")).shows(&[&places]),
+            8 => Op::of(&format!(
+                "GEOSEARCHSTORE {places} {more} FROMLONLAT {place} 38 BYRADIUS 2000 km"
+            )),
+            _ => Op::of(&format!("ZRANK {places} {member} WITHSCORE")).shows(&[&places]),
+        }
+    }
+
     fn string(&mut self) -> Op {
+        if self.has_families && self.one_in(5) {
+            return self.family();
+        }
         let (key, value) = (self.key('s'), self.value());
         let number = self.below(5000);
         match self.below(30) {

@@ -34,8 +34,26 @@ macro_rules! conformance {
 }
 
 conformance!(
-    bitops, client, config, dump, hash, keys, list, migrate, multi, protocol, pubsub, scan,
-    scripting, server, set, sort, string, zset
+    bitops,
+    client,
+    config,
+    dump,
+    geo,
+    hash,
+    hyperloglog,
+    keys,
+    list,
+    migrate,
+    multi,
+    protocol,
+    pubsub,
+    scan,
+    scripting,
+    server,
+    set,
+    sort,
+    string,
+    zset,
 );
 
 fn scripts() -> std::path::PathBuf {

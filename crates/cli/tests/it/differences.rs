@@ -44,6 +44,7 @@ pub(crate) const NOT_SENT: &[(&str, &str)] = &[
     ("memory|malloc-stats", "prose about this run"),
     ("migrate", "sends data to other servers: migrate.rs, conformance/migrate.txt"),
     ("monitor", "a connection that is sent what others do: conformance/server.txt"),
+    ("pfselftest", "takes seconds of Redis' time"),
     ("replicaof", "replication is not there yet"),
     ("slaveof", "replication is not there yet"),
     ("script|debug", "there is no debugger"),

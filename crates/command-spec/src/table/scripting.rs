@@ -4,6 +4,12 @@ use crate::spec::{Arg, Group, KeySpec, Origin, Propagation, Spec, acl, flags, ke
 
 const BASE: Spec = Spec { group: Group::Scripting, ..Spec::BLANK };
 
+/// What Redis notes of the keys of scripts.
+const WORST: &str =
+    "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE";
+const WORST_READ: &str =
+    "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS";
+
 /// The commands of the group, by name.
 pub(super) static COMMANDS: &[Spec] = &[
     Spec {
@@ -11,7 +17,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         arity: -3,
         flags: flags![NOSCRIPT STALE SKIP_MONITOR MAY_REPLICATE MAY_WRITE NO_MANDATORY_KEYS MOVABLEKEYS],
         acl: acl![SCRIPTING],
-        keys: &[KeySpec::counted(2, key_flags![RW ACCESS UPDATE])],
+        keys: &[KeySpec::counted(2, key_flags![RW ACCESS UPDATE]).noted(WORST)],
         propagation: Propagation::Effects,
         since: "2.6.0",
         summary: "Executes a script.",
@@ -29,7 +35,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         arity: -3,
         flags: flags![READONLY NOSCRIPT STALE SKIP_MONITOR NO_MANDATORY_KEYS MOVABLEKEYS],
         acl: acl![SCRIPTING],
-        keys: &[KeySpec::counted(2, key_flags![RO ACCESS])],
+        keys: &[KeySpec::counted(2, key_flags![RO ACCESS]).noted(WORST_READ)],
         since: "7.0.0",
         summary: "Executes a script that writes nothing.",
         complexity: "Depends on the script.",
@@ -81,7 +87,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         arity: -3,
         flags: flags![NOSCRIPT STALE SKIP_MONITOR MAY_REPLICATE MAY_WRITE NO_MANDATORY_KEYS MOVABLEKEYS],
         acl: acl![SCRIPTING],
-        keys: &[KeySpec::counted(2, key_flags![RW ACCESS UPDATE])],
+        keys: &[KeySpec::counted(2, key_flags![RW ACCESS UPDATE]).noted(WORST)],
         propagation: Propagation::Effects,
         since: "7.0.0",
         summary: "Calls a function.",
@@ -100,7 +106,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         arity: -3,
         flags: flags![READONLY NOSCRIPT STALE SKIP_MONITOR NO_MANDATORY_KEYS MOVABLEKEYS],
         acl: acl![SCRIPTING],
-        keys: &[KeySpec::counted(2, key_flags![RO ACCESS])],
+        keys: &[KeySpec::counted(2, key_flags![RO ACCESS]).noted(WORST_READ)],
         since: "7.0.0",
         summary: "Calls a function that writes nothing.",
         complexity: "Depends on the function.",

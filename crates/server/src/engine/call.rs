@@ -74,6 +74,8 @@ impl Engine {
                 (Err(error), None)
             }
             Some(Executor::Data(handler)) => {
+                let may_store =
+                    !self.options.access.is_read_only && !self.shard.keyspace.is_frozen();
                 let client = &mut self.sessions[key];
                 let mut context = Context {
                     keyspace: &mut self.shard.keyspace,
@@ -83,6 +85,7 @@ impl Engine {
                         .unwrap_or(usize::MAX),
                     may_block: !matches!(attempt, Attempt::InTransaction),
                     in_script: self.scripting.is_calling(),
+                    may_store,
                     ready: if let Attempt::Again { ready } = attempt { Some(ready) } else { None },
                     blocking: None,
                 };

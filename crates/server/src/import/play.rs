@@ -213,6 +213,7 @@ impl Play<'_> {
             string_bytes_max: string_bytes_max.unwrap_or(usize::MAX),
             may_block: false,
             in_script: false,
+            may_store: true,
             ready: None,
             blocking: None,
         };

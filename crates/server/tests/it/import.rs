@@ -326,12 +326,12 @@ fn what_is_not_served_is_refused_with_counts_or_left_out() {
         "XADD s * f v",
         "SET a 1",
         "XADD s * f v",
-        "PFADD p 1",
+        "VADD p VALUES 1 1 m",
         "FUNCTION LOAD x",
         "SCRIPT LOAD x",
     ]);
     let error = refused(&[(AOF, &file)], AOF, &[]);
-    assert!(error.contains("1 commands pfadd, 2 commands xadd"), "{error}");
+    assert!(error.contains("1 commands vadd, 2 commands xadd"), "{error}");
     assert_eq!(imported(&[(AOF, &file)], AOF, skip), ["0 a string 1"]);
 }
 

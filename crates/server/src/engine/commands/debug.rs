@@ -5,7 +5,7 @@ use command::error::{CommandError, Done};
 use resp::Writer;
 
 use super::super::{ClientKey, Engine, HostRequest};
-use super::digest;
+use super::{debug_layout, digest};
 use super::{error, text};
 
 /// DEBUG.
@@ -28,6 +28,13 @@ pub(super) fn debug(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
             Ok(())
         }
         (b"object", [name]) => object(engine, key, name),
+        (b"listpack", [name]) => debug_layout::show(engine, key, name, "listpack"),
+        (b"quicklist", [name] | [name, _]) => debug_layout::show(engine, key, name, "quicklist"),
+        (b"sdslen", [name]) => debug_layout::string_lengths(engine, key, name),
+        (b"structsize", []) => {
+            debug_layout::struct_sizes(engine, key);
+            Ok(())
+        }
         (b"populate", [count, rest @ ..]) if rest.len() <= 2 => populate(engine, key, count, rest),
         (b"set-active-expire", [flag]) => {
             engine.shard.expiry.is_on = *flag != b"0";

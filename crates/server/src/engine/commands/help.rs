@@ -90,6 +90,7 @@ const CLIENT: &[&str] = &[
     "    * USER <username>",
     "    * SKIPME (YES|NO)",
     "    * ID <client-id>",
+    "    * MAXAGE <seconds>",
     "LIST [options ...]",
     "    Return information about client connections.",
     "NO-EVICT (ON|OFF)",
@@ -220,6 +221,8 @@ const DEBUG: &[&str] = &[
     "    Output a hex signature of the values of all the specified keys.",
     "ERROR <string>",
     "    Return a protocol error with <string> as message.",
+    "LISTPACK <key>",
+    "    Write the elements of a value in the listpack encoding to the server log.",
     "LOG <message>",
     "    Write <message> to the server log.",
     "OBJECT <key>",
@@ -229,6 +232,10 @@ const DEBUG: &[&str] = &[
     "    it is used instead of the 'key' prefix.",
     "PROTOCOL <type>",
     "    Reply with a test value of the specified type.",
+    "QUICKLIST <key> [<0|1>]",
+    "    Write the elements of a list in the quicklist encoding to the server log.",
+    "SDSLEN <key>",
+    "    Show the lengths of <key> and its string, and what they take in memory.",
     "SET-ACTIVE-EXPIRE <0|1>",
     "    Setting it to 0 disables expiring keys in background when they are not",
     "    accessed (otherwise the default behavior).",
@@ -236,6 +243,8 @@ const DEBUG: &[&str] = &[
     "    Stop the server for <seconds>. Decimals allowed.",
     "STRINGMATCH-LEN <len> <pattern>",
     "    Match <pattern> against a text of <len> letters a.",
+    "STRUCTSIZE",
+    "    Return what a key takes besides its bytes.",
 ];
 
 const MODULE: &[&str] = &[

@@ -11,6 +11,7 @@ mod config;
 mod connection;
 mod databases;
 mod debug;
+mod debug_layout;
 mod digest;
 mod durability;
 mod handlers;
