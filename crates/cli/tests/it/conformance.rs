@@ -35,7 +35,7 @@ macro_rules! conformance {
 
 conformance!(
     bitops, client, config, dump, hash, keys, list, migrate, multi, protocol, pubsub, scan,
-    scripting, server, set, sort, string, zset
+    scripting, server, set, sort, string, tracking, zset
 );
 
 fn scripts() -> std::path::PathBuf {
