@@ -277,6 +277,7 @@ impl Keyspace {
     /// Deletes a key that has expired.
     pub(crate) fn expire(&mut self, db: DbIndex, hash: u64, key: &[u8]) {
         if self.remove(db, hash, key) {
+            self.effects.note_unasked();
             self.stats.expired += 1;
             self.notify(Notify::EXPIRED, "expired", db, key);
         }

@@ -79,7 +79,7 @@ pub use cold::{ColdStart, Restored, Warmth};
 pub use collection::Updated;
 pub use cooling::{Cooled, Round};
 pub use database_map::DatabaseMap;
-pub use effects::{Effects, Event, Notify};
+pub use effects::{Change, Effects, Event, Notify};
 pub use full_rewrite::{FullRewrite, FullRewritten};
 pub use hasher::{Identity, KeyHasher};
 pub use hot::HotSurvey;

@@ -53,6 +53,7 @@ conformance!(
     set,
     sort,
     string,
+    tracking,
     zset,
 );
 

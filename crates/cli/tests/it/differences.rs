@@ -25,8 +25,6 @@ pub(crate) const NOT_SENT: &[(&str, &str)] = &[
     ("save", "a server without a log refuses it: dumps.rs"),
     ("sync", "makes the connection one that is sent data: dumps.rs"),
     ("replconf", "makes the connection a replica's: dumps.rs"),
-    ("client|caching", "client-side caching is not there yet"),
-    ("client|tracking", "client-side caching is not there yet"),
     ("client|help", "lists our own subcommands too"),
     ("client|pause", "stops both servers"),
     ("client|reply", "answers nothing: conformance/client.txt"),

@@ -16,6 +16,7 @@
 //!   cold_expiry                                   keys that expire while they are in the log only
 //!   object_ids                                    large objects over restarts
 //!   backups                                       named backups, and which command has emptied what
+//!   tracking                                      what clients are told that keep copies, next to Redis
 //!   scripting                                     Lua scripts that run for long, and kills while they write
 //!   hot_keys                                      what was used before a restart is in memory first
 //!   lifecycle                                     one server on a unix socket, from start to end
@@ -118,6 +119,7 @@ mod tap_inspect;
 mod tap_process;
 mod tap_recording;
 mod tap_replay;
+mod tracking;
 mod transfer;
 mod transfer_device;
 mod view;

@@ -120,7 +120,6 @@ const CLIENT: &[Spec] = &[
         summary: "Turns the tracking of the next command's keys on or off.",
         complexity: "O(1)",
         arguments: &[Arg::one_of("mode", &[Arg::word("yes", "YES"), Arg::word("no", "NO")])],
-        limit: "Refused: there is no tracking.",
         ..BASE
     },
     Spec {
@@ -414,7 +413,6 @@ const CLIENT: &[Spec] = &[
             Arg::word("optout", "OPTOUT").optional(),
             Arg::word("noloop", "NOLOOP").optional(),
         ],
-        limit: "`ON` is refused.",
         ..BASE
     },
     Spec {

@@ -157,6 +157,9 @@ impl Engine {
                 ReplyMode::Skip => ReplyMode::On,
                 stays => stays,
             };
+            if self.sessions.tracking.is_on() {
+                self.end_caching(key, command);
+            }
             self.release_fetched(key);
         }
         flow
@@ -257,6 +260,11 @@ impl Engine {
             if grows {
                 return Some("OOM command not allowed when used memory > 'maxmemory'.".to_owned());
             }
+        }
+        if self.sessions.tracking.key_count() > self.options.tracking_keys_max
+            && !self.scripting.is_paused()
+        {
+            self.limit_tracking();
         }
         if effective.has(Flags::WRITE)
             && !self.was_log_good

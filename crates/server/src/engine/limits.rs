@@ -140,6 +140,9 @@ impl Engine {
             self.make_room();
         }
         self.shard.note_full();
+        if self.sessions.tracking.key_count() > self.options.tracking_keys_max {
+            self.limit_tracking();
+        }
         self.check_clients();
         self.evict_clients();
         self.shard.tick_log(self.time.now_us, &self.deps.logger);
@@ -163,7 +166,7 @@ impl Engine {
     pub(super) fn end_unasked(&mut self) {
         if self.shard.keyspace.has_effects() {
             let (lsn, _) = self.shard.keyspace.end_command();
-            self.settle(lsn);
+            self.settle(lsn, None);
             self.serve_ready_keys();
             self.seal_if_large();
         }

@@ -56,6 +56,7 @@ mod stats;
 mod tailing;
 mod tails;
 mod time;
+mod tracking;
 mod transaction;
 mod walking;
 
@@ -350,6 +351,9 @@ impl Engine {
             let (keyspace, clock) = (&mut self.shard.keyspace, self.deps.clock.as_ref());
             self.walking.slice(keyspace, clock, is_idle, self.options.saves.cpu_percent);
         }
+        if self.sessions.tracking.has_work() {
+            self.end_broadcast();
+        }
         self.update_congestion();
         self.follow_log_switch();
         if self.shard.is_seal_due(self.time.now_us, is_idle) {
@@ -436,7 +440,7 @@ impl Engine {
         }
         let has_more = !self.sessions.resumed.is_empty() || !self.sessions.noted.is_empty();
         let has_more = has_more || self.shard.has_comeback() || self.can_serve() || self.can_feed();
-        let has_more = has_more || self.tails.has_news();
+        let has_more = has_more || self.tails.has_news() || self.sessions.tracking.has_work();
         if has_more || self.shard.keyspace.freeing() > 0 || self.shard.can_copy() {
             return 0;
         }
@@ -477,7 +481,9 @@ impl Engine {
         self.shard.save_hot(self.time.now_us, clock.as_ref(), plan);
         if self.time.now_us >= self.next_tick_us {
             self.next_tick_us = self.time.now_us + 1_000_000 / u64::from(self.options.hz);
-            self.periodic();
+            if !self.sleep.is_cron_paused {
+                self.periodic();
+            }
         } else if self.shard.expiry.again_us.is_some_and(|again_us| self.time.now_us >= again_us) {
             self.expire();
         }
@@ -582,6 +588,7 @@ impl Engine {
         self.sessions.stop_waiting(key, &mut self.shard.keyspace);
         self.release_fetched(key);
         self.sessions.unsubscribe_all(key);
+        self.stop_tracking(key);
         self.sessions.monitors.retain(|monitor| *monitor != key);
     }
 }

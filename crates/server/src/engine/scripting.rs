@@ -34,6 +34,7 @@ use super::blocking::Wait;
 use super::call::Begun;
 use super::client::Closing;
 use super::log_switch::{OpenLogError, OpenedLog};
+use super::tracking::DeclaredKeys;
 use super::transaction::Queued;
 use super::{ClientKey, Engine, REDIS_VERSION};
 
@@ -89,6 +90,8 @@ struct Running {
     wrote: bool,
     /// Its client has disconnected.
     is_orphan: bool,
+    /// Its client is told when these change, once it has read something.
+    declared: Option<DeclaredKeys>,
 }
 
 /// A script between two slices.
@@ -143,6 +146,16 @@ impl Scripting {
     /// Whether a script runs for so long that others have their turns.
     pub(super) const fn is_paused(&self) -> bool {
         self.paused.is_some()
+    }
+
+    /// Whether a script of this client runs for so long.
+    pub(super) fn is_paused_for(&self, key: ClientKey) -> bool {
+        self.is_paused() && self.running.as_ref().is_some_and(|running| running.client == key)
+    }
+
+    /// The keys that the script has declared, if its client is told of what it has read.
+    pub(super) fn declared_keys(&mut self) -> Option<&mut DeclaredKeys> {
+        self.running.as_mut()?.declared.as_mut()
     }
 
     /// Whether the commands that a paused script is in are being left.
@@ -355,7 +368,10 @@ impl Engine {
             };
         self.time.refresh_monotonic();
         let client = &self.sessions[key];
+        let tracker = client.session.tracking.as_deref();
+        let remembers = tracker.is_some_and(|tracker| tracker.remembers());
         self.scripting.running = Some(Running {
+            declared: remembers.then(|| DeclaredKeys::new(invocation.keys)),
             client: key,
             command,
             id: script.id(),
@@ -469,9 +485,11 @@ impl Engine {
             return;
         }
         self.sessions[key].session.wait = None;
+        self.tell_postponed();
         if self.scripting.orphaned.take() == Some(key) {
             self.sessions.clients.remove(key);
         } else {
+            self.end_caching(key, None);
             self.check_large_output(key);
             self.sessions.note(key);
             self.sessions.resumed.push_back(key);

@@ -13,6 +13,8 @@ pub(crate) struct Sleep {
     until_us: Option<u64>,
     /// What counts as the duration of the command that has asked for it.
     asked_us: u64,
+    /// DEBUG PAUSE-CRON: what is done several times a second is not done.
+    pub(super) is_cron_paused: bool,
 }
 
 impl Sleep {

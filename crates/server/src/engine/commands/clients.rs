@@ -127,45 +127,6 @@ pub(super) fn setinfo(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
     Ok(())
 }
 
-/// CLIENT GETREDIR.
-pub(super) fn getredir(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    engine.reply(key).int(-1);
-    Ok(())
-}
-
-/// CLIENT TRACKING. Client-side caching is not served: turning it on fails, turning it off does not.
-pub(super) fn tracking(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    if on_or_off(args[2])? {
-        return Err(CommandError::other("ERR client side caching is not supported"));
-    }
-    engine.reply(key).ok();
-    Ok(())
-}
-
-/// CLIENT CACHING.
-pub(super) fn caching(_engine: &mut Engine, _key: ClientKey, args: &[&[u8]]) -> Done {
-    if !argument::is(args[2], "yes") && !argument::is(args[2], "no") {
-        return Err(CommandError::Syntax);
-    }
-    Err(CommandError::other(
-        "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
-    ))
-}
-
-/// CLIENT TRACKINGINFO.
-pub(super) fn trackinginfo(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    let reply = engine.reply(key);
-    reply.map(3);
-    reply.bulk_str("flags");
-    reply.set(1);
-    reply.bulk_str("off");
-    reply.bulk_str("redirect");
-    reply.int(-1);
-    reply.bulk_str("prefixes");
-    reply.array(0);
-    Ok(())
-}
-
 /// CLIENT UNBLOCK.
 pub(super) fn unblock(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     let with_error = match args.get(3) {

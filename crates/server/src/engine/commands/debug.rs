@@ -41,6 +41,11 @@ pub(super) fn debug(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
             engine.reply(key).ok();
             Ok(())
         }
+        (b"pause-cron", [flag]) => {
+            engine.sleep.is_cron_paused = *flag != b"0";
+            engine.reply(key).ok();
+            Ok(())
+        }
         (b"set-disable-deny-scripts", [flag]) => {
             engine.scripting.allows_all = *flag != b"0";
             engine.reply(key).ok();
@@ -61,10 +66,7 @@ pub(super) fn debug(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
             Ok(())
         }
         (b"jmap" | b"change-repl-id" | b"quicklist-packed-threshold", _)
-        | (
-            b"replybuffer" | b"pause-cron" | b"dict-resizing" | b"set-skip-checksum-validation",
-            _,
-        )
+        | (b"replybuffer" | b"dict-resizing" | b"set-skip-checksum-validation", _)
         | (b"config-rewrite-force-all" | b"aof-flush-sleep", _) => {
             // There is nothing to turn.
             engine.reply(key).ok();

@@ -10,7 +10,7 @@ use super::super::call::ServerHandler;
 use super::{
     acl, backup, client_pause, clients, cluster, command_itself, config, connection, databases,
     debug, durability, help, info, latency, logtail, memory, migrate, modules, monitor, publish,
-    saving, scripts, slowlog, state, transactions,
+    saving, scripts, slowlog, state, tracking, transactions,
 };
 
 /// What executes a command.
@@ -90,10 +90,10 @@ const LIST: &[(&str, ServerHandler)] = &[
     ("quit", connection::quit),
     ("reset", connection::reset),
     ("select", connection::select),
-    ("client|caching", clients::caching),
+    ("client|caching", tracking::caching),
     ("client|durability", durability::client_durability),
     ("client|getname", clients::getname),
-    ("client|getredir", clients::getredir),
+    ("client|getredir", tracking::getredir),
     ("client|help", help::help),
     ("client|id", clients::id),
     ("client|info", clients::info),
@@ -105,8 +105,8 @@ const LIST: &[(&str, ServerHandler)] = &[
     ("client|reply", clients::reply),
     ("client|setinfo", clients::setinfo),
     ("client|setname", clients::setname),
-    ("client|tracking", clients::tracking),
-    ("client|trackinginfo", clients::trackinginfo),
+    ("client|tracking", tracking::tracking),
+    ("client|trackinginfo", tracking::trackinginfo),
     ("client|unblock", clients::unblock),
     ("client|unpause", client_pause::unpause),
     ("asking", cluster::disabled),

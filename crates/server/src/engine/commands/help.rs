@@ -70,6 +70,8 @@ const BACKUP: &[&str] = &[
 ];
 
 const CLIENT: &[&str] = &[
+    "CACHING (YES|NO)",
+    "    Enable/disable tracking of the keys for next command in OPTIN/OPTOUT modes.",
     "DURABILITY (ALWAYS|EVERYSEC|NO|DEFAULT)",
     "    When the replies to this connection's writes are sent.",
     "GETNAME",
@@ -107,6 +109,11 @@ const CLIENT: &[&str] = &[
     "    * LIB-VER: the client lib version.",
     "SETNAME <name>",
     "    Assign the name <name> to the current connection.",
+    "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]]",
+    "         [OPTIN] [OPTOUT] [NOLOOP]",
+    "    Control server assisted client side caching.",
+    "TRACKINGINFO",
+    "    Report tracking status for the current connection.",
     "UNBLOCK <clientid> [TIMEOUT|ERROR]",
     "    Unblock the specified blocked client.",
     "UNPAUSE",

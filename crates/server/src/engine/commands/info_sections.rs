@@ -79,7 +79,7 @@ pub(super) fn clients(engine: &Engine, out: &mut String) {
     line(out, "client_recent_max_input_buffer", input);
     line(out, "client_recent_max_output_buffer", output);
     line(out, "blocked_clients", engine.sessions.blocked_count());
-    line(out, "tracking_clients", 0);
+    line(out, "tracking_clients", engine.sessions.tracking.client_count());
     line(out, "clients_in_timeout_table", engine.sessions.deadlines.len());
 }
 
@@ -341,12 +341,13 @@ pub(super) fn stats(engine: &Engine, out: &mut String) {
             ("active_defrag_key_misses", "0"),
             ("total_active_defrag_time", "0"),
             ("current_active_defrag_time", "0"),
-            ("tracking_total_keys", "0"),
-            ("tracking_total_items", "0"),
-            ("tracking_total_prefixes", "0"),
-            ("unexpected_error_replies", "0"),
         ],
     );
+    let tracking = &engine.sessions.tracking;
+    line(out, "tracking_total_keys", tracking.key_count());
+    line(out, "tracking_total_items", tracking.reader_count());
+    line(out, "tracking_total_prefixes", tracking.prefix_count());
+    line(out, "unexpected_error_replies", 0);
     line(out, "total_error_replies", counters.error_replies);
     line(out, "dump_payload_sanitizations", 0);
     line(out, "total_reads_processed", counters.reads);

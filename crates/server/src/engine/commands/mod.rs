@@ -31,6 +31,7 @@ mod saving;
 mod scripts;
 mod slowlog;
 mod state;
+mod tracking;
 mod transactions;
 
 use std::borrow::Cow;

@@ -159,6 +159,6 @@ fn meet_expired_watched(engine: &mut Engine, key: ClientKey) {
     }
     if engine.shard.keyspace.has_effects() {
         let (lsn, _) = engine.shard.keyspace.end_command();
-        engine.settle(lsn);
+        engine.settle(lsn, Some(key));
     }
 }

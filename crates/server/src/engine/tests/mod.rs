@@ -19,5 +19,6 @@ mod serving;
 mod sweeping;
 mod tailing;
 mod threads;
+mod tracking;
 mod transactions;
 mod waiting;
