@@ -16,15 +16,10 @@ use crate::form::{number, opcode};
 use crate::input::length;
 use crate::lzf::Packer;
 use crate::version::Version;
+use crate::{PACKED_BYTES_MIN, SAVED_BYTES_MIN};
 
 /// What is gathered before it is written.
 const BUFFER_BYTES: usize = 256 << 10;
-
-/// Shorter strings are not compressed, as in Redis.
-const PACKED_BYTES_MIN: usize = 21;
-
-/// What compressing must save, as in Redis.
-const SAVED_BYTES_MIN: usize = 4;
 
 /// How a dump is written.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +30,11 @@ pub struct WriteOptions {
     pub compress: bool,
     /// Whether it ends with a checksum; otherwise with zeros in its place.
     pub checksum: bool,
+}
+
+impl WriteOptions {
+    /// The oldest version that has functions.
+    pub const WITH_FUNCTIONS: Version = Version::Redis(10);
 }
 
 impl Default for WriteOptions {
@@ -150,7 +150,7 @@ impl<W: Write> Writer<W> {
     /// If the version is below 10.
     pub fn function(&mut self, code: &[u8]) -> Result<(), WriteError> {
         self.outside();
-        self.needs("functions", Version::Redis(10))?;
+        self.needs("functions", WriteOptions::WITH_FUNCTIONS)?;
         self.buffer.push(opcode::FUNCTION);
         self.put_string(code)
     }

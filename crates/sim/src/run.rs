@@ -48,6 +48,9 @@ pub(crate) const HOT_SEEDS: u64 = 5_000_000_000;
 /// From this seed on keys that are asked for may be read together.
 pub(crate) const TOGETHER_SEEDS: u64 = 6_000_000_000;
 
+/// From this seed on there are libraries of functions.
+const LIBRARY_SEEDS: u64 = 14_000_000_000;
+
 /// What to run.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
@@ -211,7 +214,8 @@ impl Run {
                 is_large,
                 plan.seed >= SAVE_SEEDS,
                 plan.seed >= BACKUP_SEEDS,
-            ),
+            )
+            .with_libraries(plan.seed >= LIBRARY_SEEDS),
             named: NamedBackups::default(),
             replies: Hash::new(plan.seed),
             policy: 0,

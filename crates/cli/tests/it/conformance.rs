@@ -34,8 +34,8 @@ macro_rules! conformance {
 }
 
 conformance!(
-    bitops, client, config, dump, hash, keys, list, migrate, multi, protocol, pubsub, scan,
-    scripting, server, set, sort, string, zset
+    bitops, client, config, dump, functions, hash, keys, list, migrate, multi, protocol, pubsub,
+    scan, scripting, server, set, sort, string, zset
 );
 
 fn scripts() -> std::path::PathBuf {

@@ -92,7 +92,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::key("key", 0).optional().multiple(),
             Arg::string("arg").optional().multiple(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -110,7 +109,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::key("key", 0).optional().multiple(),
             Arg::string("arg").optional().multiple(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -120,7 +118,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Functions: scripts that the server keeps with its data.",
         complexity: "Depends on the subcommand.",
         subcommands: FUNCTION,
-        served: false,
         ..BASE
     },
     Spec {
@@ -146,7 +143,6 @@ const FUNCTION: &[Spec] = &[
         summary: "Deletes a library and its functions.",
         complexity: "O(1)",
         arguments: &[Arg::string("library-name")],
-        served: false,
         ..BASE
     },
     Spec {
@@ -157,7 +153,6 @@ const FUNCTION: &[Spec] = &[
         since: "7.0.0",
         summary: "Returns all libraries in a form that FUNCTION RESTORE takes.",
         complexity: "O(N), N the number of functions.",
-        served: false,
         ..BASE
     },
     Spec {
@@ -175,7 +170,6 @@ const FUNCTION: &[Spec] = &[
             &[Arg::word("async", "ASYNC"), Arg::word("sync", "SYNC")],
         )
         .optional()],
-        served: false,
         ..BASE
     },
     Spec {
@@ -186,7 +180,6 @@ const FUNCTION: &[Spec] = &[
         since: "7.0.0",
         summary: "Explains the subcommands.",
         complexity: "O(1)",
-        served: false,
         ..BASE
     },
     Spec {
@@ -198,7 +191,6 @@ const FUNCTION: &[Spec] = &[
         since: "7.0.0",
         summary: "Ends the function that is running, unless it has written.",
         complexity: "O(1)",
-        served: false,
         ..BASE
     },
     Spec {
@@ -214,7 +206,6 @@ const FUNCTION: &[Spec] = &[
             Arg::string("library-name-pattern").token("LIBRARYNAME").optional(),
             Arg::word("withcode", "WITHCODE").optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -228,7 +219,6 @@ const FUNCTION: &[Spec] = &[
         summary: "Creates a library from its source.",
         complexity: "O(1), and the compilation of the source.",
         arguments: &[Arg::word("replace", "REPLACE").optional(), Arg::string("function-code")],
-        served: false,
         ..BASE
     },
     Spec {
@@ -253,7 +243,6 @@ const FUNCTION: &[Spec] = &[
             )
             .optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -265,7 +254,6 @@ const FUNCTION: &[Spec] = &[
         since: "7.0.0",
         summary: "Describes the function that is running, and the engines.",
         complexity: "O(1)",
-        served: false,
         ..BASE
     },
 ];

@@ -75,6 +75,7 @@ use crate::network::{Network, NoNetwork};
 
 pub use client::Peer;
 pub(crate) use commands::REDIS_VERSION;
+pub(crate) use scripting::Functions;
 pub use host_request::HostRequest;
 pub use log_switch::{ColdSource, OpenLogError, OpenedLog};
 pub use output::Sendable;
@@ -196,6 +197,7 @@ impl Engine {
             half => usize::try_from(half).unwrap_or(usize::MAX),
         };
         let run_id = random_hex(deps.entropy.as_mut(), 40);
+        let scripting = scripting::Scripting::new(deps.logger.clone());
         let mut engine = Self {
             sessions: Sessions::default(),
             shard,
@@ -213,7 +215,7 @@ impl Engine {
             fetches: fetch_budget::FetchBudget::default(),
             opened_source: None,
             in_transaction: false,
-            scripting: scripting::Scripting::default(),
+            scripting,
             checkpoint_after_exec: false,
             shutdown: None,
             saves,

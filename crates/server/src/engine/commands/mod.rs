@@ -13,6 +13,7 @@ mod databases;
 mod debug;
 mod digest;
 mod durability;
+mod functions;
 mod handlers;
 mod help;
 mod info;
