@@ -35,12 +35,31 @@ pub struct WriteOptions {
 impl WriteOptions {
     /// The oldest version that has functions.
     pub const WITH_FUNCTIONS: Version = Version::Redis(10);
+
+    /// Whether a dump that is written so may have functions.
+    ///
+    /// # Errors
+    /// If the version is below 10.
+    pub const fn check_functions(&self) -> Result<(), WriteError> {
+        self.version.check("functions", Self::WITH_FUNCTIONS)
+    }
 }
 
 impl Default for WriteOptions {
     /// Version 9, compressed, with a checksum: what Redis does by default, and every server reads.
     fn default() -> Self {
         Self { version: Version::Redis(9), compress: true, checksum: true }
+    }
+}
+
+impl Version {
+    const fn check(self, what: &'static str, at_least: Self) -> Result<(), WriteError> {
+        match (self, at_least) {
+            (Self::Redis(has), Self::Redis(needs)) if has < needs => {
+                Err(WriteError::Unknown { version: self, what, at_least })
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -366,12 +385,7 @@ impl<W: Write> Writer<W> {
     }
 
     fn needs(&self, what: &'static str, at_least: Version) -> Result<(), WriteError> {
-        match (self.version, at_least) {
-            (Version::Redis(has), Version::Redis(needs)) if has < needs => {
-                Err(WriteError::Unknown { version: self.version, what, at_least })
-            }
-            _ => Ok(()),
-        }
+        self.version.check(what, at_least)
     }
 
     fn put_string(&mut self, bytes: &[u8]) -> Result<(), WriteError> {

@@ -75,10 +75,10 @@ use crate::network::{Network, NoNetwork};
 
 pub use client::Peer;
 pub(crate) use commands::REDIS_VERSION;
-pub(crate) use scripting::Functions;
 pub use host_request::HostRequest;
 pub use log_switch::{ColdSource, OpenLogError, OpenedLog};
 pub use output::Sendable;
+pub(crate) use scripting::Functions;
 pub(crate) use settings::keyspace_settings;
 pub use shard::{
     BoxedLog, CloseError, Comeback, DataState, DevicesError, Fetched, Fetching, HotNews,

@@ -159,6 +159,10 @@ impl Engine {
         if !may_take || self.shard.is_loading() || is_walked || !self.shard.knows_validity() {
             return Ok(None);
         }
+        let options = self.rdb_options();
+        if self.shard.keyspace.libraries().len() > 0 {
+            options.check_functions()?;
+        }
         let start_us = self.deps.clock.monotonic_us();
         self.seal();
         let mark = match self.shard.log_mut() {
@@ -176,7 +180,6 @@ impl Engine {
             (keys as u64, expiring as u64)
         };
         let sizes: Vec<_> = keyspace.databases().map(size).collect();
-        let options = self.rdb_options();
         let libraries = keyspace.libraries().map(|(_, source)| Arc::clone(source)).collect();
         let source = match (walk, mark) {
             (Some(algorithm), _) => {

@@ -70,6 +70,9 @@ fn declare(engine: &mut Engine) {
 
 /// FUNCTION RESTORE.
 pub(super) fn restore(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    if args.len() > 4 {
+        return Err(subcommand_syntax(args[1]));
+    }
     declare(engine);
     let limits = Limits { string_bytes_max: engine.options.bulk_bytes_max };
     engine.scripting.functions.restore(&args[2..], limits, &mut engine.shard.keyspace)?;
@@ -88,7 +91,7 @@ pub(super) fn delete(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Don
 /// FUNCTION FLUSH.
 pub(super) fn flush(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     if args.len() > 3 {
-        return Err(subcommand_syntax("flush"));
+        return Err(subcommand_syntax(args[1]));
     }
     let why = "ERR FUNCTION FLUSH only supports SYNC|ASYNC option";
     let in_background = flushes_aside(engine, args).ok_or(CommandError::other(why))?;

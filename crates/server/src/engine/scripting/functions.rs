@@ -178,7 +178,7 @@ impl Functions {
                     "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.",
                 ));
             }
-            _ => return Err(subcommand_syntax("restore")),
+            _ => return Err(subcommand_syntax(b"RESTORE")),
         };
         let sources = rdb::decode_functions(payload, limits)
             .map_err(|why| CommandError::Other(format!("ERR {why}").into()))?;
@@ -258,7 +258,8 @@ impl Functions {
 }
 
 /// What a subcommand of FUNCTION is told that got other arguments than it takes.
-pub(in crate::engine) fn subcommand_syntax(name: &str) -> CommandError {
+pub(in crate::engine) fn subcommand_syntax(name: &[u8]) -> CommandError {
+    let name = String::from_utf8_lossy(name);
     CommandError::Other(
         format!(
             "ERR unknown subcommand or wrong number of arguments for '{name}'. Try FUNCTION HELP."
