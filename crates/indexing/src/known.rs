@@ -328,12 +328,12 @@ fn take_addr(rest: &mut &[u8]) -> Option<RecordAddr> {
 
 /// Takes the libraries; `None` if they are not what [`Known::encode`] writes.
 fn take_libraries(rest: &mut &[u8]) -> Option<BTreeMap<Box<[u8]>, RecordAddr>> {
-    let mut libraries = BTreeMap::new();
+    let mut libraries: BTreeMap<Box<[u8]>, RecordAddr> = BTreeMap::new();
     let count = varint::take(rest).filter(|count| *count > 0)?;
     for _ in 0..count {
         let name = varint::take_bytes(rest)?;
         let addr = take_addr(rest)?;
-        if libraries.last_key_value().is_some_and(|(last, _): (&Box<[u8]>, _)| **last >= *name) {
+        if libraries.last_key_value().is_some_and(|(last, _)| **last >= *name) {
             return None;
         }
         libraries.insert(name.into(), addr);

@@ -45,7 +45,7 @@ mod output;
 mod pubsub;
 mod saves;
 mod saving;
-mod scripting;
+pub(crate) mod scripting;
 mod sessions;
 mod settings;
 mod shard;
@@ -78,7 +78,6 @@ pub(crate) use commands::REDIS_VERSION;
 pub use host_request::HostRequest;
 pub use log_switch::{ColdSource, OpenLogError, OpenedLog};
 pub use output::Sendable;
-pub(crate) use scripting::Functions;
 pub(crate) use settings::keyspace_settings;
 pub use shard::{
     BoxedLog, CloseError, Comeback, DataState, DevicesError, Fetched, Fetching, HotNews,
@@ -197,10 +196,10 @@ impl Engine {
             half => usize::try_from(half).unwrap_or(usize::MAX),
         };
         let run_id = random_hex(deps.entropy.as_mut(), 40);
-        let scripting = scripting::Scripting::new(deps.logger.clone());
         let mut engine = Self {
             sessions: Sessions::default(),
             shard,
+            scripting: scripting::Scripting::new(deps.logger.clone()),
             observed: Observed::default(),
             next_tick_us: time.now_us,
             time,
@@ -215,7 +214,6 @@ impl Engine {
             fetches: fetch_budget::FetchBudget::default(),
             opened_source: None,
             in_transaction: false,
-            scripting,
             checkpoint_after_exec: false,
             shutdown: None,
             saves,

@@ -4,7 +4,7 @@ use command::error::{CommandError, Done};
 use keyspace::{Keyspace, NoJournal};
 use rdb::Limits;
 
-use crate::engine::Functions;
+use crate::engine::scripting::Functions;
 
 /// What libraries count as that cannot be loaded and are left out.
 pub(super) const BROKEN_LIBRARIES: &str = "libraries of functions that cannot be loaded";

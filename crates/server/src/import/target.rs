@@ -13,7 +13,8 @@ use env::Clock;
 use keyspace::{Keyspace, NoJournal};
 
 use super::ImportError;
-use crate::engine::{BoxedLog, Functions, LogHealth, LogState, ShardLog};
+use crate::engine::scripting::Functions;
+use crate::engine::{BoxedLog, LogHealth, LogState, ShardLog};
 
 /// The size at which a block is sealed.
 const BLOCK_BYTES: usize = 1 << 20;

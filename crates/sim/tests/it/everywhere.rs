@@ -181,34 +181,31 @@ fn what_survives_of_libraries_of_functions() {
 
 #[test]
 fn what_survives_of_libraries_by_an_index() {
-    everywhere_with(&Trace {
-        devices: 2,
-        segment_bytes: 400,
-        policy: 0,
-        has_index: true,
-        is_narrow: false,
-        lines: &LIBRARIES,
-    });
+    everywhere_with(&Trace { devices: 2, segment_bytes: 400, lines: &LIBRARIES, ..INDEXED });
 }
 
 #[test]
 fn what_survives_of_libraries_while_the_log_is_turned_on() {
-    everywhere(&[
-        "LIBRARY a 1",
-        "LIBRARY b 1",
-        "SET a 1",
-        "@off",
-        "LIBRARY a 2",
-        "FUNCTION DELETE b",
-        "LIBRARY c 1",
-        "SET b 1",
-        "@on",
-        "@rest",
-        "LIBRARY b 2",
-        "BGREWRITEAOF",
-        "@rest",
-        "FUNCTION DELETE a",
-    ]);
+    let trace = Trace {
+        lines: &[
+            "LIBRARY a 1",
+            "LIBRARY b 1",
+            "SET a 1",
+            "@off",
+            "LIBRARY a 2",
+            "FUNCTION DELETE b",
+            "LIBRARY c 1",
+            "SET b 1",
+            "@on",
+            "@rest",
+            "LIBRARY b 2",
+            "BGREWRITEAOF",
+            "@rest",
+            "FUNCTION DELETE a",
+        ],
+        ..INDEXED
+    };
+    everywhere_with(&trace);
 }
 
 #[test]
