@@ -12,6 +12,15 @@ const RAW: u8 = 1;
 pub(crate) fn run(input: &[u8]) {
     let Some((flags, bytes)) = input.split_first() else { return };
     let payload = if flags & RAW == 0 { rdb::seal(bytes.to_vec()) } else { bytes.to_vec() };
+    if let Ok(sources) = rdb::decode_functions(&payload, rdb::Limits::default()) {
+        for compress in [false, true] {
+            let encoded = rdb::encode_functions(sources.iter().map(Vec::as_slice), compress);
+            assert_eq!(
+                rdb::decode_functions(&encoded, rdb::Limits::default()).as_ref(),
+                Ok(&sources)
+            );
+        }
+    }
     let (mut session, logged) = Session::new();
     let reply = session.run(&[b"RESTORE", b"k", b"0", &payload]);
     let value = match rdb::decode(&payload, rdb::Limits::default()) {

@@ -5,7 +5,8 @@
 //!            and the ids that are used from here on are taken
 //!   step     every entry, under a fresh database id; every object, under a fresh incarnation,
 //!            its root first, so that whatever follows the log never holds elements without one
-//!   finish   a Databases record: the indexes have the fresh ids
+//!   finish   the libraries of functions, and that those which only the log had are gone;
+//!            a Databases record: the indexes have the fresh ids
 //! ```
 //!
 //! Until the last record is durable, a crash brings back the state that the log had before: what
@@ -156,6 +157,8 @@ impl Keyspace {
         let FullRewritten { next_object, survey, databases_addr } = rewritten;
         self.recorder.next_object = next_object;
         self.databases_addr = databases_addr;
+        // In one block with the map: either makes what was there before garbage.
+        self.libraries.log_anew(&mut self.recorder, survey.libraries());
         self.log_databases();
         survey
     }

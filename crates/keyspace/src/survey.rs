@@ -5,6 +5,8 @@
 //! (see [`crate::FullRewrite`]), so nothing of it may be retired before, and no id that it uses may be
 //! used again.
 
+use std::collections::BTreeSet;
+
 use base::{DbId, ObjectId, Record, RecordAddr, RecordKind};
 
 use crate::database_map::{DatabaseMap, database_ids, has_id, no_database};
@@ -29,7 +31,7 @@ impl LogCheck {
             self.map = Some(DatabaseMap::read(record)?);
         } else if !record.kind.is_delete()
             && !record.kind.is_element()
-            && record.kind != RecordKind::Note
+            && !record.kind.is_of_no_database()
             && self.last_db.is_none_or(|(last, _)| last < record.db)
         {
             self.last_db = Some((record.db, addr));
@@ -61,6 +63,8 @@ pub struct Survey {
     /// Every record that may be retired, in runs, so that a block is one.
     runs: Vec<Run>,
     check: LogCheck,
+    /// The names of the libraries of functions that it has.
+    libraries: BTreeSet<Box<[u8]>>,
     /// Above every object that a record names.
     pub(crate) next_object: u64,
 }
@@ -79,6 +83,11 @@ impl Survey {
     pub fn apply(&mut self, record: &Record<'_>, addr: RecordAddr) -> Result<(), BadRecord> {
         self.check.note(record, addr)?;
         self.next_object = self.next_object.max(record.object.0 + 1);
+        match record.kind {
+            RecordKind::Library => _ = self.libraries.insert(record.key.into()),
+            RecordKind::LibraryDeleted => _ = self.libraries.remove(record.key),
+            _ => {}
+        }
         if record.kind.is_delete() {
             return Ok(());
         }
@@ -108,6 +117,11 @@ impl Survey {
         let LogCheck { map, last_db } = &self.check;
         let seen = last_db.map_or(0, |(id, _)| id.0 + 1);
         database_ids(map.as_ref(), count, seen)
+    }
+
+    /// The names of the libraries of functions that the log has.
+    pub(crate) const fn libraries(&self) -> &BTreeSet<Box<[u8]>> {
+        &self.libraries
     }
 
     /// Every record that was seen and may be retired.

@@ -186,6 +186,103 @@ fn low_byte(number: usize) -> u8 {
     number.to_le_bytes()[0]
 }
 
+/// Bits of the hash of liblzf's table.
+const TABLE_BITS: u32 = 16;
+
+/// Compresses `input` to at most `bytes_max` bytes, `None` if it does not fit: byte by byte what Redis' `lzf_compress`
+/// makes of it, which is one of many right answers.
+pub(crate) fn compress_like_redis(input: &[u8], bytes_max: usize) -> Option<Vec<u8>> {
+    /// As the macro `IDX`, of three bytes.
+    fn hash(three: &[u8]) -> usize {
+        let three = three[..3].iter().fold(0_u32, |hash, byte| hash << 8 | u32::from(*byte));
+        let mixed = (three >> (24 - TABLE_BITS)).wrapping_sub(three.wrapping_mul(5));
+        (mixed & ((1 << TABLE_BITS) - 1)) as usize
+    }
+    fn end_run(out: &mut [u8], to: usize, literals: usize) {
+        out[to - literals - 1] = low_byte(literals.wrapping_sub(1));
+    }
+    if input.is_empty() || bytes_max == 0 {
+        return None;
+    }
+    // Where three bytes of this hash were last. What is at 0 is never referred to.
+    let mut places = vec![0_usize; 1 << TABLE_BITS];
+    let mut out = vec![0; bytes_max];
+    // `literals` bytes in front of `to` are a run, whose length is in front of them.
+    let (mut at, mut to, mut literals) = (0, 1, 0);
+    while at + 2 < input.len() {
+        let from = std::mem::replace(&mut places[hash(&input[at..])], at);
+        let is_near = from > 0 && at - from <= DISTANCE_MAX;
+        if !is_near || input[from..from + 3] != input[at..at + 3] {
+            *out.get_mut(to)? = input[at];
+            (at, to, literals) = (at + 1, to + 1, literals + 1);
+            if literals == LITERALS_MAX {
+                end_run(&mut out, to, literals);
+                (to, literals) = (to + 1, 0);
+            }
+            continue;
+        }
+        let is_empty = usize::from(literals == 0);
+        if to - is_empty + 4 >= bytes_max {
+            return None;
+        }
+        end_run(&mut out, to, literals);
+        to -= is_empty;
+        let same = same_like_redis(input, from, at);
+        let (length, distance) = (same - 2, at - from - 1);
+        if length < 7 {
+            out[to] = low_byte((distance >> 8) + (length << 5));
+        } else {
+            out[to] = low_byte((distance >> 8) + (7 << 5));
+            out[to + 1] = low_byte(length - 7);
+            to += 1;
+        }
+        out[to + 1] = low_byte(distance);
+        // The length of the next run has its place.
+        (at, to, literals) = (at + same, to + 3, 0);
+        if at + 2 >= input.len() {
+            break;
+        }
+        for place in [at - 2, at - 1] {
+            places[hash(&input[place..])] = place;
+        }
+    }
+    if to + 3 > bytes_max {
+        return None;
+    }
+    for byte in &input[at..] {
+        out[to] = *byte;
+        (to, literals) = (to + 1, literals + 1);
+        if literals == LITERALS_MAX {
+            end_run(&mut out, to, literals);
+            (to, literals) = (to + 1, 0);
+        }
+    }
+    end_run(&mut out, to, literals);
+    out.truncate(to - usize::from(literals == 0));
+    Some(out)
+}
+
+/// How many bytes at `at` Redis takes for those at `from`, of which three are the same. Its loop, sixteen of whose turns
+/// are written out, finds up to two bytes more near the end.
+fn same_like_redis(input: &[u8], from: usize, at: usize) -> usize {
+    let bytes_max = (input.len() - at - 2).min(PIECE_BYTES_MAX);
+    let mut bytes = 2;
+    if bytes_max > 16 {
+        for _ in 0..16 {
+            bytes += 1;
+            if input[from + bytes] != input[at + bytes] {
+                return bytes;
+            }
+        }
+    }
+    loop {
+        bytes += 1;
+        if bytes >= bytes_max || input[from + bytes] != input[at + bytes] {
+            return bytes;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -268,6 +365,18 @@ mod tests {
             let mut out = Vec::new();
             prop_assert!(Packer::new().compress(&text, usize::MAX, &mut out));
             prop_assert_eq!(expand(&out, text.len()), Some(text));
+        }
+
+        #[test]
+        fn what_is_packed_like_redis_unfolds(
+            pieces in prop::collection::vec(prop::collection::vec(0..4_u8, 0..400), 0..60),
+            saved in 0..40_usize,
+        ) {
+            let text = pieces.concat();
+            if let Some(out) = compress_like_redis(&text, text.len().saturating_sub(saved)) {
+                prop_assert!(out.len() <= text.len() - saved);
+                prop_assert_eq!(expand(&out, text.len()), Some(text));
+            }
         }
     }
 }

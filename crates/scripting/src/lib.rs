@@ -62,6 +62,7 @@ mod packing;
 mod pattern;
 mod random;
 mod redis_api;
+mod registration;
 mod sandbox;
 mod scripts;
 mod shebang;
@@ -71,9 +72,11 @@ mod to_lua;
 mod to_reply;
 
 pub use error::{LibraryError, ScriptError};
-pub use execution::{Answer, Arguments, Ask, Call, Ended, Execution, NoStack, Stack, Step};
+pub use execution::{
+    Answer, Arguments, Ask, Call, Ended, Execution, Interpreter, NoStack, Program, Stack, Step,
+};
 pub use host::{Ending, Host, Interrupt, Level, Permission};
-pub use libraries::{Function, Libraries, Library, LibraryFunction};
+pub use libraries::{Existing, Function, Libraries, Library, LibraryFunction};
 pub use machine::Options;
 pub use scripts::{Origin, Script, ScriptId, Scripts, mentions};
 pub use shebang::ScriptFlags;

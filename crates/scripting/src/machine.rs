@@ -26,8 +26,8 @@ use crate::entry;
 use crate::frame::{Frame, Reference};
 use crate::heap::{Heap, allocate};
 use crate::host::{Ending, Host, Interrupt};
-use crate::libraries::Registered;
 use crate::random::Random;
+use crate::registration::Registered;
 use crate::sandbox::{self, Api};
 use crate::to_reply;
 

@@ -17,6 +17,9 @@ pub(crate) const DATABASES: usize = 3;
 /// From this seed on strings count elements, and sorted sets have places.
 pub(crate) const FAMILY_SEEDS: u64 = 14_000_000_000;
 
+/// From here on libraries of functions are loaded and deleted.
+const LIBRARY_SEEDS: u64 = 16_000_000_000;
+
 /// Keys of each type.
 const KEYS: u64 = 3;
 
@@ -74,9 +77,22 @@ impl Op {
         Self { args, ..Self::default() }
     }
 
-    /// A command as a trace writes it: `{40 f v}` stands for `f0 v f1 v` and so on up to 39, and a
-    /// comma in the value of CONFIG SET for a blank.
+    /// Makes a library of functions of this name another one.
+    fn library(name: &str, value: &str) -> Self {
+        let source = format!(
+            "#!lua name={name}\nredis.register_function('{name}', function() return '{value}' end)"
+        );
+        Self::of("FUNCTION LOAD REPLACE").arg(source.into_bytes())
+    }
+
+    /// A command as a trace writes it: `{40 f v}` stands for `f0 v f1 v` and so on up to 39, a
+    /// comma in the value of CONFIG SET for a blank, and `LIBRARY name value` for the FUNCTION LOAD of one.
     pub(crate) fn parse(line: &str) -> Self {
+        if let Some((name, value)) =
+            line.strip_prefix("LIBRARY ").and_then(|words| words.split_once(' '))
+        {
+            return Self::library(name, value);
+        }
         let mut words = Vec::new();
         let mut rest = line;
         while let Some((before, after)) = rest.split_once('{') {
@@ -153,6 +169,8 @@ pub(crate) struct Workload {
     pub(crate) saves: bool,
     /// Whether strings count elements and sorted sets have places.
     has_families: bool,
+    /// Whether libraries of functions are.
+    libraries: bool,
     /// Whether named backups are, and their names; those that were to be deleted.
     backups: Option<Vec<String>>,
     pub(crate) deleted: BTreeSet<String>,
@@ -163,8 +181,9 @@ impl Workload {
     pub(crate) fn new(rng: SimEntropy, seed: u64, large: bool) -> Self {
         let backups = (seed >= BACKUP_SEEDS).then(Vec::new);
         let (saves, has_families) = (seed >= SAVE_SEEDS, seed >= FAMILY_SEEDS);
+        let libraries = seed >= LIBRARY_SEEDS;
         let deleted = BTreeSet::new();
-        Self { rng, serial: 0, large, saves, has_families, backups, deleted }
+        Self { rng, serial: 0, large, saves, has_families, libraries, backups, deleted }
     }
 
     /// Makes a backup of now or of the past, or deletes one.
@@ -250,6 +269,9 @@ impl Workload {
 
     /// A command that may stand anywhere.
     pub(crate) fn data(&mut self) -> Op {
+        if self.libraries && self.one_in(20) {
+            return self.library();
+        }
         match self.below(100) {
             0..22 => self.string(),
             22..38 => self.hash(),
@@ -258,6 +280,15 @@ impl Workload {
             63..76 => self.zset(),
             76..98 => self.generic(),
             _ => self.flush(),
+        }
+    }
+
+    fn library(&mut self) -> Op {
+        let name = self.pick(&["one", "two", "three"]).to_owned();
+        match self.below(12) {
+            0 => Op::of("FUNCTION FLUSH"),
+            1..4 => Op::of(&format!("FUNCTION DELETE {name}")),
+            _ => Op::library(&name, &self.value()),
         }
     }
 

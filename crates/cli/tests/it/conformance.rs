@@ -38,6 +38,7 @@ conformance!(
     client,
     config,
     dump,
+    functions,
     geo,
     hash,
     hyperloglog,

@@ -50,7 +50,7 @@ fn unfinished(directory: &Path) -> Vec<String> {
 }
 
 /// Every way to take the data of one moment.
-const WAYS: &[&[&str]] = &[
+pub(crate) const WAYS: &[&[&str]] = &[
     &["--appendfsync", "no"],
     &["--appendonly", "no", "--save", ""],
     &["--appendfsync", "no", "--snapshot-algorithm", "piggyback"],

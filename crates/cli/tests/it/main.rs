@@ -72,6 +72,7 @@ mod fail_closed;
 mod fault_injection;
 mod format_1;
 mod full_disk;
+mod functions;
 mod grammar;
 mod hard_links;
 mod hot_keys;

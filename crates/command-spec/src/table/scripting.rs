@@ -98,7 +98,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::key("key", 0).optional().multiple(),
             Arg::string("arg").optional().multiple(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -116,7 +115,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::key("key", 0).optional().multiple(),
             Arg::string("arg").optional().multiple(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -126,7 +124,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Functions: scripts that the server keeps with its data.",
         complexity: "Depends on the subcommand.",
         subcommands: FUNCTION,
-        served: false,
         ..BASE
     },
     Spec {
@@ -152,7 +149,6 @@ const FUNCTION: &[Spec] = &[
         summary: "Deletes a library and its functions.",
         complexity: "O(1)",
         arguments: &[Arg::string("library-name")],
-        served: false,
         ..BASE
     },
     Spec {
@@ -163,7 +159,6 @@ const FUNCTION: &[Spec] = &[
         since: "7.0.0",
         summary: "Returns all libraries in a form that FUNCTION RESTORE takes.",
         complexity: "O(N), N the number of functions.",
-        served: false,
         ..BASE
     },
     Spec {
@@ -181,7 +176,6 @@ const FUNCTION: &[Spec] = &[
             &[Arg::word("async", "ASYNC"), Arg::word("sync", "SYNC")],
         )
         .optional()],
-        served: false,
         ..BASE
     },
     Spec {
@@ -192,7 +186,6 @@ const FUNCTION: &[Spec] = &[
         since: "7.0.0",
         summary: "Explains the subcommands.",
         complexity: "O(1)",
-        served: false,
         ..BASE
     },
     Spec {
@@ -204,7 +197,6 @@ const FUNCTION: &[Spec] = &[
         since: "7.0.0",
         summary: "Ends the function that is running, unless it has written.",
         complexity: "O(1)",
-        served: false,
         ..BASE
     },
     Spec {
@@ -220,7 +212,6 @@ const FUNCTION: &[Spec] = &[
             Arg::string("library-name-pattern").token("LIBRARYNAME").optional(),
             Arg::word("withcode", "WITHCODE").optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -234,7 +225,6 @@ const FUNCTION: &[Spec] = &[
         summary: "Creates a library from its source.",
         complexity: "O(1), and the compilation of the source.",
         arguments: &[Arg::word("replace", "REPLACE").optional(), Arg::string("function-code")],
-        served: false,
         ..BASE
     },
     Spec {
@@ -259,7 +249,6 @@ const FUNCTION: &[Spec] = &[
             )
             .optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -271,7 +260,6 @@ const FUNCTION: &[Spec] = &[
         since: "7.0.0",
         summary: "Describes the function that is running, and the engines.",
         complexity: "O(1)",
-        served: false,
         ..BASE
     },
 ];

@@ -52,6 +52,9 @@ pub(crate) fn contents(keyspace: &mut Keyspace) -> BTreeMap<(DbIndex, Vec<u8>), 
             contents.insert((db, key), format!("{kind:?} {expires:?} {items:?}"));
         }
     }
+    for (name, source) in keyspace.libraries() {
+        contents.insert((DB0, [b"library ", name].concat()), format!("{source:?}"));
+    }
     contents
 }
 
@@ -88,6 +91,8 @@ pub(crate) fn fill(keyspace: &mut Keyspace, round: u8) {
         })
         .unwrap();
     keyspace.set_string(DB3, b"small", b"7", Expiry::Clear);
+    keyspace.set_library(b"both", [b'#', round].into());
+    keyspace.set_library(&[b'_', b'0' + round], (*b"#").into());
 }
 
 fn finish(keyspace: &mut LoggedKeyspace, rewrite: FullRewrite<MemoryLog>) -> Survey {
@@ -109,6 +114,7 @@ fn a_crash_brings_back_the_old_state_until_the_new_one_is_complete() {
     let records = log.records().len();
     keyspace.update::<Hash, _>(DB2, b"hash", false, |hash| hash.remove(b"0:7")).unwrap();
     keyspace.delete(DB3, b"small");
+    assert!(keyspace.delete_library(b"_0"));
     keyspace.flush([DB1]);
     keyspace.rename(DB0, b"zset", DB1, b"other");
     fill(&mut keyspace, 1);
@@ -131,6 +137,8 @@ fn a_crash_brings_back_the_old_state_until_the_new_one_is_complete() {
     keyspace.update::<Hash, _>(DB2, b"hash", false, |hash| hash.remove(b"0:9")).unwrap();
     keyspace.update::<List, _>(DB3, b"list", false, |list| list.cut(End::Front, 299)).unwrap();
     keyspace.delete(DB1, b"other");
+    keyspace.set_library(b"both", (*b"#newest").into());
+    assert!(keyspace.delete_library(b"_1") && !keyspace.delete_library(b"_1"));
     while keyspace.free_step(100) {}
     let newest = contents(&mut keyspace);
     assert_eq!(contents(&mut keyspace), newest);

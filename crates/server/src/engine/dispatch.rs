@@ -253,7 +253,7 @@ impl Engine {
             _ => flags,
         };
         if self.scripting.is_paused() && !flags.has(Flags::ALLOW_BUSY) {
-            return Some(super::scripting::BUSY.to_owned());
+            return Some(self.scripting.busy().to_owned());
         }
         if self.options.maxmemory_bytes > 0 && !self.scripting.is_paused() && !self.make_room() {
             let grows = effective.has(Flags::DENYOOM) || (in_transaction && is_queued(command));

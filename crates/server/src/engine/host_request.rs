@@ -83,6 +83,7 @@ impl Engine {
                 self.sessions.mark_watch_dirty(&place);
             }
         }
+        self.load_functions();
         // What clients have waited for is asked for again, if it is still missing.
         self.forget_fetches();
         self.apply_settings();

@@ -45,7 +45,7 @@ mod output;
 mod pubsub;
 mod saves;
 mod saving;
-mod scripting;
+pub(crate) mod scripting;
 mod sessions;
 mod settings;
 mod shard;
@@ -200,6 +200,7 @@ impl Engine {
         let mut engine = Self {
             sessions: Sessions::default(),
             shard,
+            scripting: scripting::Scripting::new(deps.logger.clone()),
             observed: Observed::default(),
             next_tick_us: time.now_us,
             time,
@@ -214,7 +215,6 @@ impl Engine {
             fetches: fetch_budget::FetchBudget::default(),
             opened_source: None,
             in_transaction: false,
-            scripting: scripting::Scripting::default(),
             checkpoint_after_exec: false,
             shutdown: None,
             saves,

@@ -9,6 +9,7 @@ use rdb::{Checksum, Event, Key, Kind, Limits, Reader};
 use super::aof::{Commands, Next, NoCommand};
 use super::contents::{Contents, Keys};
 use super::error::{Unusable, shown};
+use super::functions::{BROKEN_LIBRARIES, FunctionsAlone};
 use super::play::{Role, index_of_select, role};
 use super::source::{Form, Source, SourceFile};
 use super::{ImportError, Progress, Stage, Teller};
@@ -78,14 +79,20 @@ pub fn check(
 ) -> Result<Checked, ImportError> {
     let rules = Rules::of(config);
     let mut teller = Teller::new(Stage::Checking, source.bytes(), tell);
-    let mut pass = Pass { rules, contents: Contents::default(), warnings: Vec::new() };
+    let mut pass = Pass {
+        rules,
+        contents: Contents::default(),
+        warnings: Vec::new(),
+        functions: FunctionsAlone::default(),
+    };
     let mut ends = Vec::new();
     for (index, file) in source.files.iter().enumerate() {
         let is_last = index + 1 == source.files.len();
         ends.push(pass.file(file, is_last, &mut teller)?);
         teller.end_file(file.bytes);
     }
-    let Pass { rules, contents, warnings } = pass;
+    let Pass { rules, mut contents, warnings, functions } = pass;
+    contents.libraries = functions.count();
     if let Some(what) = contents.not_served_text().filter(|_| !rules.skips_unknown) {
         return Err(ImportError::NotServed { path: source.path().to_owned(), what });
     }
@@ -96,6 +103,7 @@ struct Pass {
     rules: Rules,
     contents: Contents,
     warnings: Vec<String>,
+    functions: FunctionsAlone,
 }
 
 impl Pass {
@@ -159,7 +167,15 @@ impl Pass {
                 }
                 Event::Empty { .. } => self.contents.empty += 1,
                 Event::Ignored { what } => self.contents.note_left_out(what),
-                Event::Function(_) => self.contents.note_left_out("libraries of functions"),
+                Event::Function(source) => {
+                    if let Err(why) = self.functions.take_dumped(source) {
+                        if !self.rules.skips_unknown {
+                            let path = file.path.clone();
+                            return Err(ImportError::Library { path, why });
+                        }
+                        self.contents.note_not_served(BROKEN_LIBRARIES);
+                    }
+                }
                 Event::End { checksum } => {
                     self.contents.add(database, keys);
                     if checksum == Checksum::Absent {
@@ -221,7 +237,11 @@ impl Pass {
                         index_of_select(&args).ok_or_else(|| wrong(Unusable::NoDatabase))?;
                     self.check_database(file, index)?;
                 }
-                Role::Functions => self.contents.note_left_out("commands of functions or scripts"),
+                Role::Scripts => self.contents.note_left_out("commands of scripts"),
+                Role::Functions(change) => {
+                    let changed = self.functions.execute(change, &args, self.rules.limits());
+                    changed.map_err(|why| wrong(why.into()))?;
+                }
                 Role::NotServed(what) => self.contents.note_not_served(&what),
                 _ => {}
             }

@@ -210,6 +210,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
             &["encode", "skip", "template"],
             &["value", "writer"],
             &["decode", "reader"],
+            &["functions"],
         ],
     },
     FolderOrder {

@@ -111,6 +111,13 @@ fn reload(engine: &mut Engine, key: ClientKey, options: &[&[u8]]) -> Done {
             "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.",
         ));
     }
+    let has = |name| options.iter().any(|option| argument::is(option, name));
+    if has("noflush") && !has("merge") && has_data(engine) {
+        // What is there would be there twice.
+        return Err(CommandError::other(
+            "ERR Error trying to load the RDB dump, check server logs.",
+        ));
+    }
     if let Some(refusal) = engine.shard.write_refusal() {
         // What only memory has would be gone.
         return Err(error(refusal));
@@ -122,6 +129,11 @@ fn reload(engine: &mut Engine, key: ClientKey, options: &[&[u8]]) -> Done {
         engine.reply(key).ok();
     }
     Ok(())
+}
+
+fn has_data(engine: &Engine) -> bool {
+    let keyspace = &engine.shard.keyspace;
+    keyspace.databases().any(|db| keyspace.size(db).0 > 0) || keyspace.libraries().len() > 0
 }
 
 fn object(engine: &mut Engine, key: ClientKey, name: &[u8]) -> Done {

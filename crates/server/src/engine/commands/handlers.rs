@@ -9,8 +9,8 @@ use command::table::{Command, ORDINAL_COUNT, SPECS, by_ordinal};
 use super::super::call::ServerHandler;
 use super::{
     acl, backup, client_pause, clients, cluster, command_itself, config, connection, databases,
-    debug, durability, help, info, latency, logtail, memory, migrate, modules, monitor, publish,
-    saving, scripts, slowlog, state, tracking, transactions,
+    debug, durability, functions, help, info, latency, logtail, memory, migrate, modules, monitor,
+    publish, saving, scripts, slowlog, state, tracking, transactions,
 };
 
 /// What executes a command.
@@ -57,6 +57,17 @@ const LIST: &[(&str, ServerHandler)] = &[
     ("eval_ro", scripts::eval_ro),
     ("evalsha", scripts::evalsha),
     ("evalsha_ro", scripts::evalsha_ro),
+    ("fcall", functions::fcall),
+    ("fcall_ro", functions::fcall_ro),
+    ("function|delete", functions::delete),
+    ("function|dump", functions::dump),
+    ("function|flush", functions::flush),
+    ("function|help", help::help),
+    ("function|kill", functions::kill),
+    ("function|list", functions::list),
+    ("function|load", functions::load),
+    ("function|restore", functions::restore),
+    ("function|stats", functions::stats),
     ("script|debug", scripts::debug),
     ("script|exists", scripts::exists),
     ("script|flush", scripts::flush),

@@ -122,24 +122,22 @@ pub(super) fn memory(engine: &Engine, out: &mut String) {
     line(out, "total_system_memory", usage.system_bytes);
     line(out, "total_system_memory_human", human(usage.system_bytes));
     let scripts = engine.scripting.figures();
+    let functions = engine.scripting.functions.figures();
     line(out, "used_memory_lua", scripts.machine_bytes);
     line(out, "used_memory_vm_eval", scripts.machine_bytes);
     line(out, "used_memory_lua_human", human(scripts.machine_bytes));
     line(out, "used_memory_scripts_eval", scripts.source_bytes);
     line(out, "number_of_cached_scripts", scripts.count);
-    constants(
-        out,
-        &[
-            ("number_of_functions", "0"),
-            ("number_of_libraries", "0"),
-            ("used_memory_vm_functions", "0"),
-        ],
-    );
-    line(out, "used_memory_vm_total", scripts.machine_bytes);
-    line(out, "used_memory_vm_total_human", human(scripts.machine_bytes));
-    line(out, "used_memory_functions", 0);
-    line(out, "used_memory_scripts", scripts.source_bytes);
-    line(out, "used_memory_scripts_human", human(scripts.source_bytes));
+    line(out, "number_of_functions", functions.functions);
+    line(out, "number_of_libraries", functions.libraries);
+    line(out, "used_memory_vm_functions", functions.machine_bytes);
+    let machines = scripts.machine_bytes + functions.machine_bytes;
+    line(out, "used_memory_vm_total", machines);
+    line(out, "used_memory_vm_total_human", human(machines));
+    line(out, "used_memory_functions", functions.source_bytes);
+    let sources = scripts.source_bytes + functions.source_bytes;
+    line(out, "used_memory_scripts", sources);
+    line(out, "used_memory_scripts_human", human(sources));
     line(out, "maxmemory", engine.options.maxmemory_bytes);
     line(out, "maxmemory_human", human(engine.options.maxmemory_bytes));
     line(out, "maxmemory_policy", engine.config.value("maxmemory-policy"));

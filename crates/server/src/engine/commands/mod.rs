@@ -14,6 +14,7 @@ mod debug;
 mod debug_layout;
 mod digest;
 mod durability;
+mod functions;
 mod handlers;
 mod help;
 mod info;

@@ -65,6 +65,9 @@ pub(super) fn exec(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
     if transaction.queue.iter().any(|queued| is_noted(queued.command)) {
         engine.shard.declare_notes();
     }
+    if transaction.queue.iter().any(|queued| brings_libraries(queued.command)) {
+        engine.shard.keyspace.declare_libraries();
+    }
     let loses = |queued: &Queued| {
         loses_databases(queued.command) || engine.scripting.may_lose_databases(queued)
     };
@@ -122,6 +125,11 @@ fn is_noted(command: Command) -> bool {
         || command.flags.has(Flags::MAY_WRITE)
         || command.name.starts_with("backup|")
         || matches!(command.name, "config|set" | "shutdown")
+}
+
+/// Whether the log may be told of libraries of functions by a command.
+fn brings_libraries(command: Command) -> bool {
+    matches!(command.name, "function|load" | "function|restore")
 }
 
 /// Ends a transaction that cannot be executed.

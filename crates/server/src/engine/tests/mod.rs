@@ -5,6 +5,7 @@ mod client_library;
 mod connections;
 mod cooling;
 mod durability;
+mod functions;
 mod loading;
 mod locks;
 mod log_switch;
