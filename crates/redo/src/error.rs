@@ -7,6 +7,7 @@ use base::{Lsn, RecordAddr, SegmentId};
 use env::FileError;
 
 use crate::block_time::TimeOfBlock;
+use crate::compact::backups::BackupRefusal;
 use crate::id::Id;
 
 /// Why a log could not be opened, read or checked.
@@ -260,6 +261,49 @@ pub enum Error {
         records: u64,
         /// How many were read back.
         found: u64,
+    },
+
+    /// How long keys had left is not known.
+    #[error(
+        "when block {lsn} was ended is not known, so it is not known either how long keys had left then: use another --expiry"
+    )]
+    NoTimeOf {
+        /// The block.
+        lsn: Lsn,
+    },
+
+    /// A log is being set back in place, and that was interrupted.
+    #[error(
+        "indelible restore --in-place of {path} was interrupted, and the log cannot be used before it has ended: run the same command again",
+        path = path.display()
+    )]
+    RewindUnfinished {
+        /// The data directory.
+        path: PathBuf,
+    },
+
+    /// A log is to be set back to where it is.
+    #[error("the log ends with block {lsn}: there is nothing to undo")]
+    NothingToUndo {
+        /// The last block.
+        lsn: Lsn,
+    },
+
+    /// A log cannot be set back, because no backup of what it is now can be made.
+    #[error("what the log is now cannot be kept, and nothing was changed: {refusal}")]
+    CannotKeep {
+        /// Why.
+        refusal: BackupRefusal,
+    },
+
+    /// A file that was to be put in place is gone.
+    #[error(
+        "{path} was to be put in place by indelible restore --in-place, and it is not there any more: the log cannot be used until it is",
+        path = path.display()
+    )]
+    PutBackMissing {
+        /// Where it was kept.
+        path: PathBuf,
     },
 
     /// A reader of blocks would miss deletions.

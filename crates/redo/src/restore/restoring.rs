@@ -23,6 +23,7 @@ use crate::read::in_use::lock_if_there;
 use crate::read::scan::SegmentFile;
 use crate::restore::branch::{Branch, CopyCount};
 use crate::restore::building::{Building, check_into};
+use crate::restore::expiry::Expiry;
 use crate::restore::source::{ImageBlocks, Source};
 use crate::restore::timeline::{BlockTime, RestorePoint, Timeline};
 
@@ -43,6 +44,8 @@ pub struct RestoreRequest<'a> {
     pub durable: Lsn,
     /// A number that no other reader of the log has: that of the process.
     pub reader: u32,
+    /// When keys expire in the new log.
+    pub expiry: Expiry,
 }
 
 /// How far it is, in bytes done and in all of the step that it is at.
@@ -170,6 +173,7 @@ fn carry_out(
         }
         return Ok(restored);
     };
+    let expiry = request.expiry.rule(lsn, restored.time_ms)?;
     let (parent, bytes) = (restored.parent, restored.bytes);
     let mut building = Building::begin(disk, into, parent, entropy, || {
         restored.room = check_room(&**disk, into, what, bytes)?;
@@ -187,7 +191,7 @@ fn carry_out(
     );
     let (database, device) = (manifest.database, manifest.devices[0].id);
     let path = building.device.clone();
-    let branch = Branch { disk: &**disk, database, device, path: &path, last: lsn };
+    let branch = Branch { disk: &**disk, database, device, path: &path, last: lsn, expiry };
     let (mut total, mut done) = (CopyCount::default(), 0);
     restored.files = 0;
     for image in &images.files {

@@ -48,7 +48,7 @@ pub(crate) struct Source {
 /// What keeps the files as they are.
 enum Hold {
     /// No process writes.
-    Locked { _lock: Option<Box<dyn Lock>> },
+    Locked { lock: Option<Box<dyn Lock>> },
     /// Links.
     Linked(Links),
 }
@@ -69,14 +69,46 @@ impl Source {
                 Self::open_running(disk, dir, devices, number).map(Some)
             }
             lock => {
-                let hold = Hold::Locked { _lock: lock? };
+                let hold = Hold::Locked { lock: lock? };
                 let Some(manifest) = Manifest::read(disk, dir)? else { return Ok(None) };
-                let found = found_devices(disk, dir, &manifest, devices)?;
-                let catalog = Catalog::of_devices(disk, dir, Some(manifest), found, 1)?;
-                let kept = catalog.kept(disk, 1);
-                Ok(Some(Self { catalog, kept, hold }))
+                Self::read(disk, dir, devices, manifest, hold).map(Some)
             }
         }
+    }
+
+    /// Reads the log in `dir`, whose lock this is.
+    pub(crate) fn of_locked(
+        disk: &dyn Disk,
+        dir: &Path,
+        devices: &[PathBuf],
+        lock: Box<dyn Lock>,
+    ) -> Result<Self> {
+        let hold = Hold::Locked { lock: Some(lock) };
+        let changing = || Error::Changing { path: manifest::path_in(dir) };
+        let manifest = Manifest::read(disk, dir)?.ok_or_else(changing)?;
+        Self::read(disk, dir, devices, manifest, hold)
+    }
+
+    fn read(
+        disk: &dyn Disk,
+        dir: &Path,
+        devices: &[PathBuf],
+        manifest: Manifest,
+        hold: Hold,
+    ) -> Result<Self> {
+        let found = found_devices(disk, dir, &manifest, devices)?;
+        let catalog = Catalog::of_devices(disk, dir, Some(manifest), found, 1)?;
+        let kept = catalog.kept(disk, 1);
+        Ok(Self { catalog, kept, hold })
+    }
+
+    /// Its devices, and its lock if no process has it open.
+    pub(crate) fn into_devices(self) -> (Vec<FoundDevice>, Option<Box<dyn Lock>>) {
+        let lock = match self.hold {
+            Hold::Locked { lock } => lock,
+            Hold::Linked(_) => None,
+        };
+        (self.catalog.devices, lock)
     }
 
     fn open_running(disk: &dyn Disk, dir: &Path, devices: &[PathBuf], number: u32) -> Result<Self> {
@@ -150,7 +182,8 @@ pub struct NoMoreLinks {
     _lock: MutexGuard<'static, ()>,
 }
 
-fn found_devices(
+/// The devices of the log, in `devices` or where the manifest says.
+pub(crate) fn found_devices(
     disk: &dyn Disk,
     dir: &Path,
     manifest: &Manifest,

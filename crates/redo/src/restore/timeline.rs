@@ -5,16 +5,20 @@
 //! it is not above the horizon. So the first number above the horizon that is missing is the end of the log. A block that is not awaited stays open for some milliseconds: what it says was executed
 //! before its time, and what was executed before its time may be in the next one.
 //!
+//! Of a log that was set back in place, what was set back is told by block, time and name; what is looked for in its past
+//! (a flush, the deletion of a key) is looked for in the past of what it is now.
+//!
 //! A block may be in several files, with fewer records in each that a compaction has made: what the one with the
 //! most says counts, because notes are dropped by the first.
 
 use std::cmp::Reverse;
 
-use base::{Lsn, Note, NoteEvent, RecordKind};
+use base::{Lsn, Note, RecordKind};
 use env::Disk;
 
 use crate::block_time::TimeOfBlock;
 use crate::error::{Error, Result};
+use crate::format::manifest::Rewinds;
 use crate::format::record;
 use crate::format::registry::{NamedBackup, NotedCommand, Registry};
 use crate::read::as_of::Reach;
@@ -130,15 +134,20 @@ impl Timeline {
         }
         found.sort_by_key(|block| (block.lsn, Reverse(block.record_count)));
         found.dedup_by_key(|block| block.lsn);
-        let registry = source.catalog.manifest.as_ref().map(|it| it.registry.clone());
+        let manifest = source.catalog.manifest.as_ref();
+        let registry = manifest.map(|manifest| manifest.registry.clone());
+        let none = Rewinds::NONE;
+        let rewinds = manifest.map_or(&none, |manifest| &manifest.rewinds);
         let lost_key = wanted.map(|wanted| {
             let mut deletions = Deletions::new(wanted);
-            found.iter().for_each(|block| deletions.take(block.lsn, &block.facts));
+            let past = found.iter().filter(|block| !rewinds.is_abandoned(block.lsn));
+            past.for_each(|block| deletions.take(block.lsn, &block.facts));
             (wanted.clone(), deletions.last)
         });
         found.retain(|block| block.lsn >= reach.floor);
         let registry = registry.unwrap_or_default();
-        let mut timeline = Self::of(reach, source.catalog.horizon(), found, registry);
+        let horizon = source.catalog.horizon();
+        let mut timeline = Self::of(reach, horizon, found, (registry, rewinds));
         // Notes say of some that the manifest does not have yet.
         let lost = Catalog::lost(&source.kept);
         let backups = timeline.registry.backups().iter();
@@ -147,7 +156,12 @@ impl Timeline {
         Ok(Self { lost_key, ..timeline })
     }
 
-    fn of(reach: Reach, horizon: Lsn, found: Vec<Found>, mut registry: Registry) -> Self {
+    fn of(
+        reach: Reach,
+        horizon: Lsn,
+        found: Vec<Found>,
+        (mut registry, rewinds): (Registry, &Rewinds),
+    ) -> Self {
         let mut blocks: Vec<BlockTime> = Vec::new();
         let mut flushes: Vec<BlockTime> = reach
             .points
@@ -161,9 +175,12 @@ impl Timeline {
             }
             let before = Lsn(lsn.0.saturating_sub(1));
             for note in &notes {
-                let loses = matches!(&note.event, NoteEvent::Command(it) if it.loses_data);
                 let is_known = flushes.iter().any(|flush| flush.lsn == before);
-                if loses && before >= reach.floor && !is_known {
+                if note.loses_data()
+                    && before >= reach.floor
+                    && !is_known
+                    && !rewinds.is_abandoned(lsn)
+                {
                     flushes.push(BlockTime { lsn: before, time_ms: note.time_ms });
                 }
                 registry.take(lsn, note, known);
@@ -210,8 +227,9 @@ impl Timeline {
         }
     }
 
-    fn find_backup(&self, name: &str) -> Result<Lsn> {
-        let by_number = |backup: &&NamedBackup| format!("b-{:06}", backup.id) == name;
+    /// The block of the backup of this name or number.
+    pub(crate) fn find_backup(&self, name: &str) -> Result<Lsn> {
+        let by_number = |backup: &&NamedBackup| backup.number() == name;
         let found = self.registry.find(name);
         let found = found.or_else(|| self.registry.backups().iter().find(by_number));
         let Some(backup) = found else {
@@ -290,7 +308,7 @@ mod tests {
             time_ms: *time_ms,
             ..Found::default()
         });
-        Timeline::of(reach, Lsn(floor), found.collect(), Registry::default())
+        Timeline::of(reach, Lsn(floor), found.collect(), (Registry::EMPTY, &Rewinds::NONE))
     }
 
     #[test]
@@ -318,7 +336,7 @@ mod tests {
             let (points, backups) = (Vec::new(), Vec::new());
             let reach = Reach { floor: Lsn(5), floor_ms: 0, points, backups };
             let found = lsns.iter().map(found).collect();
-            Timeline::of(reach, Lsn(horizon), found, Registry::default()).last()
+            Timeline::of(reach, Lsn(horizon), found, (Registry::EMPTY, &Rewinds::NONE)).last()
         };
         assert_eq!(last(5, &[6, 7, 9]), Lsn(7));
         assert_eq!(last(8, &[6, 7, 9]), Lsn(9));

@@ -58,6 +58,7 @@ mod tails;
 mod time;
 mod tracking;
 mod transaction;
+mod verifying;
 mod walking;
 
 #[cfg(test)]
@@ -85,6 +86,7 @@ pub use shard::{
     IndexFigures, LogHealth, LogState, Progress, Reach, Restoration, ShardLog, Sweep, Wanted,
 };
 pub use slab::ClientKey;
+pub use verifying::VerifyDesk;
 
 use batch::Batch;
 use client::{Client, Closing, Connection, Session};
@@ -170,6 +172,7 @@ pub struct Engine {
     backups: backups::Backups,
     tails: tails::Tails,
     archives: archives::Archives,
+    verifying: verifying::Verifying,
     walking: walking::Walking,
     migrations: migrations::Migrations,
 
@@ -221,6 +224,7 @@ impl Engine {
             backups: backups::Backups::default(),
             tails: tails::Tails::default(),
             archives: archives::Archives::default(),
+            verifying: verifying::Verifying::default(),
             walking: walking::Walking::default(),
             migrations: migrations::Migrations::default(),
             unlimited_output_bytes,
@@ -347,6 +351,7 @@ impl Engine {
         self.follow_migration();
         self.follow_tails();
         self.follow_archive();
+        self.follow_verification();
         if self.walking.is_on() {
             let (keyspace, clock) = (&mut self.shard.keyspace, self.deps.clock.as_ref());
             self.walking.slice(keyspace, clock, is_idle, self.options.saves.cpu_percent);

@@ -160,6 +160,7 @@ const LIST: &[(&str, ServerHandler)] = &[
     ("backup|start", backup::start),
     ("backup|status", backup::status),
     ("backup|timeline", backup::timeline),
+    ("backup|verify", backup::verify),
     ("bgrewriteaof", durability::bgrewriteaof),
     ("bgsave", saving::bgsave),
     ("checkpoint", durability::checkpoint),
