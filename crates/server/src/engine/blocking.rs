@@ -404,6 +404,7 @@ impl Engine {
                 }
             }
         }
+        self.tell_postponed();
     }
 
     /// What a client needs that waits for keys has come, and the keys have gone.

@@ -12,12 +12,13 @@ impl Engine {
         self.update_congestion();
     }
 
-    /// Ends the log's open block if it has become large. Only between commands: a command's
-    /// records lie in one block.
+    /// What a client has sent is executed: what has changed is told before others are answered, and the log's open block
+    /// ends if it has become large.
     pub fn seal_if_large(&mut self) {
-        if self.sessions.tracking.has_work() && !self.scripting.is_running() {
+        if !self.scripting.is_running() {
             self.end_broadcast();
         }
+        // Only between commands: a command's records lie in one block.
         if !self.scripting.is_running() && self.shard.seal_if_large(self.options.log.block_bytes) {
             self.update_congestion();
         }

@@ -356,9 +356,8 @@ impl Engine {
             let (keyspace, clock) = (&mut self.shard.keyspace, self.deps.clock.as_ref());
             self.walking.slice(keyspace, clock, is_idle, self.options.saves.cpu_percent);
         }
-        if self.sessions.tracking.has_work() {
-            self.end_broadcast();
-        }
+        self.end_broadcast();
+        self.sessions.tracking.free_step();
         self.update_congestion();
         self.follow_log_switch();
         if self.shard.is_seal_due(self.time.now_us, is_idle) {

@@ -1,7 +1,7 @@
 //! Clients that are told of all changes of keys with a prefix, whether they have read them or not.
 //!
-//! The changes of one iteration of the event loop are told together, an array of keys for each prefix; but changes of
-//! a later block, which others see later, not with those of an earlier one.
+//! The changes that the input of one client makes are told together, an array of keys for each prefix: before another client is
+//! answered, which may have the new value in its reply. But changes of a later block, which others see later, not with those of an earlier one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::{News, Telling};
 struct Listened {
     /// The ids of the clients that want to know.
     clients: BTreeSet<u64>,
-    /// The keys that have changed, each with the client that has done so last.
+    /// The keys that have changed, each with the client that has done so; none if several have.
     changed: BTreeMap<Arc<[u8]>, Option<u64>>,
 }
 
@@ -27,6 +27,8 @@ pub(super) struct Broadcast {
     prefixes: PrefixMap<Listened>,
     /// The block of what has changed and was not told, if something has.
     lsn: Option<Lsn>,
+    /// The prefixes of which something has.
+    changed: BTreeSet<Box<[u8]>>,
 }
 
 impl Broadcast {
@@ -66,10 +68,15 @@ impl Broadcast {
         }
         self.end_before(lsn, is_own_kept, due);
         let mut shared: Option<Arc<[u8]>> = None;
-        let noted = &mut self.lsn;
-        self.prefixes.for_each_of(key, |listened| {
+        let Self { prefixes, lsn: noted, changed } = self;
+        prefixes.for_each_of(key, |prefix, listened| {
+            if listened.changed.is_empty() {
+                changed.insert(prefix.into());
+            }
             let key = Arc::clone(shared.get_or_insert_with(|| key.into()));
-            listened.changed.insert(key, origin);
+            let by = listened.changed.entry(key).or_insert(origin);
+            // Of what another client has done, too, either is told.
+            *by = by.filter(|by| Some(*by) == origin);
             *noted = Some(lsn);
         });
     }
@@ -89,7 +96,9 @@ impl Broadcast {
     /// All that has changed goes to `due`. `is_own_kept`: a client is not told of its own changes.
     pub(super) fn end(&mut self, is_own_kept: &impl Fn(u64) -> bool, due: &mut VecDeque<Telling>) {
         let Some(lsn) = self.lsn.take() else { return };
-        for listened in self.prefixes.iter_mut() {
+        for prefix in std::mem::take(&mut self.changed) {
+            // Its last client may be gone, and another one have come.
+            let Some(listened) = self.prefixes.get_mut(&prefix) else { continue };
             let changed = std::mem::take(&mut listened.changed);
             if changed.is_empty() {
                 continue;
@@ -145,7 +154,9 @@ mod tests {
         broadcast.end(&is_own_kept, &mut due);
         let all = "*3 $2 aa $2 ab $1 x ".to_owned();
         let told = told(&mut due);
-        assert_eq!(told, [(3, 5, all), (1, 5, "*2 $2 aa $2 ab ".to_owned())], "2 has done both");
+        let both = "*2 $2 aa $2 ab ".to_owned();
+        let others = "*1 $2 ab ".to_owned();
+        assert_eq!(told, [(3, 5, all), (1, 5, both), (2, 5, others)], "1 has changed ab, too");
         broadcast.end(&is_own_kept, &mut due);
         assert!(due.is_empty() && !broadcast.has_changes());
     }

@@ -15,7 +15,9 @@
 //! What is told, and to which clients, is decided here; the engine writes it ([`telling`]).
 //!
 //! # Invariants
-//! - A client that has read a key is in the table until the key changes or is evicted from it; either is told.
+//! - A client that has read a key is in the table until the key changes or is evicted from it; either is told, but with NOLOOP
+//!   not what the client has changed itself, which as in Redis it must read again to be told of the next change.
+//! - No message lies inside a reply: what a command, a transaction or a script brings about is told behind it.
 //! - While no client tracks nothing is remembered, and the keyspace notes no changes.
 //! - The table has as many keys as `tracking-table-max-keys` says, for longer than a few iterations, and about as many
 //!   readers a key as clients track.
@@ -26,7 +28,7 @@ mod read_table;
 mod telling;
 mod tracker;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use base::Lsn;
@@ -35,6 +37,9 @@ pub(super) use tracker::{Mode, Tracker};
 
 use broadcast::Broadcast;
 use read_table::{ReadTable, Slot};
+
+/// How many keys of emptied tables are freed in one iteration.
+const FREED_KEYS_MAX: usize = 2000;
 
 /// How many keys are evicted from the table at a time, the first time that it has too many.
 const EVICTED_KEYS: usize = 100;
@@ -62,6 +67,27 @@ struct Telling {
     origin: Option<u64>,
 }
 
+/// What waits for the end of a command, a transaction or a script; a client is told of a key once, however often it changes meanwhile.
+#[derive(Debug, Default)]
+struct Postponed {
+    in_order: Vec<Telling>,
+    /// The clients in it and the keys; none for all keys.
+    known: BTreeSet<(u64, Option<Arc<[u8]>>)>,
+}
+
+impl Postponed {
+    fn push(&mut self, telling: Telling) {
+        let of = match &telling.news {
+            News::Key(key) => Some(Some(Arc::clone(key))),
+            News::All => Some(None),
+            News::Keys(_) => None,
+        };
+        if of.is_none_or(|of| self.known.insert((telling.client, of))) {
+            self.in_order.push(telling);
+        }
+    }
+}
+
 /// See the file's top.
 #[derive(Debug, Default)]
 pub(crate) struct Tracking {
@@ -71,8 +97,8 @@ pub(crate) struct Tracking {
     broadcast: Broadcast,
     /// What is to be told now, in order.
     due: VecDeque<Telling>,
-    /// What is told to the client whose command is being executed, behind its reply.
-    postponed: Vec<Telling>,
+    /// What is told behind the reply of the command that is being executed.
+    postponed: Postponed,
     /// How often in a row evicting was not enough.
     eviction_rounds: usize,
 }
@@ -105,7 +131,17 @@ impl Tracking {
 
     /// Whether something is left to be done before all waits.
     pub(crate) const fn has_work(&self) -> bool {
-        self.broadcast.has_changes() || self.table.is_freeing()
+        self.has_changes() || self.table.is_freeing()
+    }
+
+    /// Whether clients with prefixes are to be told of something.
+    pub(crate) const fn has_changes(&self) -> bool {
+        self.broadcast.has_changes()
+    }
+
+    /// Frees some of what an emptied table had.
+    pub(crate) fn free_step(&mut self) {
+        self.table.free_step(FREED_KEYS_MAX);
     }
 
     /// A client tracks from now on.
@@ -123,7 +159,7 @@ impl Tracking {
             // None is left that could be told.
             self.table.clear();
             self.due.clear();
-            self.postponed.clear();
+            self.postponed = Postponed::default();
         }
     }
 

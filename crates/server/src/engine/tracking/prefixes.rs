@@ -24,8 +24,14 @@ fn text(prefix: &[u8]) -> String {
 
 /// Checks that no key has two of these prefixes.
 pub(super) fn check(existing: &BTreeSet<Box<[u8]>>, provided: &[&[u8]]) -> Result<(), Overlap> {
+    if let Some(prefix) = provided.first()
+        && existing.contains(&b""[..])
+    {
+        // It has come without being named, and is the one that may overlap others.
+        return Err(Overlap::Existing(text(prefix), String::new()));
+    }
     for prefix in provided {
-        // No two of the existing ones overlap: only the last before this one can be the beginning of it.
+        // No two of these overlap: only the last before this one can be the beginning of it.
         let up_to_it = (Bound::Unbounded, Bound::Included(*prefix));
         let before = existing.range::<[u8], _>(up_to_it).next_back();
         let behind = existing.range::<[u8], _>((Bound::Excluded(*prefix), Bound::Unbounded)).next();
@@ -91,16 +97,12 @@ impl<T: Default> PrefixMap<T> {
         }
     }
 
-    /// Every prefix, in order.
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.by_prefix.values_mut()
-    }
-
     /// Looks at each prefix that a key has: as many looks as there are lengths, and never more than the key is long.
-    pub(super) fn for_each_of(&mut self, key: &[u8], mut visit: impl FnMut(&mut T)) {
+    pub(super) fn for_each_of(&mut self, key: &[u8], mut visit: impl FnMut(&[u8], &mut T)) {
         for (length, _) in self.lengths.range(..=key.len()) {
-            if let Some(about) = self.by_prefix.get_mut(&key[..*length]) {
-                visit(about);
+            let prefix = &key[..*length];
+            if let Some(about) = self.by_prefix.get_mut(prefix) {
+                visit(prefix, about);
             }
         }
     }
@@ -131,6 +133,9 @@ mod tests {
             let error = of(provided).unwrap_err();
             assert!(error.starts_with(&format!("ERR Prefix {wanted}. ")), "{error}");
         }
+        let every_key = [Box::from(&b""[..]), Box::from(&b"a"[..])].into_iter().collect();
+        let error = check(&every_key, &[b"b"]).unwrap_err().to_string();
+        assert!(error.starts_with("ERR Prefix 'b' overlaps with an existing prefix ''"), "{error}");
     }
 
     #[test]
@@ -141,7 +146,7 @@ mod tests {
         }
         let mut of = |key: &[u8]| {
             let mut found = Vec::new();
-            map.for_each_of(key, |number| found.push(*number));
+            map.for_each_of(key, |_, number| found.push(*number));
             found
         };
         assert_eq!(of(b"abc"), [1, 2, 3]);
@@ -151,7 +156,7 @@ mod tests {
         map.remove(b"abcd");
         map.remove(b"abcd");
         let mut found = Vec::new();
-        map.for_each_of(b"abcd", |number| found.push(*number));
+        map.for_each_of(b"abcd", |_, number| found.push(*number));
         assert_eq!((found, map.len()), (vec![1, 3], 3));
     }
 }

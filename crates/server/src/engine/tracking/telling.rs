@@ -19,9 +19,6 @@ use super::{Mode, News, Telling, Tracker};
 /// The channel of messages for clients that speak RESP2.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
-/// How many keys of emptied tables are freed in one iteration.
-const FREED_KEYS_MAX: usize = 2000;
-
 impl Telling {
     /// Whether a client that tracks like this is told.
     fn is_for(&self, tracker: &Tracker) -> bool {
@@ -211,12 +208,18 @@ impl Engine {
         self.tell_due(by);
     }
 
-    /// An iteration ends, or a block: clients with prefixes are told of what has changed in it.
+    /// The input of one client ends: before another one is answered, clients with prefixes are told of what has changed in it.
     pub(in crate::engine) fn end_broadcast(&mut self) {
-        let Sessions { clients, tracking, .. } = &mut self.sessions;
-        tracking.end_broadcast(|id| is_own_kept(clients, id));
-        tracking.table.free_step(FREED_KEYS_MAX);
-        self.tell_due(None);
+        if self.sessions.tracking.has_changes() {
+            let Sessions { clients, tracking, .. } = &mut self.sessions;
+            tracking.end_broadcast(|id| is_own_kept(clients, id));
+            self.tell_due(None);
+        }
+    }
+
+    /// Every key may have changed, as other data has taken the place of what there was.
+    pub(in crate::engine) fn data_replaced(&mut self) {
+        self.data_changed(&[Change::All], Lsn::ZERO, None);
     }
 
     /// Evicts keys from a table that has more than it may.
@@ -229,8 +232,8 @@ impl Engine {
 
     /// A command has ended: its client is told of what it has changed itself.
     pub(in crate::engine) fn tell_postponed(&mut self) {
-        if !self.sessions.tracking.postponed.is_empty() && !self.scripting.is_running() {
-            for telling in std::mem::take(&mut self.sessions.tracking.postponed) {
+        if !self.sessions.tracking.postponed.in_order.is_empty() && !self.scripting.is_running() {
+            for telling in std::mem::take(&mut self.sessions.tracking.postponed).in_order {
                 self.tell(telling, None);
             }
         }
@@ -244,7 +247,7 @@ impl Engine {
 
     /// Tells a client, or the one that it redirects to. That the latter has gone it is told itself.
     fn tell(&mut self, telling: Telling, by: Option<ClientKey>) {
-        let Some(key) = self.sessions.clients.by_id(telling.client) else { return };
+        let Some(key) = self.sessions.lasting_client(telling.client) else { return };
         let Some(tracker) = self.sessions[key].session.tracking.as_deref() else { return };
         if !telling.is_for(tracker) {
             return;
@@ -252,7 +255,7 @@ impl Engine {
         let redirect = tracker.redirect;
         let lasting = redirect.and_then(|id| self.sessions.lasting_client(id));
         let to = lasting.unwrap_or(key);
-        if by == Some(to) {
+        if by == Some(to) || self.in_transaction {
             return self.sessions.tracking.postponed.push(telling);
         }
         // It is told when it may see the change.
