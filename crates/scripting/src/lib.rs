@@ -21,7 +21,7 @@
 //!   over a Rust frame that has something to drop. So Rust called from Lua sees only a [`frame::Frame`],
 //!   none of its methods can raise, and an error becomes a jump in [`entry`], when all is dropped.
 //! - [`machine`] owns a state: it compiles, runs and interrupts.
-//! - [`sandbox`], [`redis_api`], [`json`], [`msgpack`], [`packing`], [`bits`], [`pattern`], [`table`]
+//! - [`sandbox`], [`redis_api`], [`registration`], [`json`], [`msgpack`], [`packing`], [`bits`], [`pattern`], [`table`]
 //!   and [`text`] are what scripts see, in safe Rust over `Frame`.
 //! - [`scripts`] and [`libraries`] are what the server sees.
 //!

@@ -67,9 +67,14 @@ impl Side {
         // First the one that acts: what it does is done then.
         for number in std::iter::once(by).chain((0..=LISTENER).filter(|number| *number != by)) {
             let connection = &mut self.connections[number];
-            connection.send(&["PING", "the end"]).unwrap();
             let (mut replies, mut messages) = (Vec::new(), Vec::new());
+            let awaited = if number == by { calls.len() } else { 0 };
+            let mut has_asked = false;
             loop {
+                // In one piece with the calls it could be answered before the iteration ends, and messages leave.
+                if replies.len() == awaited && !std::mem::replace(&mut has_asked, true) {
+                    connection.send(&["PING", "the end"]).unwrap();
+                }
                 let reply = connection.receive().unwrap();
                 let is_end = |reply: &Reply| reply.text() == "the end";
                 if is_end(&reply) || reply.elements().last().is_some_and(is_end) {

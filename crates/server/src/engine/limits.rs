@@ -140,7 +140,8 @@ impl Engine {
             self.make_room();
         }
         self.shard.note_full();
-        if self.sessions.tracking.key_count() > self.options.tracking_keys_max {
+        let is_over = self.sessions.tracking.key_count() > self.options.tracking_keys_max;
+        if is_over && !self.sleep.is_cron_paused {
             self.limit_tracking();
         }
         self.check_clients();

@@ -485,9 +485,7 @@ impl Engine {
         self.shard.save_hot(self.time.now_us, clock.as_ref(), plan);
         if self.time.now_us >= self.next_tick_us {
             self.next_tick_us = self.time.now_us + 1_000_000 / u64::from(self.options.hz);
-            if !self.sleep.is_cron_paused {
-                self.periodic();
-            }
+            self.periodic();
         } else if self.shard.expiry.again_us.is_some_and(|again_us| self.time.now_us >= again_us) {
             self.expire();
         }

@@ -80,6 +80,9 @@ impl Engine {
         if let LogHealth::ReadOnly(why) | LogHealth::Failed(why) = self.shard.log_health() {
             return Err(NotSaved::LogFailed(why));
         }
+        if self.shard.keyspace.libraries().len() > 0 {
+            self.rdb_options().check_functions()?;
+        }
         let is_of_log = self.snapshot_algorithm() == SnapshotAlgorithm::Bitmap;
         match self.shard.log_state() {
             LogState::Off if is_of_log => Err(NotSaved::NoLog),
@@ -160,9 +163,6 @@ impl Engine {
             return Ok(None);
         }
         let options = self.rdb_options();
-        if self.shard.keyspace.libraries().len() > 0 {
-            options.check_functions()?;
-        }
         let start_us = self.deps.clock.monotonic_us();
         self.seal();
         let mark = match self.shard.log_mut() {

@@ -120,6 +120,14 @@ struct Paused {
     answer: Answer,
 }
 
+/// What FUNCTION STATS tells of a function between two slices.
+pub(super) struct PausedCall<'a> {
+    pub(super) name: &'a [u8],
+    /// The command that runs it.
+    pub(super) words: &'a [Vec<u8>],
+    pub(super) duration_ms: u64,
+}
+
 /// A command that has not ended because a script in it has not.
 struct Suspended {
     begun: Begun,
@@ -322,11 +330,11 @@ impl Scripting {
         }
     }
 
-    /// What runs and was left for a while: its name, the command that runs it, and for how long, in milliseconds.
-    pub(super) fn paused_call(&self, now_us: u64) -> Option<(&[u8], &[Vec<u8>], u64)> {
+    /// What runs and was left for a while.
+    pub(super) fn paused_call(&self, now_us: u64) -> Option<PausedCall<'_>> {
         let (running, call) = self.running.as_ref().zip(self.script_call.as_ref())?;
-        let ms = now_us.saturating_sub(running.started_us) / 1000;
-        Some((running.subject.name(), &call.args, ms))
+        let duration_ms = now_us.saturating_sub(running.started_us) / 1000;
+        Some(PausedCall { name: running.subject.name(), words: &call.args, duration_ms })
     }
 
     /// Whether a queued script may empty databases.

@@ -5,7 +5,7 @@ use command::error::{CommandError, Done};
 use rdb::Limits;
 use scripting::{Library, LibraryFunction, ScriptFlags};
 
-use super::super::scripting::{Called, Invocation, subcommand_syntax};
+use super::super::scripting::{Called, Invocation, PausedCall, subcommand_syntax};
 use super::super::{ClientKey, Engine};
 use super::scripts::{counted_keys, drop_garbage, flushes_aside};
 
@@ -198,7 +198,7 @@ pub(super) fn stats(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Don
     reply.bulk_str("running_script");
     match running {
         None => reply.null(),
-        Some((name, words, ms)) => {
+        Some(PausedCall { name, words, duration_ms }) => {
             reply.map(3);
             reply.bulk_str("name");
             reply.bulk(name);
@@ -206,7 +206,7 @@ pub(super) fn stats(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Don
             reply.array(words.len());
             words.iter().for_each(|word| reply.bulk(word));
             reply.bulk_str("duration_ms");
-            reply.int(ms.cast_signed());
+            reply.int(duration_ms.cast_signed());
         }
     }
     reply.bulk_str("engines");

@@ -73,7 +73,7 @@ fn what_is_wrong_has_redis_errors() {
         (&["FUNCTION", "FLUSH", "x"], "FUNCTION FLUSH only supports SYNC|ASYNC option"),
         (
             &["FUNCTION", "FLUSH", "SYNC", "x"],
-            "unknown subcommand or wrong number of arguments for 'flush'. Try FUNCTION HELP.",
+            "unknown subcommand or wrong number of arguments for 'FLUSH'. Try FUNCTION HELP.",
         ),
         (&["FUNCTION", "RESTORE", "x"], "DUMP payload version or checksum are wrong"),
         (
@@ -109,12 +109,11 @@ fn what_others_see_of_a_library_waits_for_its_block() {
     assert_eq!(ask(&mut server, other, &call), ":1\r\n", "it is durable");
 
     assert_eq!(ask(&mut server, client, &["FUNCTION", "DELETE", "a"]), "");
-    for words in [&call[..], &["FUNCTION", "LIST"], &["FUNCTION", "DUMP"]] {
+    for words in [&call[..], &["FUNCTION", "LIST"]] {
         assert_eq!(ask(&mut server, other, words), "", "{words:?}");
     }
     sync(&mut server, &log);
-    let replies = server.read(other);
-    assert!(replies.starts_with("-ERR Function not found\r\n*0\r\n$10\r\n"), "{replies}");
+    assert_eq!(server.read(other), "-ERR Function not found\r\n*0\r\n");
 }
 
 #[test]
