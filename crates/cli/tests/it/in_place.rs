@@ -8,9 +8,9 @@ use std::thread::scope;
 use redo::manifest::{Manifest, Rewind};
 
 use crate::damage::said;
-use crate::process::{Program, Server, wait_until};
+use crate::process::{Program, Server, free_port, wait_until};
 use crate::rdb_files::{digest_of, fill};
-use crate::wire::Connection;
+use crate::wire::{Connection, Reply};
 
 /// Small segments that are compacted soon.
 const OPTIONS: [&str; 12] = [
@@ -84,6 +84,13 @@ fn backup_of(output: &Output) -> String {
     after.split_whitespace().next().unwrap().to_owned()
 }
 
+/// A field of a map.
+fn field(map: &Reply, name: &str) -> String {
+    let fields = map.elements();
+    let at = fields.iter().step_by(2).position(|field| field.text() == name).unwrap();
+    fields[2 * at + 1].text()
+}
+
 fn digest(server: &Server) -> String {
     digest_of(&mut server.connect())
 }
@@ -123,10 +130,13 @@ fn flushall_in_the_middle_of_writes_is_undone_in_place_and_that_is_undone() {
         assert_eq!(digest(&server), before, "{policy}: {}", said(&output));
         let mut connection = server.connect();
         assert_eq!(connection.words("SET of-the-new life").text(), "OK");
-        let list = format!("{:?}", connection.words("BACKUP LIST"));
-        assert!(list.contains(&undo) && list.contains("restorable"), "{list}");
-        let timeline = format!("{:?}", connection.words("BACKUP TIMELINE"));
-        assert!(timeline.contains("--in-place --before flush"), "{timeline}");
+        let status = connection.words(&format!("BACKUP STATUS {undo}"));
+        assert_eq!(field(&status, "state"), "restorable");
+        let timeline = connection.words("BACKUP TIMELINE");
+        let events = timeline.elements().iter();
+        let commands = events.filter(|event| field(event, "event") == "command");
+        let mut texts = commands.map(|command| field(command, "command"));
+        assert!(texts.any(|text| text.contains("--in-place --before flush")), "{timeline:?}");
         compact(&mut connection);
         // By the index that the new life has.
         server.kill();
@@ -169,9 +179,9 @@ fn an_interrupted_one_refuses_the_server_and_is_finished_by_the_same_command() {
     (manifest.durable_lsn, manifest.horizon) = (at, at);
     manifest.write(&env_os::OsDisk, &directory).unwrap();
     let path = directory.to_str().unwrap();
-    let program = Program::indelible();
+    let port = free_port().to_string();
     let words: [&[&str]; 4] = [
-        &["server", "--dir", path, "--port", "0"],
+        &["server", "--dir", path, "--port", &port],
         &["log", "verify", path],
         &["log", "repair", path, "--yes"],
         &["backup", "list", path],
@@ -181,7 +191,6 @@ fn an_interrupted_one_refuses_the_server_and_is_finished_by_the_same_command() {
         assert!(!refused.status.success(), "{words:?}");
         assert!(said(&refused).contains("run the same command again"), "{}", said(&refused));
     }
-    drop(program);
     let output = in_place(&directory, &["--at", "1"]);
     assert!(said(&output).contains("what was begun before and interrupted is finished"));
     server.restart();

@@ -234,10 +234,10 @@ fn a_rewind_that_a_disk_has_refused_is_repeated() {
     let mut failed = 0;
     for error_at in 1.. {
         let disk = copy(&world.disk);
-        let error_at_io = Some(disk.io_count() + error_at);
-        disk.set_faults(Faults { error_at_io, ..Faults::default() });
+        let error_at_io = disk.io_count() + error_at;
+        disk.set_faults(Faults { error_at_io: Some(error_at_io), ..Faults::default() });
         let result = rewind(&disk, RestorePoint::Lsn(last / 3));
-        let is_over = disk.io_count() < error_at_io.unwrap();
+        let is_over = disk.io_count() < error_at_io;
         disk.set_faults(Faults::default());
         if result.is_err() {
             failed += 1;
