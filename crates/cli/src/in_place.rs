@@ -68,7 +68,7 @@ impl InPlace<'_> {
     }
 }
 
-/// What is noted of this command, and who gave it.
+/// What is noted of this command, and of its user.
 fn command() -> DangerousCommand {
     let user = ["SUDO_USER", "USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
     let words: Vec<String> = std::env::args().skip(1).collect();

@@ -7,7 +7,6 @@ use base::{Lsn, RecordAddr, SegmentId};
 use env::FileError;
 
 use crate::block_time::TimeOfBlock;
-use crate::compact::backups::BackupRefusal;
 use crate::id::Id;
 
 /// Why a log could not be opened, read or checked.
@@ -290,10 +289,14 @@ pub enum Error {
     },
 
     /// A log cannot be set back, because no backup of what it is now can be made.
-    #[error("what the log is now cannot be kept, and nothing was changed: {refusal}")]
+    #[error(
+        "what the log is now cannot be kept, and nothing was changed: there are {backups} backups, and {files} files would be kept for them; delete some first"
+    )]
     CannotKeep {
-        /// Why.
-        refusal: BackupRefusal,
+        /// How many backups there are.
+        backups: usize,
+        /// How many files would be kept for them and one more.
+        files: usize,
     },
 
     /// A file that was to be put in place is gone.

@@ -4,13 +4,14 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use base::Mutex;
 use env::{Clock, Disk};
-use redo::{CheckProgress, CheckRequest};
+use redo::{CheckProgress, CheckRequest, CheckedState};
 
-use crate::engine::VerifyDesk;
 use crate::host::Host;
 use crate::process::unhurried;
 
@@ -19,6 +20,53 @@ const BYTES_PER_S: u64 = 64 << 20;
 
 /// What is behind its time by less does not rest.
 const REST_MIN: Duration = Duration::from_millis(2);
+
+/// What a reader and the engine share.
+#[derive(Default)]
+pub struct VerifyDesk {
+    state: Mutex<Told>,
+    is_ending: AtomicBool,
+}
+
+#[derive(Default)]
+struct Told {
+    progress: CheckProgress,
+    /// What was found, and when it had ended, in Unix milliseconds.
+    found: Option<(redo::Result<Vec<CheckedState>>, i64)>,
+}
+
+impl VerifyDesk {
+    /// How far it is.
+    pub fn tell(&self, progress: CheckProgress) {
+        self.state.lock().progress = progress;
+    }
+
+    /// Whether it is to end.
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Acquire)
+    }
+
+    /// It has ended.
+    pub fn end_with(&self, found: redo::Result<Vec<CheckedState>>, now_ms: i64) {
+        self.state.lock().found = Some((found, now_ms));
+    }
+
+    /// How far it is.
+    pub(crate) fn progress(&self) -> CheckProgress {
+        self.state.lock().progress
+    }
+
+    /// What was found, once, if it has ended.
+    pub(crate) fn take_found(&self) -> Option<(redo::Result<Vec<CheckedState>>, i64)> {
+        self.state.lock().found.take()
+    }
+
+    /// Has it end.
+    pub(crate) fn end(&self) {
+        self.is_ending.store(true, Ordering::Release);
+    }
+}
 
 /// Reads backups.
 pub trait VerifyRunner: Send {

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use base::{DangerousCommand, Lsn, SegmentId};
 use env::{Access, Disk, Lock};
 
-use crate::compact::backups::{BackupRefusal, HELD_FILES_MAX};
+use crate::compact::backups::HELD_FILES_MAX;
 use crate::compact::history::first_needing;
 use crate::error::{Error, IoContext, Result};
 use crate::format::listing::Listed;
@@ -59,7 +59,7 @@ pub struct RewindRequest<'a> {
     pub point: RestorePoint,
     /// The log was durable up to this block, as something else than it knows.
     pub durable: Lsn,
-    /// What is noted of who did it.
+    /// What is noted of it, and of its user.
     pub command: DangerousCommand,
     /// Whether several threads may read.
     pub is_parallel: bool,
@@ -526,11 +526,9 @@ fn check_all(
 
 /// Whether a backup can be made that needs `files` files, with what others need.
 fn check_room_for_backup(registry: &Registry, files: usize) -> Result<()> {
-    if registry.backups().len() >= BACKUPS_MAX {
-        return Err(Error::CannotKeep { refusal: BackupRefusal::TooMany });
-    }
-    if files >= HELD_FILES_MAX {
-        return Err(Error::CannotKeep { refusal: BackupRefusal::TooManyFiles { files } });
+    let backups = registry.backups().len();
+    if backups >= BACKUPS_MAX || files >= HELD_FILES_MAX {
+        return Err(Error::CannotKeep { backups, files });
     }
     Ok(())
 }

@@ -86,7 +86,6 @@ pub use shard::{
     IndexFigures, LogHealth, LogState, Progress, Reach, Restoration, ShardLog, Sweep, Wanted,
 };
 pub use slab::ClientKey;
-pub use verifying::VerifyDesk;
 
 use batch::Batch;
 use client::{Client, Closing, Connection, Session};

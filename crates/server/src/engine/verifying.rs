@@ -1,46 +1,12 @@
 //! BACKUP VERIFY: what reads backups meanwhile, and what it has found.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use base::Mutex;
 use redo::{CheckProgress, CheckedState, NamedBackup, Verdict};
 
 use super::Engine;
-use crate::verify_thread::VerifyRunner;
-
-/// What a reader and the engine share.
-#[derive(Default)]
-pub struct VerifyDesk {
-    state: Mutex<Told>,
-    is_ending: AtomicBool,
-}
-
-#[derive(Default)]
-struct Told {
-    progress: CheckProgress,
-    /// What was found, and when it had ended, in Unix milliseconds.
-    found: Option<(redo::Result<Vec<CheckedState>>, i64)>,
-}
-
-impl VerifyDesk {
-    /// How far it is.
-    pub fn tell(&self, progress: CheckProgress) {
-        self.state.lock().progress = progress;
-    }
-
-    /// Whether it is to end.
-    #[must_use]
-    pub fn is_ending(&self) -> bool {
-        self.is_ending.load(Ordering::Acquire)
-    }
-
-    /// It has ended.
-    pub fn end_with(&self, found: redo::Result<Vec<CheckedState>>, now_ms: i64) {
-        self.state.lock().found = Some((found, now_ms));
-    }
-}
+use crate::verify_thread::{VerifyDesk, VerifyRunner};
 
 /// What is known of a backup, or of all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,7 +46,7 @@ struct Running {
 
 impl Running {
     fn known(&self) -> Known {
-        let CheckProgress { done_bytes, all_bytes, .. } = self.desk.state.lock().progress;
+        let CheckProgress { done_bytes, all_bytes, .. } = self.desk.progress();
         let percentage = done_bytes.saturating_mul(100) / all_bytes.max(1);
         Known { percentage, ..Known::new("running") }
     }
@@ -141,7 +107,7 @@ impl Verifying {
     /// Takes over what was found, when it has ended.
     fn follow(&mut self) -> Option<News> {
         let running = self.running.as_ref()?;
-        let (found, time_ms) = running.desk.state.lock().found.take()?;
+        let (found, time_ms) = running.desk.take_found()?;
         self.running = None;
         match found {
             Ok(states) => {
@@ -171,7 +137,7 @@ impl Verifying {
     /// Ends it, and waits, but not longer than `most`.
     pub(super) fn end(&mut self, most: Duration) {
         let Some(running) = self.running.take() else { return };
-        running.desk.is_ending.store(true, Ordering::Release);
+        running.desk.end();
         self.runner.iter_mut().for_each(|runner| runner.finish(most));
     }
 
