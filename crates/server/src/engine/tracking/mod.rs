@@ -67,7 +67,11 @@ struct Telling {
     origin: Option<u64>,
 }
 
-/// What waits for the end of a command, a transaction or a script; a client is told of a key once, however often it changes meanwhile.
+/// With so many messages waiting a client is told of no key twice.
+const POSTPONED_AS_OFTEN: usize = 1000;
+
+/// What waits for the end of a command, a transaction or a script. As in Redis a client is told of a key as often as it has read it
+/// and it has changed, but of no more than that many such changes.
 #[derive(Debug, Default)]
 struct Postponed {
     in_order: Vec<Telling>,
@@ -82,7 +86,8 @@ impl Postponed {
             News::All => Some(None),
             News::Keys(_) => None,
         };
-        if of.is_none_or(|of| self.known.insert((telling.client, of))) {
+        let is_new = of.is_none_or(|of| self.known.insert((telling.client, of)));
+        if is_new || self.in_order.len() < POSTPONED_AS_OFTEN {
             self.in_order.push(telling);
         }
     }

@@ -255,7 +255,8 @@ impl Engine {
         let redirect = tracker.redirect;
         let lasting = redirect.and_then(|id| self.sessions.lasting_client(id));
         let to = lasting.unwrap_or(key);
-        if by == Some(to) || self.in_transaction {
+        // What no command has wanted may still come about in the middle of a transaction.
+        if by == Some(to) || (by.is_none() && self.in_transaction) {
             return self.sessions.tracking.postponed.push(telling);
         }
         // It is told when it may see the change.
