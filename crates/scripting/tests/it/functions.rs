@@ -338,19 +338,3 @@ fn what_a_library_registers_is_bounded() {
         assert!(error.contains("may have 1048576 bytes together"), "{error}");
     }
 }
-
-#[test]
-fn garbage_of_another_library_does_not_keep_one_from_being_loaded() {
-    let options = Options { memory_bytes_max: 8 << 20, ..Options::default() };
-    let mut libraries = Libraries::new(options);
-    let wasteful = |name: &str| {
-        let text = "x".repeat(2_400_000);
-        format!(
-            "#!lua name={name}\nlocal text = '{text}'\n\
-             redis.register_function('{name}', function() end)"
-        )
-    };
-    for name in ["a", "b", "c", "d"] {
-        assert_eq!(load(&mut libraries, &wasteful(name)), Ok(name.to_owned()));
-    }
-}
