@@ -6,14 +6,17 @@
 //! # Invariants
 //! - A library that was logged has the address of its newest record, which is the only one of it that
 //!   is not retired.
+//! - A record is retired in the block of what follows it, never later: a deletion is dropped from the log as
+//!   soon as nothing in other segments was retired before it, and would not keep an older record away.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::{Lsn, Record, RecordAddr, RecordKind};
 
 use crate::keyspace::Keyspace;
 use crate::recorder::Recorder;
+use crate::survey::SurveyedLibraries;
 
 /// See the file's top.
 #[derive(Debug, Clone, Default)]
@@ -62,30 +65,39 @@ impl Libraries {
     ) {
         for (name, library) in &mut self.by_name {
             if library.addr.is_some_and(&is_lost) {
-                library.addr = recorder.log_library(name, &library.source, library.addr);
+                let old = library.addr;
+                library.addr = recorder.log_library(name, &library.source, false);
+                recorder.retire(old);
                 self.changed_at = recorder.open_lsn();
             }
         }
     }
 
-    /// Logs all of them to another log, which `has` those of these names.
-    pub(crate) fn log_anew(&mut self, recorder: &mut Recorder, has: &BTreeSet<Box<[u8]>>) {
-        if !self.by_name.is_empty() || !has.is_empty() {
+    /// Logs all of them to another log, which has had those that are surveyed: what it has of them is retired.
+    ///
+    /// A name that is gone there is deleted again. The survey knows nothing of what was retired, so its old deletion
+    /// may be dropped from now on, and older records of it may still be in a file.
+    pub(crate) fn log_anew(&mut self, recorder: &mut Recorder, surveyed: SurveyedLibraries) {
+        let SurveyedLibraries { names, addrs } = surveyed;
+        if !self.by_name.is_empty() || !names.is_empty() {
             recorder.journal.declare(RecordKind::Library);
         }
-        for name in has.iter().filter(|name| !self.by_name.contains_key(*name)) {
+        for name in names.keys().filter(|name| !self.by_name.contains_key(*name)) {
             recorder.log_library_deleted(name);
         }
         for (name, library) in &mut self.by_name {
+            let is_new = !names.get(name).is_some_and(|is_there| *is_there);
             // What address it has is of another log.
-            library.addr = recorder.log_library(name, &library.source, None);
+            library.addr = recorder.log_library(name, &library.source, is_new);
         }
+        addrs.into_iter().for_each(|addr| recorder.retire(Some(addr)));
         self.changed_at = recorder.open_lsn();
     }
 
     fn set(&mut self, recorder: &mut Recorder, name: &[u8], source: Arc<[u8]>) {
         let old = self.by_name.get(name).and_then(|library| library.addr);
-        let addr = recorder.log_library(name, &source, old);
+        let addr = recorder.log_library(name, &source, old.is_none());
+        recorder.retire(old);
         self.by_name.insert(name.into(), Library { source, addr });
         self.changed_at = recorder.open_lsn();
     }
@@ -107,6 +119,12 @@ impl Keyspace {
         self.libraries.by_name.iter().map(|(name, library)| (&**name, &library.source))
     }
 
+    /// The source of the library of this name.
+    #[must_use]
+    pub fn library(&self, name: &[u8]) -> Option<&Arc<[u8]>> {
+        self.libraries.by_name.get(name).map(|library| &library.source)
+    }
+
     /// The running command depends on which libraries there are.
     pub fn note_libraries_read(&mut self) {
         self.recorder.note_read_of(self.libraries.changed_at);
@@ -119,8 +137,8 @@ impl Keyspace {
         if lsn > self.recorder.journal.durable_lsn() { lsn } else { Lsn::ZERO }
     }
 
-    /// Lets libraries follow, which an older program does not know. Between commands only: the first one of a
-    /// log begins new files.
+    /// Lets libraries follow, which an older program does not know. Between blocks only, so in front of all that a
+    /// command or transaction logs: the first one of a log begins new files.
     pub fn declare_libraries(&mut self) {
         self.recorder.journal.declare(RecordKind::Library);
     }

@@ -94,16 +94,14 @@ impl Recorder {
         self.append(&Record::whole(RecordKind::Databases, DbId(0), &[], value, None))
     }
 
-    /// Logs a library of functions whose record was at `old`, and returns where it is now.
+    /// Logs a library of functions, and returns where it is. What was there before is the caller's to retire.
     pub(crate) fn log_library(
         &mut self,
         name: &[u8],
         source: &[u8],
-        old: Option<RecordAddr>,
+        is_new: bool,
     ) -> Option<RecordAddr> {
-        let addr = self.append(&Record::library(name, source).new_entry(old.is_none()));
-        self.retire(old);
-        addr
+        self.append(&Record::library(name, source).new_entry(is_new))
     }
 
     /// Logs that a library of functions is gone.

@@ -11,7 +11,7 @@ use crate::encode::{put_length, put_string, seal};
 use crate::form::opcode;
 use crate::input::{Input, length};
 use crate::lzf::compress_like_redis;
-use crate::{Limits, PACKED_BYTES_MIN, SAVED_BYTES_MIN};
+use crate::{Error, Limits, PACKED_BYTES_MIN, SAVED_BYTES_MIN};
 
 /// Why a payload has no libraries. The texts are Redis'.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,9 +22,29 @@ pub enum BadFunctions {
     /// There is something else in it.
     #[error("given type is not a function")]
     OtherType,
-    /// A source is cut off, or longer than the limit.
+    /// A source is cut off, or damaged.
     #[error("Failed loading library payload")]
     Content,
+    /// A source has more bytes than it may have.
+    #[error("Library code of {0} bytes is too long: it may have {1}; keep data in keys")]
+    TooLong(u64, u64),
+    /// There are more libraries than there may be.
+    #[error("Too many libraries: there may be {0}; put several functions into one")]
+    TooMany(usize),
+    /// All of them have more bytes than they may have.
+    #[error("Libraries would have more than {0} bytes of code together: restore fewer of them")]
+    TooLarge(u64),
+}
+
+/// What is read of a payload at most.
+#[derive(Clone, Copy, Debug)]
+pub struct FunctionLimits {
+    /// The longest source, in bytes.
+    pub source_bytes_max: u64,
+    /// The number of libraries.
+    pub libraries_max: usize,
+    /// All sources together, in bytes.
+    pub all_bytes_max: u64,
 }
 
 /// Returns the payload of libraries with these sources.
@@ -54,18 +74,32 @@ pub fn encode_functions<'a>(
 /// Returns the sources of the libraries in a payload.
 ///
 /// # Errors
-/// When it is damaged, or has something else in it.
-pub fn decode_functions(payload: &[u8], limits: Limits) -> Result<Vec<Vec<u8>>, BadFunctions> {
+/// When it is damaged, has something else in it, or more than the limits allow.
+pub fn decode_functions(
+    payload: &[u8],
+    limits: FunctionLimits,
+) -> Result<Vec<Vec<u8>>, BadFunctions> {
     let (body, _) = unseal(payload).map_err(BadFunctions::Footer)?;
-    let mut input = Input::of_payload(body, limits);
-    let mut sources = Vec::new();
-    let cut = |_| BadFunctions::Content;
+    let mut input = Input::of_payload(body, Limits { string_bytes_max: limits.source_bytes_max });
+    let (mut sources, mut all_bytes) = (Vec::new(), 0);
+    let cut = |error| match error {
+        Error::TooLong { bytes, bytes_max, .. } => BadFunctions::TooLong(bytes, bytes_max),
+        _ => BadFunctions::Content,
+    };
     while !input.is_at_end().map_err(cut)? {
         if input.byte().map_err(cut)? != opcode::FUNCTION {
             return Err(BadFunctions::OtherType);
         }
+        if sources.len() == limits.libraries_max {
+            return Err(BadFunctions::TooMany(limits.libraries_max));
+        }
         let source = input.string().map_err(cut)?;
-        sources.push(input.bytes(source).to_vec());
+        let source = input.bytes(source);
+        all_bytes += source.len() as u64;
+        if all_bytes > limits.all_bytes_max {
+            return Err(BadFunctions::TooLarge(limits.all_bytes_max));
+        }
+        sources.push(source.to_vec());
     }
     Ok(sources)
 }
@@ -74,7 +108,8 @@ pub fn decode_functions(payload: &[u8], limits: Limits) -> Result<Vec<Vec<u8>>, 
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { string_bytes_max: 1 << 20 };
+    const LIMITS: FunctionLimits =
+        FunctionLimits { source_bytes_max: 1 << 20, libraries_max: 3, all_bytes_max: 2 << 20 };
 
     fn bytes(hex: &str) -> Vec<u8> {
         let digit = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).expect("two digits");
@@ -106,6 +141,24 @@ mod tests {
             decode_functions(&seal(b"\xf5\x09a".to_vec()), LIMITS),
             Err(BadFunctions::Content)
         );
+    }
+
+    #[test]
+    fn no_more_is_unpacked_than_the_limits_allow() {
+        let long = vec![b'a'; 1 << 20];
+        let with_one_more = [&long[..], b"b"].concat();
+        for (sources, expected) in [
+            (&[&long[..], &long][..], Ok(2)),
+            (&[&with_one_more], Err(BadFunctions::TooLong((1 << 20) + 1, 1 << 20))),
+            (&[b"a", b"b", b"c", b"d"], Err(BadFunctions::TooMany(3))),
+            (&[&long, &long, b"c"], Err(BadFunctions::TooLarge(2 << 20))),
+        ] {
+            for compress in [false, true] {
+                let payload = encode_functions(sources.iter().copied(), compress);
+                let decoded = decode_functions(&payload, LIMITS);
+                assert_eq!(decoded.map(|sources| sources.len()), expected);
+            }
+        }
     }
 
     /// Payloads of a Redis 7.0 server, with `rdbcompression yes`.

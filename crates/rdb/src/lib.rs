@@ -42,7 +42,7 @@ pub use digest::{DatasetFingerprint, Digest, Fingerprint};
 pub use encode::{encode, seal};
 pub use error::Error;
 pub use event::{Checksum, Event, Key, Kind};
-pub use functions::{BadFunctions, decode_functions, encode_functions};
+pub use functions::{BadFunctions, FunctionLimits, decode_functions, encode_functions};
 pub use reader::Reader;
 pub use version::{REDIS_VERSION_MAX, VALKEY_VERSION, Version};
 pub use writer::{WriteError, WriteOptions, Writer};

@@ -61,6 +61,11 @@ pub enum LibraryError {
     /// There are as many libraries as there may be.
     #[error("Too many libraries: there may be {0}; put several functions into one")]
     TooMany(usize),
+    /// The sources of all libraries would have more bytes than they may have.
+    #[error(
+        "Libraries would have {0} bytes of code together: they may have {1}; delete some, or keep data in keys"
+    )]
+    NoRoom(usize, usize),
     /// The source is not Lua.
     #[error("Error compiling function: {0}")]
     NotCompiled(String),

@@ -76,7 +76,10 @@ pub use execution::{
     Answer, Arguments, Ask, Call, Ended, Execution, Interpreter, NoStack, Program, Stack, Step,
 };
 pub use host::{Ending, Host, Interrupt, Level, Permission};
-pub use libraries::{Existing, Function, Libraries, Library, LibraryFunction};
-pub use machine::Options;
+pub use libraries::{
+    Existing, Function, LIBRARIES_MAX, Libraries, Library, LibraryFunction, SOURCE_BYTES_MAX,
+    library_name,
+};
+pub use machine::{LOADING_INTERRUPT_EVERY, Options};
 pub use scripts::{Origin, Script, ScriptId, Scripts, mentions};
 pub use shebang::ScriptFlags;

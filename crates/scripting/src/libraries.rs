@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use resp::Writer;
 
 use crate::error::LibraryError;
@@ -32,10 +32,18 @@ const CHUNK_NAME: &std::ffi::CStr = c"@user_function";
 const OVERHEAD_BYTES: usize = 128;
 
 /// The longest source of a library: it is compiled in one piece, and is one record of a log.
-const SOURCE_BYTES_MAX: usize = 16 << 20;
+pub const SOURCE_BYTES_MAX: usize = 16 << 20;
 
 /// How many libraries there may be.
-const LIBRARIES_MAX: usize = 10_000;
+pub const LIBRARIES_MAX: usize = 10_000;
+
+/// The name of the library with this source.
+///
+/// # Errors
+/// When the source does not begin as one does.
+pub fn library_name(source: &[u8]) -> Result<Box<[u8]>, LibraryError> {
+    shebang::of_library(source).map(|(name, _)| name.into())
+}
 
 /// A function of a library.
 #[derive(Debug)]
@@ -199,8 +207,8 @@ impl Libraries {
             return Err(LibraryError::TooMany(LIBRARIES_MAX));
         }
         let prepared = self.prepare(source, host)?;
-        let replaced = BTreeSet::from([&*prepared.name]);
-        if let Some(taken) = self.taken(&prepared.library, &replaced) {
+        let taken = self.taken(&prepared.library, &self.freed([&*prepared.name]));
+        if let Some(taken) = taken {
             let error = LibraryError::FunctionExists(lossy(&taken));
             self.forget([prepared]);
             return Err(error);
@@ -281,19 +289,22 @@ impl Libraries {
         if self.libraries.len() - known.len() + all.len() > LIBRARIES_MAX {
             return Err(LibraryError::TooMany(LIBRARIES_MAX));
         }
-        let taken = all.iter().find_map(|prepared| self.taken(&prepared.library, &known));
+        let freed = self.freed(known);
+        let taken = all.iter().find_map(|prepared| self.taken(&prepared.library, &freed));
         taken.map_or(Ok(()), |name| Err(LibraryError::FunctionExists(lossy(&name))))
     }
 
-    /// The name of a function of `library` that another library has, but for those that are `replaced`.
-    fn taken(&self, library: &Library, replaced: &BTreeSet<&[u8]>) -> Option<Arc<[u8]>> {
-        let is_replaced = |name: &[u8]| {
-            let mut libraries = replaced.iter().filter_map(|name| self.libraries.get(*name));
-            libraries.any(|old| old.functions.iter().any(|it| *folded(&it.name) == *name))
-        };
+    /// The names, in lower case, of the functions of these libraries, as far as they are there.
+    fn freed<'n>(&self, names: impl IntoIterator<Item = &'n [u8]>) -> HashSet<Cow<'_, [u8]>> {
+        let libraries = names.into_iter().filter_map(|name| self.libraries.get(name));
+        libraries.flat_map(|library| &library.functions).map(|it| folded(&it.name)).collect()
+    }
+
+    /// The name of a function of `library` that a function which is there has, but for those that are `freed`.
+    fn taken(&self, library: &Library, freed: &HashSet<Cow<'_, [u8]>>) -> Option<Arc<[u8]>> {
         let taken = library.functions.iter().find(|function| {
             let name = folded(&function.name);
-            self.functions.contains_key(&*name) && !is_replaced(&name)
+            self.functions.contains_key(&*name) && !freed.contains(&*name)
         });
         taken.map(|function| Arc::clone(&function.name))
     }

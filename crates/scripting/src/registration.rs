@@ -1,8 +1,19 @@
 //! `redis.register_function`: what a library calls while its source runs.
 
+use std::borrow::Cow;
+
+use hashbrown::HashSet;
+
 use crate::entry::{Raise, Results};
 use crate::frame::{Frame, Kind, Reference};
 use crate::shebang::{ScriptFlags, is_name};
+
+/// How many functions a library may register.
+const FUNCTIONS_MAX: usize = 10_000;
+
+/// How many bytes the names and descriptions of a library's functions may have together. They are kept outside of
+/// Lua, whose limit of memory does not count them.
+const TEXT_BYTES_MAX: usize = 1 << 20;
 
 /// A function that a library has registered.
 #[derive(Debug)]
@@ -11,6 +22,51 @@ pub(crate) struct Registered {
     pub(crate) description: Option<Vec<u8>>,
     pub(crate) flags: ScriptFlags,
     pub(crate) callback: Reference,
+}
+
+/// What a library has registered so far.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    functions: Vec<Registered>,
+    /// Their names in lower case.
+    names: HashSet<Vec<u8>>,
+    text_bytes: usize,
+}
+
+impl Registry {
+    /// The functions, in the order in which they were registered.
+    pub(crate) fn into_functions(self) -> Vec<Registered> {
+        self.functions
+    }
+
+    /// Adds a function. Returns why it cannot be, if so, and its callback, which is then to be released.
+    fn add(&mut self, function: Registered) -> Result<(), (Cow<'static, str>, Reference)> {
+        let description_bytes = function.description.as_ref().map_or(0, Vec::len);
+        let text_bytes = self.text_bytes + function.name.len() + description_bytes;
+        let error = if !is_name(&function.name) {
+            "Library names can only contain letters, numbers, or underscores(_) and must be at \
+             least one character long"
+                .into()
+        } else if self.functions.len() >= FUNCTIONS_MAX {
+            format!("a library may register {FUNCTIONS_MAX} functions; make several libraries")
+                .into()
+        } else if text_bytes > TEXT_BYTES_MAX {
+            long_text().into()
+        } else if !self.names.insert(function.name.to_ascii_lowercase()) {
+            "Function already exists in the library".into()
+        } else {
+            self.text_bytes = text_bytes;
+            self.functions.push(function);
+            return Ok(());
+        };
+        Err((error, function.callback))
+    }
+}
+
+fn long_text() -> String {
+    format!(
+        "names and descriptions of the functions of a library may have {TEXT_BYTES_MAX} bytes together; shorten them"
+    )
 }
 
 /// `redis.register_function(name, callback)`, or with a table of named arguments.
@@ -28,18 +84,18 @@ pub(crate) fn register_function(frame: &mut Frame<'_>) -> Results {
         }
     };
     let taken = frame.run().and_then(|run| run.registered.as_mut());
-    let Some(functions) = taken else { return Ok(0) };
-    let error = if !is_name(&registered.name) {
-        "Library names can only contain letters, numbers, or underscores(_) and must be at least \
-         one character long"
-    } else if functions.iter().any(|it| it.name.eq_ignore_ascii_case(&registered.name)) {
-        "Function already exists in the library"
-    } else {
-        functions.push(registered);
-        return Ok(0);
-    };
-    frame.release(registered.callback);
+    let Some(registry) = taken else { return Ok(0) };
+    let Err((error, callback)) = registry.add(registered) else { return Ok(0) };
+    frame.release(callback);
     Err(Raise::reply(error))
+}
+
+/// A copy of a text that is not too long for all that is kept.
+fn copy(text: &[u8]) -> Result<Vec<u8>, Raise> {
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(Raise::reply(long_text()));
+    }
+    Ok(text.to_vec())
 }
 
 fn read_positional(frame: &mut Frame<'_>) -> Result<Registered, Raise> {
@@ -49,10 +105,11 @@ fn read_positional(frame: &mut Frame<'_>) -> Result<Registered, Raise> {
     if frame.kind(2) != Kind::Function {
         return Err(Raise::reply("second argument to redis.register_function must be a function"));
     }
+    let name = copy(name)?;
     frame.push_copy(2);
     let callback = frame.keep();
     let flags = ScriptFlags::default();
-    Ok(Registered { name: name.to_vec(), description: None, flags, callback })
+    Ok(Registered { name, description: None, flags, callback })
 }
 
 fn read_named(frame: &mut Frame<'_>) -> Result<Registered, Raise> {
@@ -131,7 +188,7 @@ fn read_text(frame: &mut Frame<'_>, what: &str) -> Result<Vec<u8>, Raise> {
             "{what} argument given to redis.register_function must be a string"
         )));
     }
-    Ok(frame.pushed_text().to_vec())
+    copy(frame.pushed_text())
 }
 
 /// Adds the flags in the topmost value, a table.

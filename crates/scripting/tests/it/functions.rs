@@ -308,8 +308,33 @@ fn functions_are_stopped_like_scripts() {
     assert_eq!(
         (&reply[..], ending),
         (
-            r"-ERR Script killed by user with SCRIPT KILL... script: f, on @user_function:2.\r\n",
+            r"-ERR Script killed by user with FUNCTION KILL. script: f, on @user_function:2.\r\n",
             Ending::Stopped
         )
     );
+}
+
+#[test]
+fn what_a_library_registers_is_bounded() {
+    let many = |count: u32| {
+        format!(
+            "#!lua name=a\nfor n = 1, {count} do redis.register_function('f' .. n, function() end) end"
+        )
+    };
+    assert_eq!(load(&mut libraries(), &many(10_000)), Ok("a".to_owned()));
+    let error = load(&mut libraries(), &many(10_001)).expect_err("one more than may be");
+    assert!(error.contains("a library may register 10000 functions"), "{error}");
+
+    let described = |bytes: usize| {
+        format!(
+            "#!lua name=a\nlocal text = '{}'\nfor n = 1, 4 do redis.register_function{{\
+             function_name='f' .. n, callback=function() end, description=text}} end",
+            "x".repeat(bytes)
+        )
+    };
+    assert_eq!(load(&mut libraries(), &described(262_142)), Ok("a".to_owned()));
+    for bytes in [262_143, 2 << 20] {
+        let error = load(&mut libraries(), &described(bytes)).expect_err("too much text");
+        assert!(error.contains("may have 1048576 bytes together"), "{error}");
+    }
 }

@@ -23,7 +23,6 @@ impl Engine {
         keyspace_settings(&self.config, &self.options, self.shard.keyspace.settings_mut());
         self.deps.logger.set_level(self.config.value("loglevel"));
         self.shard.configure_log(&self.options);
-        self.scripting.functions.limit_memory(self.options.maxmemory_bytes);
         self.archives.set_options(&self.options.log.archive);
     }
 }

@@ -131,7 +131,6 @@ impl<R: Read> DumpLoad<'_, R> {
     /// Takes a library of functions. One that cannot be loaded was counted when the files were checked.
     fn library(&mut self, source: &[u8]) -> Result<(), ImportError> {
         let Target { functions, keyspace, .. } = &mut *self.target;
-        keyspace.declare_libraries();
         let _was_counted = functions.take_dumped(source, keyspace);
         self.target.breathe()
     }

@@ -2,7 +2,6 @@
 
 use command::error::{CommandError, Done};
 use keyspace::{Keyspace, NoJournal};
-use rdb::Limits;
 
 use crate::engine::scripting::Functions;
 
@@ -37,19 +36,17 @@ impl FunctionChange {
     pub(super) fn execute(
         self,
         args: &[&[u8]],
-        limits: Limits,
         functions: &mut Functions,
         keyspace: &mut Keyspace,
     ) -> Done {
-        keyspace.declare_libraries();
         match self {
-            Self::Load => functions.load(&args[2..], keyspace).map(|_| ()),
+            Self::Load => functions.load(&args[2..], keyspace, None).map(|_| ()),
             Self::Delete => functions.delete(args[2], keyspace),
             Self::Flush => {
                 drop(functions.flush(keyspace));
                 Ok(())
             }
-            Self::Restore => functions.restore(&args[2..], limits, keyspace),
+            Self::Restore => functions.restore(&args[2..], keyspace, None),
         }
     }
 }
@@ -79,13 +76,8 @@ impl FunctionsAlone {
     ///
     /// # Errors
     /// As [`FunctionChange::execute`].
-    pub(super) fn execute(
-        &mut self,
-        change: FunctionChange,
-        args: &[&[u8]],
-        limits: Limits,
-    ) -> Done {
-        change.execute(args, limits, &mut self.functions, &mut self.keyspace)
+    pub(super) fn execute(&mut self, change: FunctionChange, args: &[&[u8]]) -> Done {
+        change.execute(args, &mut self.functions, &mut self.keyspace)
     }
 
     /// How many there are.

@@ -199,7 +199,7 @@ impl Play<'_> {
             }
             Role::Scripts => self.contents.note_left_out("commands of scripts"),
             Role::Functions(change) => {
-                change.execute(args, self.rules.limits(), functions, keyspace)?;
+                change.execute(args, functions, keyspace)?;
             }
             Role::NotServed(what) => self.contents.note_not_served(&what),
             Role::Multi | Role::Exec | Role::Nothing => {}

@@ -2,7 +2,6 @@
 
 use command::argument;
 use command::error::{CommandError, Done};
-use rdb::Limits;
 use scripting::{Library, LibraryFunction, ScriptFlags};
 
 use super::super::scripting::{Called, Invocation, PausedCall, subcommand_syntax};
@@ -55,17 +54,13 @@ fn run(engine: &mut Engine, key: ClientKey, args: &[&[u8]], is_read_only: bool) 
 
 /// FUNCTION LOAD.
 pub(super) fn load(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    declare(engine);
-    let name = engine.scripting.functions.load(&args[2..], &mut engine.shard.keyspace)?;
+    let Engine { shard, scripting, deps, .. } = engine;
+    // An error tells which there are.
+    shard.keyspace.note_libraries_read();
+    let clock = Some(deps.clock.as_ref());
+    let name = scripting.functions.load(&args[2..], &mut shard.keyspace, clock)?;
     engine.reply(key).bulk(&name);
     Ok(())
-}
-
-/// Lets records of libraries follow; EXEC does so for what is in it.
-fn declare(engine: &mut Engine) {
-    if !engine.in_transaction {
-        engine.shard.keyspace.declare_libraries();
-    }
 }
 
 /// FUNCTION RESTORE.
@@ -73,9 +68,10 @@ pub(super) fn restore(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
     if args.len() > 4 {
         return Err(subcommand_syntax(args[1]));
     }
-    declare(engine);
-    let limits = Limits { string_bytes_max: engine.options.bulk_bytes_max };
-    engine.scripting.functions.restore(&args[2..], limits, &mut engine.shard.keyspace)?;
+    let Engine { shard, scripting, deps, .. } = engine;
+    shard.keyspace.note_libraries_read();
+    let clock = Some(deps.clock.as_ref());
+    scripting.functions.restore(&args[2..], &mut shard.keyspace, clock)?;
     engine.reply(key).ok();
     Ok(())
 }
@@ -223,7 +219,17 @@ pub(super) fn stats(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Don
 impl Engine {
     /// Loads the libraries that the data has come with.
     pub(in crate::engine) fn load_functions(&mut self) {
-        for (name, why) in self.scripting.functions.reload(&self.shard.keyspace) {
+        const NOTED_MS: u64 = 1000;
+        let began_us = self.deps.clock.monotonic_us();
+        let failed = self.scripting.functions.reload(&self.shard.keyspace);
+        let took_ms = (self.deps.clock.monotonic_us() - began_us) / 1000;
+        if took_ms > NOTED_MS {
+            self.deps.logger.notice(&format!(
+                "Loading {} libraries of functions took {took_ms} ms, in which no client was served",
+                self.shard.keyspace.libraries().len()
+            ));
+        }
+        for (name, why) in failed {
             self.deps.logger.warning(&format!(
                 "WARNING: the library of functions {name} cannot be loaded, and is kept as it is: {why}. FUNCTION \
                  DUMP has it, FUNCTION LOAD REPLACE and FUNCTION DELETE end this"

@@ -7,19 +7,24 @@
 //!
 //! # Invariants
 //! - Whether a library can be loaded depends on its source and on those that are there: what its loading may take is
-//!   counted in instructions, and no clock is read. So what was loaded once is loaded by every start.
+//!   counted in instructions and in bytes of Lua, which are the same at every start. Only a client is also held to a
+//!   clock, because one instruction may be long; what is read from the log or a file is not. So what was loaded once
+//!   is loaded by every start.
 //! - A library is in memory with its record, or neither is: what is loaded together is changed together.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use command::argument;
 use command::error::{CommandError, Done};
+use env::Clock;
 use keyspace::Keyspace;
-use rdb::Limits;
+use rdb::FunctionLimits;
 use resp::Writer;
 use scripting::{
-    Existing, Function, Host, Interrupt, Level, Libraries, LibraryError, Options, Permission,
+    Existing, Function, Host, Interrupt, LIBRARIES_MAX, LOADING_INTERRUPT_EVERY, Level, Libraries,
+    LibraryError, Options, Permission, SOURCE_BYTES_MAX, library_name,
 };
 
 use super::super::REDIS_VERSION;
@@ -32,8 +37,16 @@ const MEMORY_BYTES_MAX: u64 = 1 << 30;
 /// Commands that lose whole databases: a script that has such a word gets a block of its own.
 pub(super) const LOSING: &[&str] = &["flushall", "flushdb", "swapdb"];
 
-/// How often a library's loading is asked whether it goes on: each 100,000 instructions, or about half a millisecond.
-const ASKS_MAX: u32 = 1000;
+/// How many instructions the loading of what a command brings may take: about half a second.
+const INSTRUCTIONS_MAX: u32 = 100_000_000;
+
+/// How long it may take on a client's behalf, in microseconds, and how much longer for so many bytes of source, which
+/// are compiled in one go.
+const LOADING_US_MAX: u64 = 5_000_000;
+const BYTES_PER_US: u64 = 10;
+
+/// How many bytes the sources of all libraries may have: a log that is turned on gets them in one block.
+const ALL_SOURCES_BYTES_MAX: usize = 256 << 20;
 
 /// What an interpreter may do, on a server with this limit of memory.
 pub(super) fn lua_options(maxmemory_bytes: u64) -> Options {
@@ -77,7 +90,6 @@ pub(crate) struct Functions {
     /// None until the first use, and while a function runs.
     libraries: Option<Box<Libraries>>,
     figures: FunctionFigures,
-    maxmemory_bytes: u64,
     logger: Option<Logger>,
 }
 
@@ -87,24 +99,22 @@ impl Functions {
         Self { logger: Some(logger), ..Self::default() }
     }
 
-    /// What `maxmemory` is for the next interpreter.
-    pub(in crate::engine) const fn limit_memory(&mut self, maxmemory_bytes: u64) {
-        self.maxmemory_bytes = maxmemory_bytes;
-    }
-
     fn with<T>(
         &mut self,
+        deadline: Option<Deadline<'_>>,
         run: impl FnOnce(&mut Libraries, &mut Loading<'_>) -> Result<T, LibraryError>,
     ) -> Result<T, CommandError> {
-        let options = lua_options(self.maxmemory_bytes);
+        // Whatever `maxmemory` is: what was loaded with one limit must not fail with another.
+        let options = lua_options(0);
         let libraries = self.libraries.get_or_insert_with(|| Box::new(Libraries::new(options)));
-        let mut loading = Loading { asks_left: ASKS_MAX, logger: self.logger.as_ref() };
+        let asks_left = INSTRUCTIONS_MAX / LOADING_INTERRUPT_EVERY.unsigned_abs();
+        let mut loading = Loading { asks_left, deadline, logger: self.logger.as_ref() };
         let done = run(libraries, &mut loading);
         self.note_figures();
-        done.map_err(|why| CommandError::Other(format!("ERR {why}").into()))
+        done.map_err(|why| refusal(&why))
     }
 
-    /// FUNCTION LOAD with these words behind it. Returns the library's name; it is logged.
+    /// FUNCTION LOAD with these words behind it. Returns the library's name; it is logged. A client has a clock.
     ///
     /// # Errors
     /// What its client is told.
@@ -112,6 +122,7 @@ impl Functions {
         &mut self,
         words: &[&[u8]],
         keyspace: &mut Keyspace,
+        clock: Option<&dyn Clock>,
     ) -> Result<Box<[u8]>, CommandError> {
         let Some((source, options)) = words.split_last() else {
             return Err(CommandError::other("ERR Function code is missing"));
@@ -121,7 +132,17 @@ impl Functions {
             return Err(CommandError::Other(format!("ERR Unknown option given: {option}").into()));
         }
         let replaces = !options.is_empty();
-        let name = self.with(|libraries, loading| libraries.load(source, replaces, loading))?;
+        if let Ok(name) = library_name(source) {
+            // Also one that is kept and could not be loaded.
+            if !replaces && keyspace.library(&name).is_some() {
+                return Err(refusal(&LibraryError::Exists(lossy(&name))));
+            }
+            check_room(keyspace, |other| *other != *name, source.len())?;
+        }
+        let deadline = clock.map(|clock| Deadline::new(clock, source.len()));
+        let name =
+            self.with(deadline, |libraries, loading| libraries.load(source, replaces, loading))?;
+        keyspace.declare_libraries();
         self.put(&name, keyspace);
         Ok(name)
     }
@@ -141,7 +162,7 @@ impl Functions {
     pub(crate) fn delete(&mut self, name: &[u8], keyspace: &mut Keyspace) -> Done {
         let was_logged = keyspace.delete_library(name);
         // One that is kept and could not be loaded goes, too.
-        self.with(|libraries, _| match libraries.delete(name) {
+        self.with(None, |libraries, _| match libraries.delete(name) {
             Err(_) if was_logged => Ok(()),
             deleted => deleted,
         })
@@ -158,15 +179,15 @@ impl Functions {
         garbage
     }
 
-    /// FUNCTION RESTORE with these words behind it; what was restored is logged.
+    /// FUNCTION RESTORE with these words behind it; what was restored is logged. A client has a clock.
     ///
     /// # Errors
     /// What its client is told; then all is as before.
     pub(crate) fn restore(
         &mut self,
         words: &[&[u8]],
-        limits: Limits,
         keyspace: &mut Keyspace,
+        clock: Option<&dyn Clock>,
     ) -> Done {
         let (payload, existing) = match *words {
             [payload] => (payload, Existing::Kept),
@@ -180,10 +201,27 @@ impl Functions {
             }
             _ => return Err(subcommand_syntax(b"RESTORE")),
         };
-        let sources = rdb::decode_functions(payload, limits)
-            .map_err(|why| CommandError::Other(format!("ERR {why}").into()))?;
-        let names =
-            self.with(|libraries, loading| libraries.restore(&sources, existing, loading))?;
+        let limits = FunctionLimits {
+            source_bytes_max: SOURCE_BYTES_MAX as u64,
+            libraries_max: LIBRARIES_MAX,
+            all_bytes_max: ALL_SOURCES_BYTES_MAX as u64,
+        };
+        let sources = rdb::decode_functions(payload, limits).map_err(|why| refusal(&why))?;
+        let bytes = sources.iter().map(Vec::len).sum();
+        let names: BTreeSet<Box<[u8]>> =
+            sources.iter().filter_map(|source| library_name(source).ok()).collect();
+        if existing == Existing::Kept
+            && let Some(name) = names.iter().find(|name| keyspace.library(name).is_some())
+        {
+            return Err(refusal(&LibraryError::RestoredExists(lossy(name))));
+        }
+        let stays = |name: &[u8]| existing != Existing::Flushed && !names.contains(name);
+        check_room(keyspace, stays, bytes)?;
+        let deadline = clock.map(|clock| Deadline::new(clock, bytes));
+        let restored = self
+            .with(deadline, |libraries, loading| libraries.restore(&sources, existing, loading));
+        let names = restored?;
+        keyspace.declare_libraries();
         if existing == Existing::Flushed {
             let logged = keyspace.libraries().map(|(name, _)| name);
             let gone = logged.filter(|name| names.iter().all(|kept| **kept != **name));
@@ -201,7 +239,7 @@ impl Functions {
     /// # Errors
     /// Why it cannot be loaded.
     pub(crate) fn take_dumped(&mut self, source: &[u8], keyspace: &mut Keyspace) -> Done {
-        self.load(&[source], keyspace).map(|_| ())
+        self.load(&[source], keyspace, None).map(|_| ())
     }
 
     /// Loads what the keyspace has, instead of what is there. Returns those that cannot be, which are kept all the same.
@@ -209,7 +247,8 @@ impl Functions {
         self.libraries = None;
         let mut failed = Vec::new();
         for (name, source) in keyspace.libraries() {
-            let loaded = self.with(|libraries, loading| libraries.load(source, true, loading));
+            let loaded =
+                self.with(None, |libraries, loading| libraries.load(source, true, loading));
             if let Err(why) = loaded {
                 failed.push((String::from_utf8_lossy(name).into_owned(), why.to_string()));
             }
@@ -257,6 +296,24 @@ impl Functions {
     }
 }
 
+fn refusal(why: &dyn std::fmt::Display) -> CommandError {
+    CommandError::Other(format!("ERR {why}").into())
+}
+
+fn lossy(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+/// Whether sources of so many bytes may come to those of the keyspace that stay.
+fn check_room(keyspace: &Keyspace, stays: impl Fn(&[u8]) -> bool, new_bytes: usize) -> Done {
+    let staying = keyspace.libraries().filter(|(name, _)| stays(name));
+    let bytes = staying.map(|(_, source)| source.len()).sum::<usize>() + new_bytes;
+    if bytes > ALL_SOURCES_BYTES_MAX {
+        return Err(refusal(&LibraryError::NoRoom(bytes, ALL_SOURCES_BYTES_MAX)));
+    }
+    Ok(())
+}
+
 /// What a subcommand of FUNCTION is told that got other arguments than it takes.
 pub(in crate::engine) fn subcommand_syntax(name: &[u8]) -> CommandError {
     let name = String::from_utf8_lossy(name);
@@ -268,9 +325,28 @@ pub(in crate::engine) fn subcommand_syntax(name: &[u8]) -> CommandError {
     )
 }
 
+/// When a client's library has taken too long.
+struct Deadline<'c> {
+    clock: &'c dyn Clock,
+    us: u64,
+}
+
+impl<'c> Deadline<'c> {
+    /// That of a command with so many bytes of source, which begins now.
+    fn new(clock: &'c dyn Clock, source_bytes: usize) -> Self {
+        let us = clock.monotonic_us() + LOADING_US_MAX + source_bytes as u64 / BYTES_PER_US;
+        Self { clock, us }
+    }
+
+    fn has_passed(&self) -> bool {
+        self.clock.monotonic_us() >= self.us
+    }
+}
+
 /// What a library can ask of the server while it is loaded.
 struct Loading<'l> {
     asks_left: u32,
+    deadline: Option<Deadline<'l>>,
     logger: Option<&'l Logger>,
 }
 
@@ -291,7 +367,8 @@ impl Host for Loading<'_> {
 
     fn interrupt(&mut self) -> Interrupt {
         self.asks_left = self.asks_left.saturating_sub(1);
-        if self.asks_left == 0 { Interrupt::Stop } else { Interrupt::Continue }
+        let is_late = self.deadline.as_ref().is_some_and(Deadline::has_passed);
+        if self.asks_left == 0 || is_late { Interrupt::Stop } else { Interrupt::Continue }
     }
 
     fn clock(&mut self) -> Duration {

@@ -164,7 +164,7 @@ fn a_function_that_runs_for_long_is_killed_by_its_own_command() {
     server.engine.end_iteration(true);
     let reply = server.read(client);
     assert!(
-        reply.starts_with("-ERR Script killed by user with SCRIPT KILL... script: f, on"),
+        reply.starts_with("-ERR Script killed by user with FUNCTION KILL. script: f, on"),
         "{reply}"
     );
 
@@ -220,4 +220,59 @@ fn libraries_come_with_the_data_and_one_that_cannot_be_loaded_is_kept() {
     assert_eq!(ask(&mut server, client, &["FUNCTION", "DELETE", "later"]), "+OK\r\n");
     assert_eq!(ask(&mut server, client, &["FUNCTION", "FLUSH"]), "+OK\r\n");
     assert_eq!(server.engine.keyspace().libraries().len(), 0);
+}
+
+#[test]
+fn a_client_waits_no_longer_than_some_seconds_and_what_is_there_is_loaded_without_a_clock() {
+    let mut server = TestServer::new(&[]);
+    let client = server.connect();
+    let slow = format!("{}\nfor n = 1, 100000 do end", source("slow", "return 7"));
+    assert_eq!(ask(&mut server, client, &["FUNCTION", "LOAD", &slow]), "$4\r\nslow\r\n");
+    server.clock.us_per_look.store(20_000, Ordering::Relaxed);
+    let error = ask(&mut server, client, &["FUNCTION", "LOAD", "REPLACE", &slow]);
+    assert!(error.contains("FUNCTION LOAD timeout"), "{error}");
+    let mut keyspace = Keyspace::new(NoJournal, [7; 16], 16);
+    keyspace.set_library(b"slow", slow.as_bytes().into());
+    server.engine.loaded(keyspace, None);
+    server.clock.us_per_look.store(0, Ordering::Relaxed);
+    assert_eq!(ask(&mut server, client, &["FCALL", "slow", "0"]), ":7\r\n");
+}
+
+#[test]
+fn a_library_that_is_kept_and_broken_is_there_for_load() {
+    let mut server = TestServer::new(&[]);
+    let client = server.connect();
+    let mut keyspace = Keyspace::new(NoJournal, [7; 16], 16);
+    keyspace.set_library(b"later", (*b"#!lua name=later\nredis.of_a_later_version()").into());
+    server.engine.loaded(keyspace, None);
+    let new = source("later", "return 1");
+    assert_eq!(
+        ask(&mut server, client, &["FUNCTION", "LOAD", &new]),
+        "-ERR Library 'later' already exists\r\n"
+    );
+    assert_eq!(ask(&mut server, client, &["FUNCTION", "LOAD", "REPLACE", &new]), "$5\r\nlater\r\n");
+}
+
+#[test]
+fn what_an_error_tells_of_a_library_waits_for_its_block() {
+    let (mut server, log) = TestServer::with_log(&["--appendfsync", "always"]);
+    let (client, other) = (server.connect(), server.connect());
+    assert_eq!(load(&mut server, client, "a", "return 1"), "");
+    let again = source("a", "return 1");
+    assert_eq!(ask(&mut server, other, &["FUNCTION", "LOAD", &again]), "");
+    sync(&mut server, &log);
+    assert_eq!(server.read(other), "-ERR Library 'a' already exists\r\n");
+}
+
+#[test]
+fn the_sources_of_all_libraries_have_a_limit() {
+    let mut server = TestServer::new(&[]);
+    let client = server.connect();
+    let mut keyspace = Keyspace::new(NoJournal, [7; 16], 16);
+    keyspace.set_library(b"large", vec![b'#'; 256 << 20].into());
+    server.engine.loaded(keyspace, None);
+    let error = load(&mut server, client, "a", "return 1");
+    assert!(error.contains("they may have 268435456"), "{error}");
+    assert_eq!(load(&mut server, client, "large", "return 1"), "$5\r\nlarge\r\n", "it is replaced");
+    assert_eq!(load(&mut server, client, "a", "return 1"), "$1\r\na\r\n");
 }
