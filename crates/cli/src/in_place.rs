@@ -1,6 +1,7 @@
 //! `indelible restore --in-place`: sets the log in a data directory back to what it was.
 
 use std::fmt::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ impl InPlace<'_> {
     /// Sets it back; `None` if there is no log.
     pub(crate) fn run(self) -> anyhow::Result<Option<ExitCode>> {
         let source = std::path::absolute(self.source)?;
+        check_user(&source)?;
         let index = crate::index::below(&source);
         let Some(database) = redo::database_of(&OsDisk, &source)? else { return Ok(None) };
         // An index may be the only witness of what was durable.
@@ -62,10 +64,32 @@ impl InPlace<'_> {
         if self.is_json {
             println!("{}", json(&rewound));
         } else {
-            print!("{}", report(&rewound, self.source));
+            print!("{}", report(&rewound, self.source, &devices));
+        }
+        if !rewound.is_as_asked {
+            // The log is usable, and what was asked for has not been done.
+            eprintln!(
+                "another restore --in-place had been begun, the one to block {}: it is finished, and this one was not begun; run it again",
+                rewound.to
+            );
+            return Ok(Some(ExitCode::FAILURE));
         }
         Ok(Some(ExitCode::SUCCESS))
     }
+}
+
+/// Refuses to make files in a data directory that its server could not use: those that are made belong to the user that
+/// makes them.
+fn check_user(source: &Path) -> anyhow::Result<()> {
+    let Ok(manifest) = std::fs::metadata(source.join("redo.manifest")) else { return Ok(()) };
+    let (owner, user) = (manifest.uid(), rustix::process::geteuid().as_raw());
+    anyhow::ensure!(
+        owner == user,
+        "{} belongs to user {owner}, and this is user {user}, whose files its server could not use: run this as the user of the \
+         server, such as sudo -u '#{owner}' indelible restore",
+        source.display()
+    );
+    Ok(())
 }
 
 /// What is noted of this command, and of its user.
@@ -79,7 +103,7 @@ fn command() -> DangerousCommand {
     DangerousCommand { loses_data: true, user, address: "the server's machine".to_owned(), text }
 }
 
-fn report(rewound: &Rewound, directory: &Path) -> String {
+fn report(rewound: &Rewound, directory: &Path, devices: &[PathBuf]) -> String {
     let Rewound { to, time_ms, neighbours, at, backup, is_resumed, .. } = rewound;
     let directory = directory.display();
     let mut text = String::new();
@@ -100,11 +124,13 @@ fn report(rewound: &Rewound, directory: &Path) -> String {
         "{directory} is what it was then: {put_back} files put back, {cut} cut, {written_bytes} bytes written; it goes on \
          behind block {at}"
     );
+    let named = devices.iter().map(|device| format!(" --device {}", device.display()));
+    let named = named.collect::<String>();
     if let Some(backup) = backup {
         let _infallible = writeln!(
             text,
             "what it was before is kept until BACKUP DELETE {backup}\n\
-             undo this: indelible restore {directory} --in-place --at {backup}"
+             undo this: indelible restore {directory} --in-place --at {backup}{named}"
         );
     }
     let _infallible = writeln!(text, "start it: indelible server --dir {directory}");
@@ -123,6 +149,7 @@ fn json(rewound: &Rewound) -> serde_json::Value {
         "at_lsn": rewound.at.0,
         "backup": rewound.backup,
         "resumed": rewound.is_resumed,
+        "as_asked": rewound.is_as_asked,
         "put_back_files": rewound.put_back,
         "cut_files": rewound.cut,
         "written_bytes": rewound.written_bytes,

@@ -33,7 +33,7 @@ struct Arguments {
     into: Option<PathBuf>,
     /// Sets the data directory itself back, whose server has ended: what it is now is kept as a backup, files are put back in
     /// place, and no more is written than segments that have blocks on both sides.
-    #[arg(long, conflicts_with = "into")]
+    #[arg(long, conflicts_with_all = ["into", "dry_run"])]
     in_place: bool,
     /// The state of this backup, after this block of the log, or at this time: 2026-11-22T10:31:05.412+01:00, or so long ago: -90s, -2m, -1h,
     /// -1d. Of a time it is the last block that was ended by then.
@@ -156,7 +156,7 @@ impl Arguments {
 
     fn run(self) -> anyhow::Result<ExitCode> {
         let point = self.point();
-        if self.in_place && !self.dry_run {
+        if self.in_place {
             anyhow::ensure!(!is_archive(&self.source), "an archive is restored --into a directory");
             anyhow::ensure!(
                 self.expiry == Expiry::Absolute,

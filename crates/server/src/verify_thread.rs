@@ -47,6 +47,11 @@ impl VerifyDesk {
         self.is_ending.load(Ordering::Acquire)
     }
 
+    /// It has ended, and has told nothing if nothing was told.
+    pub fn end_unless_told(&self, now_ms: i64) {
+        self.state.lock().found.get_or_insert_with(|| (Ok(Vec::new()), now_ms));
+    }
+
     /// It has ended.
     pub fn end_with(&self, found: redo::Result<Vec<CheckedState>>, now_ms: i64) {
         self.state.lock().found = Some((found, now_ms));
@@ -90,6 +95,18 @@ pub(crate) struct VerifyThread {
     directory: PathBuf,
 }
 
+/// Tells that it has ended, however it does.
+struct EndTold {
+    desk: Arc<VerifyDesk>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Drop for EndTold {
+    fn drop(&mut self) {
+        self.desk.end_unless_told(self.clock.now_ms());
+    }
+}
+
 impl VerifyThread {
     /// A thread that does not count as the data's memory in `host`.
     pub(crate) fn new(
@@ -107,6 +124,7 @@ impl VerifyRunner for VerifyThread {
         let (disk, clock) = (Arc::clone(&self.disk), Arc::clone(&self.clock));
         let (host, directory) = (self.host.another(), self.directory.clone());
         let read = move || {
+            let _told = EndTold { desk: Arc::clone(&desk), clock: Arc::clone(&clock) };
             let (begun, mut read_bytes) = (Instant::now(), 0_u64);
             let mut pace = |so_far: CheckProgress| {
                 desk.tell(so_far);
@@ -123,7 +141,8 @@ impl VerifyRunner for VerifyThread {
                 source: &directory,
                 devices: &[],
                 name: name.as_deref(),
-                reader: std::process::id(),
+                // No process has this number, in no container.
+                reader: u32::MAX,
             };
             let found = redo::check_past(&*disk, &request, &mut pace);
             desk.end_with(found.map(Option::unwrap_or_default), clock.now_ms());

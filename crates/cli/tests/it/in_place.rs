@@ -193,6 +193,9 @@ fn an_interrupted_one_refuses_the_server_and_is_finished_by_the_same_command() {
     }
     let output = in_place(&directory, &["--at", "1"]);
     assert!(said(&output).contains("what was begun before and interrupted is finished"));
+    // It was not the one that was begun.
+    assert!(!output.status.success(), "{}", said(&output));
+    assert!(said(&output).contains("run it again"), "{}", said(&output));
     server.restart();
     assert_eq!(server.connect().words("GET k").text(), "v");
 }
@@ -206,12 +209,15 @@ fn what_cannot_be_set_back_is_refused_and_stays() {
     server.terminate();
     server.wait_for_exit();
     let directory = server.directory();
+    let empty = tempfile::tempdir().unwrap();
     for (words, part) in [
         (&["--latest"][..], "there is nothing to undo"),
         (&["--before", "flush"], "the log tells of 0"),
         (&["--at", "99999"], "there is no block 99999"),
         (&["--at", "weekly"], "there is no backup weekly"),
         (&["--latest", "--into", "/tmp/x"], "cannot be used with"),
+        (&["--latest", "--dry-run"], "cannot be used with"),
+        (&["--at", "1", "--device", empty.path().to_str().unwrap()], "is no device of this log"),
     ] {
         let output = in_place(&directory, words);
         assert!(!output.status.success(), "{words:?}");
@@ -219,9 +225,19 @@ fn what_cannot_be_set_back_is_refused_and_stays() {
     }
     let archive = in_place(Path::new("file:///nowhere"), &["--latest"]);
     assert!(said(&archive).contains("an archive is restored --into"), "{}", said(&archive));
-    let empty = tempfile::tempdir().unwrap();
     let none = in_place(empty.path(), &["--latest"]);
     assert!(said(&none).contains("there is no redo log"), "{}", said(&none));
+    // Files that root makes are of no use to a server of another user.
+    if rustix::process::geteuid().is_root() {
+        let owned = |user| {
+            std::os::unix::fs::chown(directory.join("redo.manifest"), Some(user), None).unwrap();
+        };
+        owned(65534);
+        let output = in_place(&directory, &["--at", "1"]);
+        assert!(!output.status.success());
+        assert!(said(&output).contains("belongs to user 65534"), "{}", said(&output));
+        owned(0);
+    }
     server.restart();
     assert_eq!(digest(&server), before);
 }

@@ -65,6 +65,17 @@ fn times_to_live_are_as_they_were_or_go_on_from_then_or_are_none() {
     assert!(shifts[0] >= 300 && shifts.iter().all(|shift| *shift == shifts[0]), "{shifts:?}");
     assert_eq!(number(&mut of, "PTTL plain"), -1);
 
+    // It had expired at the moment that is wanted, and stays so.
+    assert!(!connection.words("BACKUP CREATE later").is_error());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_indelible"));
+    command.arg("restore").arg(&here).args(["--at", "later", "--expiry", "never", "--into"]);
+    let output = command.arg(dir("later")).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let later = Program::indelible().start_on(&dir("later"), &OPTIONS);
+    let mut of = later.connect();
+    assert_eq!(number(&mut of, "EXISTS short"), 0);
+    assert_eq!(number(&mut of, "PTTL hour"), -1);
+
     let refused = Command::new(env!("CARGO_BIN_EXE_indelible"))
         .args(["restore", here.to_str().unwrap(), "--at", "then", "--in-place"])
         .args(["--expiry", "never"])

@@ -126,3 +126,39 @@ fn a_backup_with_a_turned_bit_is_called_damaged_and_the_others_are_good() {
     let output = verify(&server.directory(), &["--backup", "three"]);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
 }
+
+/// With the window on all blocks are looked at for what states there are: a damaged one does not end that.
+#[test]
+fn damage_in_place_and_in_history_is_told_by_backup_with_the_window_on() {
+    let options = [&OPTIONS[..], &["--log-history-seconds", "600"]].concat();
+    let mut server = Program::indelible().start(&options);
+    let mut connection = server.connect();
+    overwrite(&mut connection, "first");
+    assert!(!connection.words("BACKUP CREATE one").is_error());
+    assert!(!connection.words("BACKUP VERIFY").is_error());
+    assert_eq!(verified(&mut connection), "good");
+    // The log begins with it.
+    let first = server.directory().join("redo/0000000001.redo");
+    let good = std::fs::read(&first).unwrap();
+    let mut bytes = good.clone();
+    let at = bytes.len() / 2;
+    bytes[at] ^= 4;
+    std::fs::write(&first, &bytes).unwrap();
+    assert!(!connection.words("BACKUP VERIFY").is_error());
+    assert_eq!(verified(&mut connection), "damaged");
+    let one = connection.words("BACKUP STATUS one");
+    assert_eq!(field(&one, "verified"), "damaged");
+    assert!(field(&one, "verified_error").contains("0000000001.redo"), "{one:?}");
+    server.kill();
+    let output = verify(&server.directory(), &[]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert_eq!(said(&output).matches("DAMAGED").count(), 2, "{}", said(&output));
+    // A file that does not end as it must: the log cannot be opened at all, and no state can be restored.
+    let mut bytes = good;
+    let len = bytes.len();
+    bytes[len - 100..].fill(7);
+    std::fs::write(&first, &bytes).unwrap();
+    let output = verify(&server.directory(), &[]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("0000000001.redo"), "{}", said(&output));
+}

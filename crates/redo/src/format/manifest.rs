@@ -506,6 +506,11 @@ impl ManifestStore {
         self.current.lock().manifest.rewinds.since(header)
     }
 
+    /// Whether what the log is now has nothing of the block: it was set back behind it.
+    pub(crate) fn is_abandoned(&self, lsn: Lsn) -> bool {
+        self.current.lock().manifest.rewinds.is_abandoned(lsn)
+    }
+
     /// What the next manifest will list.
     pub(crate) fn listing(&self) -> MutexGuard<'_, Listing> {
         self.listing.lock()

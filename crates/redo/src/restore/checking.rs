@@ -6,7 +6,9 @@
 //! ```
 //!
 //! What a restore reads is read in the same way, so what is good here can be restored, as far as the disk of what is made
-//! allows. A process may have the log open: its files are linked meanwhile, as for a restore.
+//! allows. A process may have the log open: its files are linked meanwhile, as for a restore, each as long as a state is still to
+//! be read that has it; where a disk becomes short of room, the check ends. A file that is damaged is so for the states that have it,
+//! and one without which the log cannot be opened, for all of them.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -14,20 +16,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::Lsn;
-use env::Disk;
+use env::{Disk, FileError};
 
 use crate::error::{Error, Result};
-use crate::format::manifest::path_in;
+use crate::format::manifest::{Manifest, path_in};
 use crate::format::record;
 use crate::format::registry::NamedBackup;
 use crate::read::catalog::Catalog;
 use crate::read::scan::SegmentFile;
 use crate::restore::branch::{CopyCount, check_whole};
 use crate::restore::source::{ImageBlocks, Source};
-use crate::restore::timeline::Timeline;
-
-/// How much is read between two looks at whether to go on.
-const STEP_BYTES: u64 = 1 << 20;
+use crate::restore::timeline::{STEP_BYTES, Timeline};
 
 /// What is checked.
 #[derive(Debug, Clone)]
@@ -42,14 +41,20 @@ pub struct CheckRequest<'a> {
     pub reader: u32,
 }
 
+impl CheckRequest<'_> {
+    fn wants(&self, backup: &NamedBackup) -> bool {
+        self.name.is_none_or(|name| name == backup.name || name == backup.number())
+    }
+}
+
 /// How far a check is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CheckProgress {
     /// Bytes read since it was told before.
     pub read_bytes: u64,
-    /// Bytes of the states that were checked, read or known from a state before.
+    /// Bytes that were looked at for what states there are, and of the states that were checked, read or known from a state before.
     pub done_bytes: u64,
-    /// Bytes of all states that are checked.
+    /// The same of all that is to be; estimated as long as it is not known what states there are.
     pub all_bytes: u64,
 }
 
@@ -92,17 +97,83 @@ impl CheckedState {
 /// log; what was checked up to there if it was to end.
 ///
 /// # Errors
-/// When there is no such backup, the log cannot be looked at, or a disk refuses.
+/// When there is no such backup, the log cannot be looked at, or a disk refuses or is short of room.
 pub fn check_past(
     disk: &dyn Disk,
     request: &CheckRequest<'_>,
     pace: &mut dyn FnMut(CheckProgress) -> ControlFlow<()>,
 ) -> Result<Option<Vec<CheckedState>>> {
-    let source = Source::open(disk, request.source, request.devices, request.reader)?;
+    let source = Source::open(disk, request.source, request.devices, request.reader);
+    let source = match source {
+        Err(error) if is_damage(&error) => return all_damaged(disk, request, error).map(Some),
+        source => source?,
+    };
     let Some(source) = source else { return Ok(None) };
-    let checked = check_source(disk, request, &source, pace);
+    let progress = CheckProgress::default();
+    let mut pacing = Pacing { disk, source: &source, progress, short: None, pace };
+    let checked = check_source(disk, request, &mut pacing);
+    let short = pacing.short;
     source.release(disk);
-    checked.map(Some)
+    match short {
+        Some(path) => Err(Error::ShortOfRoom { path }),
+        None => checked.map(Some),
+    }
+}
+
+/// Whether a log cannot be opened because something of it is not what it was.
+const fn is_damage(error: &Error) -> bool {
+    matches!(error, Error::File(FileError::Corrupt { .. }) | Error::MissingSegment { .. })
+}
+
+/// What is found where the log as it is cannot be opened: so no state can be restored.
+fn all_damaged(
+    disk: &dyn Disk,
+    request: &CheckRequest<'_>,
+    error: Error,
+) -> Result<Vec<CheckedState>> {
+    let Some(manifest) = Manifest::read(disk, request.source)? else { return Err(error) };
+    let why = Arc::new(error);
+    let backups = manifest.registry.backups().iter().filter(|backup| request.wants(backup));
+    let mut states: Vec<CheckedState> = backups
+        .map(|backup| CheckedState {
+            backup: Some(backup.clone()),
+            lsn: backup.lsn,
+            verdict: match backup.is_lost {
+                true => Verdict::Lost,
+                false => Verdict::Damaged(Arc::clone(&why)),
+            },
+        })
+        .collect();
+    if request.name.is_none() {
+        let (lsn, verdict) = (manifest.durable_lsn, Verdict::Damaged(Arc::clone(&why)));
+        states.push(CheckedState { backup: None, lsn, verdict });
+    }
+    match Arc::try_unwrap(why) {
+        // It may be one that only the log tells of.
+        Ok(error) => Err(error),
+        Err(_) => Ok(states),
+    }
+}
+
+/// Tells how far it is, and ends when what it keeps takes room that others need.
+struct Pacing<'a> {
+    disk: &'a dyn Disk,
+    source: &'a Source,
+    progress: CheckProgress,
+    /// Where there is too little.
+    short: Option<PathBuf>,
+    pace: &'a mut dyn FnMut(CheckProgress) -> ControlFlow<()>,
+}
+
+impl Pacing<'_> {
+    fn step(&mut self, read_bytes: u64) -> ControlFlow<()> {
+        self.progress.read_bytes = read_bytes;
+        self.short = self.source.short_of_room(self.disk);
+        if self.short.is_some() {
+            return ControlFlow::Break(());
+        }
+        (self.pace)(self.progress)
+    }
 }
 
 /// A state that is to be checked.
@@ -116,13 +187,20 @@ struct Wanted {
 fn check_source(
     disk: &dyn Disk,
     request: &CheckRequest<'_>,
-    source: &Source,
-    pace: &mut dyn FnMut(CheckProgress) -> ControlFlow<()>,
+    pacing: &mut Pacing<'_>,
 ) -> Result<Vec<CheckedState>> {
-    let timeline = Timeline::read(disk, source, None, &mut |_, _| {})?;
+    let source = pacing.source;
+    let mut looked = |read_bytes, done, all: u64| {
+        // What comes then is not known yet: the newest state is about as much.
+        (pacing.progress.done_bytes, pacing.progress.all_bytes) = (done, all.saturating_mul(2));
+        pacing.step(read_bytes)
+    };
+    let Some(timeline) = Timeline::look(disk, source, None, true, &mut looked)? else {
+        return Ok(Vec::new());
+    };
     let mut states = Vec::new();
     for backup in timeline.registry.backups() {
-        if request.name.is_none_or(|name| name == backup.name || name == backup.number()) {
+        if request.wants(backup) {
             states.push((Some(backup.clone()), backup.lsn));
         }
     }
@@ -146,24 +224,28 @@ fn check_source(
         let images = state.images.iter().flat_map(|images| &images.files);
         images.map(|image| image.len).sum::<u64>()
     };
-    let all_bytes = wanted.iter().map(bytes_of).sum();
-    let mut check = Check {
-        disk,
-        dir: request.source,
-        known: HashMap::new(),
-        progress: CheckProgress { all_bytes, ..CheckProgress::default() },
-        pace,
-    };
+    let all_bytes: u64 = wanted.iter().map(bytes_of).sum();
+    pacing.progress.all_bytes = pacing.progress.done_bytes + all_bytes;
+    // By the state that reads it last; before all of them, what none reads.
+    let mut last_reads: HashMap<&Path, usize> = source.paths().map(|path| (path, 0)).collect();
+    for (state, number) in wanted.iter().zip(1..) {
+        let images = state.images.iter().flat_map(|images| &images.files);
+        last_reads.extend(images.map(|image| (image.path.as_path(), number)));
+    }
+    let mut ends = vec![Vec::new(); wanted.len() + 1];
+    last_reads.into_iter().for_each(|(path, number)| ends[number].push(path));
+    let mut check = Check { disk, dir: request.source, known: HashMap::new(), pacing };
     let mut checked = Vec::new();
-    for Wanted { backup, lsn, images } in wanted {
+    for (Wanted { backup, lsn, images }, read) in wanted.iter().zip(&ends) {
+        source.let_go(disk, read);
         let verdict = match images {
-            Ok(images) => match check.state(&images, lsn) {
+            Ok(images) => match check.state(images, *lsn) {
                 ControlFlow::Continue(verdict) => verdict,
                 ControlFlow::Break(()) => break,
             },
-            Err(verdict) => verdict,
+            Err(verdict) => verdict.clone(),
         };
-        checked.push(CheckedState { backup, lsn, verdict });
+        checked.push(CheckedState { backup: backup.clone(), lsn: *lsn, verdict });
     }
     Ok(checked)
 }
@@ -171,16 +253,15 @@ fn check_source(
 /// What reading an image has come to.
 type Read = std::result::Result<CopyCount, Arc<Error>>;
 
-struct Check<'a> {
+struct Check<'a, 'b> {
     disk: &'a dyn Disk,
     dir: &'a Path,
     /// Images that were read as a whole, by their file and place in it.
     known: HashMap<(PathBuf, u64), Read>,
-    progress: CheckProgress,
-    pace: &'a mut dyn FnMut(CheckProgress) -> ControlFlow<()>,
+    pacing: &'a mut Pacing<'b>,
 }
 
-impl Check<'_> {
+impl Check<'_, '_> {
     fn state(&mut self, images: &Catalog, last: Lsn) -> ControlFlow<(), Verdict> {
         let (horizon, mut records) = (images.horizon(), 0);
         // Which of the blocks above the horizon were met: none of them may be missing.
@@ -200,7 +281,7 @@ impl Check<'_> {
                     read
                 }
             };
-            self.progress.done_bytes += image.len;
+            self.pacing.progress.done_bytes += image.len;
             match read {
                 Ok(count) => records += count.records,
                 Err(error) => return ControlFlow::Continue(Verdict::Damaged(error)),
@@ -236,8 +317,7 @@ impl Check<'_> {
             let read_bytes = so_far.count.bytes - told_bytes;
             if read_bytes >= STEP_BYTES || !matches!(more, Ok(true)) {
                 told_bytes = so_far.count.bytes;
-                self.progress.read_bytes = read_bytes;
-                (self.pace)(self.progress)?;
+                self.pacing.step(read_bytes)?;
             }
             match more {
                 Ok(true) => {}

@@ -21,7 +21,7 @@ pub enum Expiry {
         /// Now, in Unix milliseconds.
         now_ms: i64,
     },
-    /// Never.
+    /// Never; what had expired by then has.
     Never,
 }
 
@@ -33,11 +33,11 @@ impl Expiry {
     pub(crate) fn rule(self, lsn: Lsn, time_ms: Option<i64>) -> Result<ExpiryRule> {
         match (self, time_ms) {
             (Self::Absolute, _) => Ok(ExpiryRule::Same),
-            (Self::Never, _) => Ok(ExpiryRule::Never),
+            (Self::Never, Some(since_ms)) => Ok(ExpiryRule::Never { since_ms }),
             (Self::Relative { now_ms }, Some(time_ms)) => {
                 Ok(ExpiryRule::Later(now_ms.saturating_sub(time_ms)))
             }
-            (Self::Relative { .. }, None) => Err(Error::NoTimeOf { lsn }),
+            (Self::Relative { .. } | Self::Never, None) => Err(Error::NoTimeOf { lsn }),
         }
     }
 }
@@ -48,7 +48,10 @@ pub(crate) enum ExpiryRule {
     Same,
     /// So many milliseconds are added.
     Later(i64),
-    Never,
+    /// None is left that is behind this one, in Unix milliseconds.
+    Never {
+        since_ms: i64,
+    },
 }
 
 /// Records of a block, encoded anew.
@@ -79,10 +82,11 @@ impl ExpiryRule {
                 Some(at_ms) => {
                     record.expires_at_ms = match self {
                         Self::Later(ms) => Some(at_ms.saturating_add(ms)),
-                        Self::Same | Self::Never => None,
+                        Self::Never { since_ms } if at_ms > since_ms => None,
+                        Self::Same | Self::Never { .. } => Some(at_ms),
                     };
+                    has_changed |= record.expires_at_ms != Some(at_ms);
                     record::encode(&mut changed, &record);
-                    has_changed = true;
                 }
             }
         }
@@ -118,10 +122,14 @@ mod tests {
         assert_eq!(applied(ExpiryRule::Same, times), None);
         let later = encoded([Some(5700), Some(i64::MAX)]);
         assert_eq!(applied(ExpiryRule::Later(700), times), Some(later));
-        assert_eq!(applied(ExpiryRule::Never, times), Some(encoded([None, None])));
-        assert_eq!(applied(ExpiryRule::Never, [None, None]), None, "nothing expires");
+        let never = |since_ms| ExpiryRule::Never { since_ms };
+        assert_eq!(applied(never(4999), times), Some(encoded([None, None])));
+        let expired = encoded([Some(5000), None]);
+        assert_eq!(applied(never(5000), times), Some(expired), "what had expired stays so");
+        assert_eq!(applied(never(9000), [Some(5000), None]), None);
+        assert_eq!(applied(never(0), [None, None]), None, "nothing expires");
         let cut = &encoded(times)[..12];
-        assert!(ExpiryRule::Never.apply(cut).is_err());
+        assert!(never(0).apply(cut).is_err());
     }
 
     #[test]
@@ -130,6 +138,8 @@ mod tests {
         assert_eq!(relative.rule(Lsn(3), Some(4000)).unwrap(), ExpiryRule::Later(6000));
         let error = relative.rule(Lsn(3), None).unwrap_err();
         assert!(matches!(error, Error::NoTimeOf { lsn: Lsn(3) }), "{error}");
-        assert_eq!(Expiry::Never.rule(Lsn(3), None).unwrap(), ExpiryRule::Never);
+        let never = Expiry::Never.rule(Lsn(3), Some(4000)).unwrap();
+        assert_eq!(never, ExpiryRule::Never { since_ms: 4000 });
+        assert!(Expiry::Never.rule(Lsn(3), None).is_err());
     }
 }

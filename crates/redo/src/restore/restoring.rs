@@ -142,6 +142,22 @@ pub fn database_of(disk: &dyn Disk, dir: &Path) -> Result<Option<Id>> {
     Ok(Manifest::read(disk, dir)?.map(|manifest| manifest.database))
 }
 
+/// When the block `last` was ended, as the images say that may have it: the timeline begins at the floor.
+fn time_in(disk: &dyn Disk, images: &Catalog, last: Lsn) -> Result<Option<i64>> {
+    let may_have = |image: &&SegmentFile| image.footer.as_ref().is_none_or(|it| it.max_lsn >= last);
+    for image in images.files.iter().filter(may_have) {
+        let mut blocks = ImageBlocks::open(disk, image)?;
+        while let Some(block) = blocks.next()?
+            && block.header.lsn <= last
+        {
+            if block.header.lsn == last {
+                return Ok(Some(block.header.time_ms));
+            }
+        }
+    }
+    Ok(None)
+}
+
 fn carry_out(
     disk: &Arc<dyn Disk>,
     request: &RestoreRequest<'_>,
@@ -173,6 +189,9 @@ fn carry_out(
         }
         return Ok(restored);
     };
+    if restored.time_ms.is_none() && request.expiry != Expiry::Absolute {
+        restored.time_ms = time_in(&**disk, &images, lsn)?;
+    }
     let expiry = request.expiry.rule(lsn, restored.time_ms)?;
     let (parent, bytes) = (restored.parent, restored.bytes);
     let mut building = Building::begin(disk, into, parent, entropy, || {

@@ -4,7 +4,7 @@
 //!   begin   lock · the log is sealed, as a start does it        a crash here, or before the manifest below:
 //!           the images of then are found, and all of them read  the log is what it was
 //!           blocks behind the wanted one are cut: N.tmp
-//!           what leaves its place: history/N.gG.redo, linked
+//!           what leaves its place: history/N.gG.redo, linked · what comes: N.tmp, linked
 //!   (the index is removed by the caller)
 //!   finish  manifest: as it will be, and unfinished             from here on the log opens for nothing but this
 //!           put in place: linked as N.tmp, renamed · removed
@@ -19,18 +19,18 @@
 //! the files that they were cut from.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{DangerousCommand, Lsn, SegmentId};
-use env::{Access, Disk, Lock};
+use env::{Disk, Lock};
 
 use crate::compact::backups::HELD_FILES_MAX;
 use crate::compact::history::first_needing;
+use crate::compact::room::check_room;
 use crate::error::{Error, IoContext, Result};
 use crate::format::listing::Listed;
-use crate::format::manifest::{KeptFile, Manifest, Placed, PutBack, Rewind, path_in};
+use crate::format::manifest::{DeviceMark, KeptFile, Manifest, Placed, PutBack, Rewind, path_in};
 use crate::format::registry::{BACKUPS_MAX, NamedBackup, NotedCommand, Registry};
 use crate::format::segment::{self, SegmentHeader};
 use crate::id::Id;
@@ -38,15 +38,17 @@ use crate::inspect::verify::devices_of;
 use crate::options::{Env, GROUP_BYTES, HistoryOptions, Options};
 use crate::read::catalog::{Catalog, FoundDevice};
 use crate::read::in_use::lock;
-use crate::read::scan::{SegmentFile, read_header};
+use crate::read::scan::SegmentFile;
 use crate::recover::behind::KnownBefore;
 use crate::recover::replay::{Nothing, Reading};
 use crate::restore::branch::{Branch, CopyCount};
 use crate::restore::expiry::ExpiryRule;
+use crate::restore::put_back::{prepare, probe, put_in_place, remove_if_there};
 use crate::restore::restoring::Restoring;
 use crate::restore::source::{ImageBlocks, Source, found_devices};
 use crate::restore::timeline::{BlockTime, RestorePoint, Timeline};
 use crate::write::opening::Recovery;
+use crate::write::reserve::START_BYTES_MAX;
 
 /// What is set back.
 #[derive(Debug, Clone)]
@@ -80,6 +82,8 @@ pub struct Rewound {
     pub backup: Option<String>,
     /// An attempt before this one was interrupted, and this is what it had begun.
     pub is_resumed: bool,
+    /// What was asked for is that, by the text of the command.
+    pub is_as_asked: bool,
     /// How many files were put in place that a compaction had replaced.
     pub put_back: usize,
     /// How many files were cut.
@@ -112,6 +116,7 @@ impl Rewinding {
     ) -> Result<Option<Self>> {
         let disk = Arc::clone(&env.disk);
         let Some(manifest) = Manifest::read(&*disk, request.dir)? else { return Ok(None) };
+        check_devices(&*disk, &manifest, request.devices)?;
         if manifest.rewinds.unfinished.is_some() {
             return Self::resume(disk, request).map(Some);
         }
@@ -127,8 +132,10 @@ impl Rewinding {
         let to = timeline.find(&request.point)?;
         let mut plan = Plan::make(&disk, request, &source, (&timeline, to, now_ms), progress)?;
         progress(Restoring::Copying(0, 1));
+        plan.check_disks(&*disk, request.dir, &source.catalog.devices)?;
         plan.write_cuts(&*disk, &source.catalog.devices)?;
         plan.link_kept(&*disk, &source)?;
+        plan.prepare(&*disk, &source.catalog.devices)?;
         let at = timeline.blocks.partition_point(|block| block.lsn < to);
         let after = timeline.blocks.iter().find(|block| block.lsn > to);
         let rewound = Rewound {
@@ -138,6 +145,7 @@ impl Rewinding {
             at: plan.at,
             backup: plan.manifest.registry.backups().last().map(|backup| backup.name.clone()),
             is_resumed: false,
+            is_as_asked: true,
             put_back: plan.put_back_count,
             cut: plan.cuts.len(),
             written_bytes: plan.written.bytes,
@@ -161,6 +169,9 @@ impl Rewinding {
         let devices = found_devices(&*disk, &dir, &manifest, request.devices)?;
         let ours = manifest.rewinds.put_back.iter().filter(|file| file.since == at);
         let backup = manifest.registry.backups().iter().rfind(|backup| backup.lsn.next() == at);
+        let mut commands = manifest.registry.commands().iter();
+        let is_as_asked =
+            commands.any(|it| it.lsn == at && it.command.text == request.command.text);
         let rewound = Rewound {
             to,
             time_ms: None,
@@ -168,6 +179,7 @@ impl Rewinding {
             at,
             backup: backup.map(|backup| backup.name.clone()),
             is_resumed: true,
+            is_as_asked,
             put_back: ours.count(),
             cut: 0,
             written_bytes: 0,
@@ -195,7 +207,7 @@ impl Rewinding {
             let is_here = |id: Id| device.id == Some(id);
             let put_back = manifest.rewinds.put_back.iter();
             for file in put_back.filter(|it| it.since == rewound.at && is_here(it.device)) {
-                put_in_place(&*disk, device, file)?;
+                put_in_place(&*disk, &device.path, file)?;
             }
             for placed in removed.iter().filter(|placed| is_here(placed.device)) {
                 let path = device.path.join(segment::file_name(placed.segment, placed.part));
@@ -220,54 +232,27 @@ fn seal(
     if options.devices.is_empty() {
         options.devices = devices_of(&*env.disk, request.dir)?;
     }
-    // What is kept of its past is not for this program to give up.
+    // What is kept of its past is not for this program to give up, and nothing is set aside.
     options.history = HistoryOptions::ALL;
+    options.reserve_bytes = 0;
     options.parallel_loaders = request.is_parallel;
     let mut recovery = Recovery::open(env, options)?;
     recovery.note_durable(request.durable);
     recovery.seal(&mut |read| progress(Restoring::Finding(read.bytes_done, read.bytes_total)))
 }
 
-fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<()> {
-    match disk.remove(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed.at(path, "remove"),
+/// Refuses directories that are none of the log's: they would become part of it.
+fn check_devices(disk: &dyn Disk, manifest: &Manifest, devices: &[PathBuf]) -> Result<()> {
+    for path in devices {
+        let is_its = DeviceMark::read(disk, path)?.is_some_and(|mark| {
+            mark.database == manifest.database
+                && manifest.devices.iter().any(|device| device.id == mark.device)
+        });
+        if !is_its {
+            return Err(Error::NoDeviceOf { path: path.clone() });
+        }
     }
-}
-
-/// Puts a file in its place, unless it is there.
-fn put_in_place(disk: &dyn Disk, device: &FoundDevice, file: &PutBack) -> Result<()> {
-    let PutBack { segment, part, generation, device: id, .. } = *file;
-    let path = device.path.join(segment::file_name(segment, part));
-    let temporary = segment::temp_path(&path);
-    let is_there = header_at(disk, &path)?.is_some_and(|header| {
-        (header.segment, header.part, header.generation, header.device)
-            == (segment, part, generation, id)
-    });
-    if is_there {
-        // Renaming one name of a file over another one of it would leave both.
-        return remove_if_there(disk, &temporary);
-    }
-    let name = segment::history_name(segment, part, generation);
-    let kept = segment::history_dir(&device.path).join(name);
-    if disk.exists(&kept).at(&kept, "look for")? {
-        remove_if_there(disk, &temporary)?;
-        disk.link(&kept, &temporary).at(&kept, "link")?;
-    } else if !disk.exists(&temporary).at(&temporary, "look for")? {
-        return Err(Error::PutBackMissing { path: kept });
-    }
-    // Not `env::publish`: nothing is written, and the directory is synced once for all of them.
-    disk.rename(&temporary, &path).at(&path, "replace")
-}
-
-/// The header that the file at `path` begins with, if there is one.
-fn header_at(disk: &dyn Disk, path: &Path) -> Result<Option<SegmentHeader>> {
-    let file = match disk.open(path, Access::Read) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        file => file.at(path, "open")?,
-    };
-    let len = file.len().at(path, "read")?;
-    read_header(&*file, 0, len, path)
+    Ok(())
 }
 
 /// The images of each file, by its path.
@@ -347,8 +332,7 @@ impl Plan {
             let device = id(first.device);
             if let Some(number) = images.iter().find_map(|it| new_numbers.get(&it.header.segment)) {
                 if images.len() > 1 || generation > 0 {
-                    let what = "it has blocks behind the one that it was compacted at";
-                    return Err(first.corrupt(0, what));
+                    return Err(Error::NotCut { path: path.to_path_buf(), lsn: to });
                 }
                 list(*number, part);
                 put_back.push(PutBack { segment: *number, part, generation, device, since: at });
@@ -399,8 +383,6 @@ impl Plan {
             ..old
         };
         manifest.history.extend(leaving.iter().map(|leaving| leaving.file));
-        // What comes before one of these is the state that is there now, or no part of it.
-        manifest.history_points.retain(|point| point.lsn < to);
         let put_back_count = put_back.iter().filter(|file| file.since == at).count() - cuts.len();
         let removed = leaving.iter().map(|leaving| {
             let KeptFile { segment, part, device, .. } = leaving.file;
@@ -419,22 +401,33 @@ impl Plan {
         Ok(Self { at, then, last: to, cuts, leaving, manifest, put_back_count, written })
     }
 
+    /// Refuses what a disk has no room for, or does not let this program do, while the log is what it was.
+    fn check_disks(&self, disk: &dyn Disk, dir: &Path, devices: &[FoundDevice]) -> Result<()> {
+        let mut needed: BTreeMap<&Path, u64> = BTreeMap::new();
+        // Two of them, and the one that is there.
+        needed.insert(dir, START_BYTES_MAX + 2 * self.manifest.encode().len() as u64);
+        for (image, _) in &self.cuts {
+            *needed.entry(&devices[image.device].path).or_default() += image.len;
+        }
+        check_room(disk, &needed.into_iter().collect::<Vec<_>>())?;
+        let mut probed = BTreeSet::new();
+        let mut leaving = self.leaving.iter().filter(|leaving| probed.insert(leaving.device));
+        leaving.try_for_each(|leaving| probe(disk, &leaving.path))
+    }
+
+    /// Gives what is put in place a name next to it: a disk that refuses that does it now.
+    fn prepare(&self, disk: &dyn Disk, devices: &[FoundDevice]) -> Result<()> {
+        let put_back = self.manifest.rewinds.put_back.iter();
+        for file in put_back.filter(|file| file.since == self.at) {
+            let device = devices.iter().find(|device| device.id == Some(file.device));
+            device.map_or(Ok(()), |device| prepare(disk, &device.path, file))?;
+        }
+        Ok(())
+    }
+
     /// Writes what is left of segments that go on behind the last block, each under the name that it has before it is in
     /// place, and reads it back.
     fn write_cuts(&mut self, disk: &dyn Disk, devices: &[FoundDevice]) -> Result<()> {
-        let mut needed: BTreeMap<usize, u64> = BTreeMap::new();
-        for (image, _) in &self.cuts {
-            *needed.entry(image.device).or_default() += image.len;
-        }
-        for (device, needed_bytes) in needed {
-            let path = &devices[device].path;
-            if let Ok(free_bytes) = disk.available_bytes(path)
-                && free_bytes < needed_bytes
-            {
-                let (path, is_next_to_server) = (path.clone(), false);
-                return Err(Error::NoRoom { path, needed_bytes, free_bytes, is_next_to_server });
-            }
-        }
         for (image, number) in &self.cuts {
             let device = &devices[image.device];
             let branch = Branch {

@@ -144,6 +144,35 @@ impl Source {
         is_asked.then(|| left_bytes(disk, into, segment_bytes)).flatten().unwrap_or(0)
     }
 
+    /// The paths of the files.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        let in_place = self.catalog.files.iter().map(|image| image.path.as_path());
+        in_place.chain(self.kept.iter().map(|kept| kept.path.as_path()))
+    }
+
+    /// A device of the process that has the log open, if it has half the room or less that it is to have left.
+    pub(crate) fn short_of_room(&self, disk: &dyn Disk) -> Option<PathBuf> {
+        let Hold::Linked(links) = &self.hold else { return None };
+        let segment_bytes = self.catalog.files.iter().map(|file| file.len).max().unwrap_or(0);
+        let is_short = |dir: &&Path| {
+            let left_bytes = left_bytes(disk, dir, segment_bytes);
+            let free_bytes = disk.available_bytes(dir).ok();
+            free_bytes.zip(left_bytes).is_some_and(|(free, left)| free < left / 2)
+        };
+        let short = links.dirs.iter().map(|(dir, _)| dir.as_path()).find(is_short)?;
+        short.ancestors().nth(2).map(Path::to_owned)
+    }
+
+    /// Lets go of some of the files before the others, as far as they are linked.
+    pub(crate) fn let_go(&self, disk: &dyn Disk, paths: &[&Path]) {
+        let Hold::Linked(links) = &self.hold else { return };
+        // Nothing but links is ever removed.
+        let is_link = |path: &&&Path| links.dirs.iter().any(|(dir, _)| path.starts_with(dir));
+        paths.iter().filter(is_link).for_each(|path| {
+            let _left = disk.remove(path);
+        });
+    }
+
     /// Lets go of the files. A process that dies before leaves that to the server.
     pub(crate) fn release(self, disk: &dyn Disk) {
         if let Hold::Linked(links) = self.hold {

@@ -12,6 +12,7 @@
 //! most says counts, because notes are dropped by the first.
 
 use std::cmp::Reverse;
+use std::ops::ControlFlow;
 
 use base::{Lsn, Note, RecordKind};
 use env::Disk;
@@ -26,6 +27,9 @@ use crate::read::catalog::{Catalog, KeptState};
 use crate::read::scan::{Block, SegmentFile};
 use crate::restore::deletions::{Deletions, Fact, WantedKey};
 use crate::restore::source::{ImageBlocks, Source};
+
+/// How much is read between two looks at whether to go on.
+pub(crate) const STEP_BYTES: u64 = 1 << 20;
 
 /// Which state is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,6 +102,31 @@ impl Found {
     }
 }
 
+/// Takes what is to be known of the blocks of an image. `pace` is told bytes that were read, and whether it goes on is for it
+/// to say.
+fn take_blocks(
+    disk: &dyn Disk,
+    image: &SegmentFile,
+    (floor, wanted): (Lsn, Option<&WantedKey>),
+    found: &mut Vec<Found>,
+    pace: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>> {
+    let (mut blocks, mut read_bytes) = (ImageBlocks::open(disk, image)?, 0);
+    while let Some(block) = blocks.next()? {
+        let is_told = block.header.lsn >= floor;
+        read_bytes += block.header.block_bytes();
+        if wanted.is_some() || is_told {
+            let block = Found::of(image, &block, wanted)?;
+            // What a compaction has left of a block says no more than all of it does.
+            found.extend((is_told || !block.facts.is_empty()).then_some(block));
+        }
+        if read_bytes >= STEP_BYTES && pace(std::mem::take(&mut read_bytes)).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    Ok(pace(read_bytes))
+}
+
 impl Timeline {
     /// Looks at all blocks of the source that can be told; where a key is looked for, at all that there are.
     /// `progress` is told bytes done, and in all.
@@ -107,6 +136,23 @@ impl Timeline {
         wanted: Option<&WantedKey>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self> {
+        let mut pace = |_, done, all| {
+            progress(done, all);
+            ControlFlow::Continue(())
+        };
+        let read = Self::look(disk, source, wanted, false, &mut pace)?;
+        Ok(read.expect("it is not told to end"))
+    }
+
+    /// The same for what reads all of it afterwards: where `passes_damage`, what is damaged of a sealed file is taken for blocks
+    /// of which nothing is known. `pace` is told bytes that were read since, bytes done, and in all; `None` if it was to end.
+    pub(crate) fn look(
+        disk: &dyn Disk,
+        source: &Source,
+        wanted: Option<&WantedKey>,
+        passes_damage: bool,
+        pace: &mut dyn FnMut(u64, u64, u64) -> ControlFlow<()>,
+    ) -> Result<Option<Self>> {
         let reach = source.catalog.reach(&source.kept);
         let kept = source.kept.iter().filter_map(|kept| match &kept.state {
             KeptState::There(images) => Some(images),
@@ -118,19 +164,24 @@ impl Timeline {
                 || image.footer.as_ref().is_none_or(|footer| footer.max_lsn >= reach.floor)
         };
         let bytes: u64 = images.iter().filter(is_new).map(|image| image.len).sum();
-        let (mut found, mut done) = (Vec::new(), 0);
+        let (mut found, mut done, mut damaged_to) = (Vec::new(), 0, Lsn::ZERO);
         for image in images.iter().filter(is_new) {
-            let mut blocks = ImageBlocks::open(disk, image)?;
-            while let Some(block) = blocks.next()? {
-                let is_told = block.header.lsn >= reach.floor;
-                if wanted.is_some() || is_told {
-                    let block = Found::of(image, &block, wanted)?;
-                    // What a compaction has left of a block says no more than all of it does.
-                    found.extend((is_told || !block.facts.is_empty()).then_some(block));
+            let mut pace = |read_bytes| pace(read_bytes, done, bytes);
+            let taken = take_blocks(disk, image, (reach.floor, wanted), &mut found, &mut pace);
+            match (taken, &image.footer) {
+                (Err(_), Some(footer)) if passes_damage => {
+                    damaged_to = damaged_to.max(footer.max_lsn);
+                }
+                (taken, _) => {
+                    if taken?.is_break() {
+                        return Ok(None);
+                    }
                 }
             }
             done += image.len;
-            progress(done, bytes);
+        }
+        if pace(0, done, bytes).is_break() {
+            return Ok(None);
         }
         found.sort_by_key(|block| (block.lsn, Reverse(block.record_count)));
         found.dedup_by_key(|block| block.lsn);
@@ -146,14 +197,14 @@ impl Timeline {
         });
         found.retain(|block| block.lsn >= reach.floor);
         let registry = registry.unwrap_or_default();
-        let horizon = source.catalog.horizon();
+        let horizon = source.catalog.horizon().max(damaged_to);
         let mut timeline = Self::of(reach, horizon, found, (registry, rewinds));
         // Notes say of some that the manifest does not have yet.
         let lost = Catalog::lost(&source.kept);
         let backups = timeline.registry.backups().iter();
         let backups = backups.filter(|backup| !backup.is_lost && lost.has_left(backup.lsn));
         timeline.reach.backups = backups.cloned().collect();
-        Ok(Self { lost_key, ..timeline })
+        Ok(Some(Self { lost_key, ..timeline }))
     }
 
     fn of(
@@ -166,6 +217,7 @@ impl Timeline {
         let mut flushes: Vec<BlockTime> = reach
             .points
             .iter()
+            .filter(|point| !rewinds.is_abandoned(point.lsn.next()))
             .map(|point| BlockTime { lsn: point.lsn, time_ms: point.time_ms })
             .collect();
         let (mut last, known) = (reach.floor, registry.last_command());

@@ -13,6 +13,7 @@
 //! file is cut at the same block, and each is durable before the manifest says that it is done.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use base::{Lsn, ObjectId, SegmentId};
@@ -20,6 +21,7 @@ use env::Lock;
 
 use crate::compact::compactor::Compactor;
 use crate::compact::job::JobQueue;
+use crate::compact::room::check_room;
 use crate::compact::segments::Segments;
 use crate::compact::validity::Validity;
 use crate::compact::window::Moment;
@@ -89,6 +91,8 @@ pub struct Recovery {
     without_history: Vec<Error>,
     /// Something else than the log knows that it was durable up to this block.
     witnessed: Lsn,
+    /// Rather than give up anything of its past it refuses.
+    keeps_past: bool,
 }
 
 impl Recovery {
@@ -119,6 +123,7 @@ impl Recovery {
             lock,
             without_history: Vec::new(),
             witnessed: Lsn::ZERO,
+            keeps_past: false,
         })
     }
 
@@ -208,12 +213,13 @@ impl Recovery {
     }
 
     /// Reads the log and puts its end in order, as a start does, and does not go on: every file is sealed afterwards, and
-    /// the manifest has what notes say. The lock is the caller's.
+    /// the manifest has what notes say. Nothing of the past is given up. The lock is the caller's.
     ///
     /// # Errors
-    /// As [`Recovery::run`].
+    /// As [`Recovery::run`], and when a disk is full.
     pub(crate) fn seal(mut self, progress: &mut dyn FnMut(Progress)) -> Result<Box<dyn Lock>> {
         let before = KnownBefore { durable: self.witnessed, ..KnownBefore::default() };
+        self.keeps_past = true;
         self.settle(before, &mut Nothing, progress)?;
         Ok(self.lock)
     }
@@ -236,6 +242,9 @@ impl Recovery {
         let state = reading.run(replay, progress)?;
         state.notes.settle(&mut self.manifest);
         let rewritten_bytes = self.rewritten_bytes(&state);
+        if self.keeps_past {
+            self.check_room(&rewritten_bytes)?;
+        }
         // Of a full disk history goes first, which the manifest must say before: for that a little is enough.
         let has_history = !self.catalog.history.is_empty();
         self.make_room(if has_history { &[] } else { &rewritten_bytes });
@@ -294,6 +303,21 @@ impl Recovery {
         if self.keeps_room_for_manifest() {
             reserve::make_room_for_start(disk, &self.options.dir, reserve_bytes, 0);
         }
+    }
+
+    /// Refuses, before anything is written, what disks have no room for without any of the past. What was kept for starts
+    /// is given up for it.
+    fn check_room(&self, rewritten_bytes: &[u64]) -> Result<()> {
+        let disk = &*self.env.disk;
+        let devices = self.catalog.devices.iter().zip(rewritten_bytes);
+        let devices =
+            devices.map(|(device, bytes)| (&*device.path, bytes + reserve::START_BYTES_MAX));
+        let mut wanted: Vec<(&Path, u64)> = devices.collect();
+        wanted.push((&self.options.dir, 2 * self.manifest.encode().len() as u64));
+        for (dir, bytes) in &wanted {
+            reserve::make_room_for_start(disk, dir, 0, *bytes);
+        }
+        check_room(disk, &wanted)
     }
 
     /// Whether the manifest may be on a disk of its own.
@@ -377,7 +401,7 @@ impl Recovery {
             rewritten_bytes,
         );
         match self.manifest.write(disk, &self.options.dir) {
-            Err(error) if is_full(&error) => {
+            Err(error) if is_full(&error) && !self.keeps_past => {
                 // What is given up makes the room to say so. A start that comes in between finds it missing.
                 cut::remove_history(disk, &self.catalog, &past.names);
                 let mut written = self.manifest.write(disk, &self.options.dir);

@@ -9,28 +9,37 @@ use env_sim::{Faults, SimDisk};
 use redo::manifest::Manifest;
 use redo::{Env, Error, Options, RestorePoint, RewindRequest, Rewinding, Rewound};
 
+use crate::crowded::{Call, Crowded};
 use crate::harness::{Counter, Database, Keyspace, ManualClock, key, options};
 use crate::history::{ALL, Contents, Ledger, World, copy, stored, world_options};
 use crate::restoring::busy;
 
 fn begin(disk: &SimDisk, point: RestorePoint) -> redo::Result<Rewinding> {
+    begin_on(Arc::new(disk.clone()), point, &[])
+}
+
+fn begin_on(
+    disk: Arc<dyn Disk>,
+    point: RestorePoint,
+    devices: &[PathBuf],
+) -> redo::Result<Rewinding> {
     let text = |text: &str| text.to_owned();
     let command = DangerousCommand {
         loses_data: true,
         user: text("ops"),
         address: text("here"),
-        text: text("restore"),
+        text: format!("restore {point:?}"),
     };
     let request = RewindRequest {
         dir: Path::new("/data"),
-        devices: &[],
+        devices,
         point,
         durable: Lsn::ZERO,
         command,
         is_parallel: false,
     };
     let env = Env {
-        disk: Arc::new(disk.clone()),
+        disk,
         clock: Arc::new(ManualClock::default()),
         entropy: Box::new(Counter(3)),
         waker: Arc::new(|| {}),
@@ -203,7 +212,8 @@ fn a_rewind_may_be_cut_off_at_every_single_io() {
                 let found = look(&disk, &options, expected);
                 assert!(found >= Left::Refused, "{crash_at}, {again}: {found:?}");
                 if found == Left::Refused {
-                    assert!(rewind(&disk, RestorePoint::Latest).unwrap().is_resumed);
+                    let other = rewind(&disk, RestorePoint::Latest).unwrap();
+                    assert!(other.is_resumed && !other.is_as_asked);
                 }
                 assert_eq!(look(&disk, &options, expected), Left::New, "{crash_at}, {again}");
             }
@@ -211,6 +221,7 @@ fn a_rewind_may_be_cut_off_at_every_single_io() {
         if found != Left::New {
             let rewound = rewind(&disk, RestorePoint::Lsn(to)).unwrap();
             assert_eq!(rewound.is_resumed, found == Left::Refused, "{crash_at}");
+            assert!(rewound.is_as_asked, "{crash_at}");
         }
         assert_eq!(look(&disk, &options, expected), Left::New, "{crash_at}");
         check(&disk, &world.ledger, 5, &format!("{crash_at}"));
@@ -299,4 +310,82 @@ fn a_flush_that_was_undone_is_not_the_last_flush() {
     database.close();
     // What it was is told by its block all the same.
     assert_eq!(&as_of(&disk, last), world.ledger.at(last));
+}
+
+/// A directory that is none of the log's does not become part of it by a word that was mistyped.
+#[test]
+fn a_directory_that_is_no_device_is_refused() {
+    let (world, options) = small();
+    let last = world.database.log.durable_lsn().0;
+    let disk = copy(&world.disk);
+    let mut devices = options.devices.clone();
+    devices.push(PathBuf::from("/disk11"));
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let error = begin_on(shared, RestorePoint::Lsn(last / 2), &devices).map(|_| ()).unwrap_err();
+    assert!(matches!(&error, Error::NoDeviceOf { path } if path.ends_with("disk11")), "{error}");
+    assert!(!disk.exists(Path::new("/disk11")).unwrap());
+    assert_eq!(look(&disk, &options, (&world.ledger, last / 2, last)), Left::Old);
+    devices.pop();
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    begin_on(shared, RestorePoint::Lsn(last / 2), &devices).unwrap().finish().unwrap();
+    assert_eq!(look(&disk, &options, (&world.ledger, last / 2, last)), Left::New);
+}
+
+/// What is wanted is in the files that a start would give up for room.
+#[test]
+fn a_full_disk_refuses_and_takes_nothing_of_the_past() {
+    let (world, options) = small();
+    let last = world.database.log.durable_lsn().0;
+    let disk = copy(&world.disk);
+    let manifest = || Manifest::read(&disk, Path::new("/data")).unwrap().unwrap();
+    let before = manifest();
+    assert!(!before.history.is_empty());
+    for left_bytes in [0, 100, 20_000] {
+        let capacity_bytes = Some(disk.used_bytes() + left_bytes);
+        disk.set_faults(Faults { capacity_bytes, ..Faults::default() });
+        let error = rewind(&disk, RestorePoint::Lsn(last / 2)).unwrap_err();
+        assert!(matches!(error, Error::NoRoom { .. }), "{left_bytes}: {error}");
+        assert_eq!(manifest(), before, "{left_bytes}");
+    }
+    disk.set_faults(Faults::default());
+    check(&disk, &world.ledger, 7, "it was full");
+    rewind(&disk, RestorePoint::Lsn(last / 2)).unwrap();
+    assert_eq!(look(&disk, &options, (&world.ledger, last / 2, last)), Left::New);
+}
+
+/// Whatever the second device refuses, it does so while the log is what it was.
+#[test]
+fn a_device_that_refuses_does_not_leave_a_log_that_opens_for_nothing() {
+    let (world, options) = small();
+    let last = world.database.log.durable_lsn().0;
+    let is_temporary =
+        |path: &Path| path.starts_with("/disk1") && path.extension() == Some("tmp".as_ref());
+    for refused in [Call::Link, Call::Remove] {
+        let disk = copy(&world.disk);
+        let crowded = Crowded::new(disk.clone());
+        crowded.refuse(move |call, path| {
+            call == refused && is_temporary(path) && call != Call::Create
+        });
+        begin_on(Arc::new(crowded), RestorePoint::Lsn(last / 2), &[]).map(|_| ()).unwrap_err();
+        assert_eq!(look(&disk, &options, (&world.ledger, last / 2, last)), Left::Old);
+    }
+}
+
+/// What can be told only because databases were emptied behind it stays so, wherever the log is set back to.
+#[test]
+fn points_before_flushes_outlive_what_is_set_back_over_them() {
+    let mut world = World::new(6, Options { history: ALL, ..world_options(6) });
+    for _ in 0..3 {
+        (0..60).for_each(|_| world.step());
+        world.clear();
+        world.database.settle();
+    }
+    let points = world.points.clone();
+    let disk = copy(&world.disk);
+    rewind(&disk, RestorePoint::BeforeFlush(points.len())).unwrap();
+    let manifest = Manifest::read(&disk, Path::new("/data")).unwrap().unwrap();
+    let kept: Vec<u64> = manifest.history_points.iter().map(|point| point.lsn.0).collect();
+    assert!(points.iter().all(|point| kept.contains(point)), "{points:?}, {kept:?}");
+    let error = rewind(&disk, RestorePoint::BeforeFlush(1)).unwrap_err();
+    assert!(matches!(error, Error::NoFlush { known: 0, .. }), "{error}");
 }

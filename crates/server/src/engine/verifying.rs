@@ -34,8 +34,8 @@ pub(super) struct Verifying {
     running: Option<Running>,
     /// What was found last of each state.
     found: Vec<(CheckedState, i64)>,
-    /// Why the last one could not look.
-    failed: Option<Known>,
+    /// Why the last one could not look, and at which backup, if it was one.
+    failed: Option<(Option<String>, Known)>,
 }
 
 struct Running {
@@ -80,6 +80,11 @@ impl Verifying {
         {
             return running.known();
         }
+        if let Some((name, failed)) = &self.failed
+            && name.as_ref().is_none_or(|name| *name == backup.name)
+        {
+            return failed.clone();
+        }
         let is_it =
             |state: &CheckedState| state.backup.as_ref().is_some_and(|it| it.id == backup.id);
         let found = self.found.iter().find(|(state, _)| is_it(state));
@@ -94,7 +99,7 @@ impl Verifying {
         if let Some(running) = &self.running {
             return running.known();
         }
-        if let Some(failed) = &self.failed {
+        if let Some((_, failed)) = &self.failed {
             return failed.clone();
         }
         let time_ms = self.found.iter().map(|(_, time_ms)| *time_ms).max();
@@ -108,8 +113,11 @@ impl Verifying {
     fn follow(&mut self) -> Option<News> {
         let running = self.running.as_ref()?;
         let (found, time_ms) = running.desk.take_found()?;
-        self.running = None;
+        let name = self.running.take().and_then(|running| running.name);
         match found {
+            Ok(states) if states.is_empty() => {
+                Some(self.fail(name, time_ms, "it ended before anything was read".to_owned()))
+            }
             Ok(states) => {
                 let bad: Vec<String> =
                     states.iter().filter(|state| !state.is_good()).map(described).collect();
@@ -126,12 +134,14 @@ impl Verifying {
                     false => News::Bad(format!("Of {count} states of the log: {}", bad.join("; "))),
                 })
             }
-            Err(error) => {
-                let why = error.to_string();
-                self.failed = Some(Known { time_ms, why: why.clone(), ..Known::new("failed") });
-                Some(News::Bad(format!("Backups could not be read: {why}")))
-            }
+            Err(error) => Some(self.fail(name, time_ms, error.to_string())),
         }
+    }
+
+    fn fail(&mut self, name: Option<String>, time_ms: i64, why: String) -> News {
+        let news = News::Bad(format!("Backups could not be read: {why}"));
+        self.failed = Some((name, Known { time_ms, why, ..Known::new("failed") }));
+        news
     }
 
     /// Ends it, and waits, but not longer than `most`.
@@ -185,5 +195,49 @@ impl Engine {
         }
         let backups = self.shard.log().map(|log| log.backups()).unwrap_or_default();
         self.verifying.forget(|id| backups.iter().any(|it| it.backup.id == id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One that ends without having told anything, as when its thread panics.
+    struct Silent;
+
+    impl VerifyRunner for Silent {
+        fn run(&mut self, _: Option<String>, desk: Arc<VerifyDesk>) -> std::io::Result<()> {
+            desk.end_unless_told(7);
+            Ok(())
+        }
+
+        fn finish(&mut self, _: Duration) {}
+    }
+
+    fn backup(name: &str, id: u64) -> NamedBackup {
+        let (lsn, name) = (base::Lsn(id), name.to_owned());
+        NamedBackup { id, name, lsn, noted_lsn: lsn, time_ms: 1, is_lost: false }
+    }
+
+    #[test]
+    fn what_told_nothing_has_failed_and_no_older_verdict_hides_it() {
+        let mut verifying = Verifying { runner: Some(Box::new(Silent)), ..Verifying::default() };
+        let (one, two) = (backup("one", 1), backup("two", 2));
+        let verdict = Verdict::Good { files: 1, records: 1 };
+        for backup in [&one, &two] {
+            let (backup, lsn, verdict) = (Some(backup.clone()), backup.lsn, verdict.clone());
+            verifying.found.push((CheckedState { backup, lsn, verdict }, 3));
+        }
+        assert!(verifying.begin(Some("one".to_owned())).unwrap());
+        assert_eq!(verifying.known(&one).state, "running");
+        assert!(matches!(verifying.follow(), Some(News::Bad(_))));
+        assert_eq!((verifying.known(&one).state, verifying.known(&one).time_ms), ("failed", 7));
+        assert_eq!(verifying.known(&two).state, "good");
+        assert_eq!(verifying.known_of_all().state, "failed");
+        // What was told is not taken back by the end of the thread.
+        let desk = VerifyDesk::default();
+        desk.end_with(Ok(vec![verifying.found[0].0.clone()]), 1);
+        desk.end_unless_told(2);
+        assert!(desk.state.lock().found.as_ref().is_some_and(|(_, time_ms)| *time_ms == 1));
     }
 }
