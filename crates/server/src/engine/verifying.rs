@@ -238,6 +238,6 @@ mod tests {
         let desk = VerifyDesk::default();
         desk.end_with(Ok(vec![verifying.found[0].0.clone()]), 1);
         desk.end_unless_told(2);
-        assert!(desk.state.lock().found.as_ref().is_some_and(|(_, time_ms)| *time_ms == 1));
+        assert!(desk.take_found().is_some_and(|(_, time_ms)| time_ms == 1));
     }
 }
