@@ -77,7 +77,8 @@ impl Position {
         let (here, there) = (self.latitude * RADIANS, other.latitude * RADIANS);
         let u = ((there - here) / 2.0).sin();
         let a = u * u + here.cos() * there.cos() * v * v;
-        2.0 * EARTH_RADIUS_M * a.sqrt().asin()
+        // Rounding may take it above 1, of which there is no arcsine.
+        2.0 * EARTH_RADIUS_M * a.sqrt().min(1.0).asin()
     }
 
     fn latitude_distance_m(self, other: Self) -> f64 {
