@@ -96,8 +96,11 @@ pub(crate) fn pfmerge(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         value.make_dense()?;
     }
     let sparse_max = ctx.keyspace.settings().hll_sparse_max_bytes;
-    for (index, register) in registers.iter().enumerate().filter(|(_, register)| **register > 0) {
-        value.set(index, *register, sparse_max)?;
+    let own = value.registers()?;
+    for (index, (register, own)) in registers.iter().zip(own.iter()).enumerate() {
+        if register > own {
+            value.set(index, *register, sparse_max)?;
+        }
     }
     value.invalidate();
     store(ctx, key, &value);

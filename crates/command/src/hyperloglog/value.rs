@@ -194,7 +194,9 @@ impl HyperLogLog {
 
     /// Raises a register. Whether it was lower. The sparse form has at most `sparse_max` bytes.
     pub(super) fn set(&mut self, at: usize, to: u8, sparse_max: usize) -> Result<bool, Corrupted> {
+        // One that is too long already was written by something else: to look for a register in it takes long, each time.
         if self.is_sparse()
+            && self.bytes.len() <= sparse_max.saturating_add(HEADER_BYTES)
             && to <= SPARSE_REGISTER_MAX
             && let Some(changed) = self.set_sparse(at, to, sparse_max)?
         {

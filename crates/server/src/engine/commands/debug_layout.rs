@@ -24,10 +24,10 @@ pub(super) fn show(engine: &mut Engine, key: ClientKey, name: &[u8], wanted: &'s
     let (elements, count) = elements(&mut engine.shard.keyspace, db, name);
     let logger = &engine.deps.logger;
     logger.warning(&format!("DEBUG {}: {count} elements", wanted.to_uppercase()));
-    for (index, element) in elements.iter().enumerate() {
-        let mut line = format!("{index:>5} {:>5} ", element.len()).into_bytes();
-        quote(&element[..element.len().min(SHOWN_BYTES_MAX)], &mut line);
-        let ellipsis = if element.len() > SHOWN_BYTES_MAX { "…" } else { "" };
+    for (index, Shown { begins, bytes }) in elements.iter().enumerate() {
+        let mut line = format!("{index:>5} {bytes:>5} ").into_bytes();
+        quote(begins, &mut line);
+        let ellipsis = if *bytes > begins.len() { "…" } else { "" };
         logger.warning(&format!("{}{ellipsis}", String::from_utf8_lossy(&line)));
     }
     if count > elements.len() {
@@ -38,13 +38,20 @@ pub(super) fn show(engine: &mut Engine, key: ClientKey, name: &[u8], wanted: &'s
     Ok(())
 }
 
+/// The beginning of an element, and how long all of it is.
+struct Shown {
+    begins: Vec<u8>,
+    bytes: usize,
+}
+
 /// The first elements of a collection, fields and values, members and scores alike, and how many it has.
-fn elements(keyspace: &mut Keyspace, db: DbIndex, name: &[u8]) -> (Vec<Vec<u8>>, usize) {
+fn elements(keyspace: &mut Keyspace, db: DbIndex, name: &[u8]) -> (Vec<Shown>, usize) {
     let (mut shown, mut count) = (Vec::new(), 0);
     let mut take = |element: &[u8]| {
         count += 1;
         if count <= SHOWN_MAX {
-            shown.push(element.to_vec());
+            let begins = element[..element.len().min(SHOWN_BYTES_MAX)].to_vec();
+            shown.push(Shown { begins, bytes: element.len() });
         }
     };
     keyspace.track_access(false);
