@@ -2,21 +2,29 @@
 //!
 //! ```text
 //!   input   │ request │ request │ … │ request │ incomplete, wrong, a line of words, or one too many
-//!               └── its arguments, its command, the hash of its first key
+//!               └── its arguments, its command, the hashes of its first keys
 //! ```
 //!
 //! So what looking up the keys will read can be brought into the processor's cache for all of them
 //! at once, and their misses overlap. Arguments are slices of the input: nothing is copied. A line
 //! of words ("inline") lies in the parser and ends a batch.
 
+use std::ops::Range;
+
 use command::names::Names;
-use command::spec::BeginSearch;
+use command::spec::{BeginSearch, FindKeys, KeySpec};
 use command::table::Command;
 use keyspace::KeyHasher;
 use resp::{Limits, Parsed, Parser, ProtocolError};
 
 /// How many requests a batch has, at most.
 pub(super) const REQUESTS_MAX: usize = 16;
+
+/// How many keys of a request that counts its keys are looked for ahead.
+const COUNTED_KEYS_MAX: usize = 4;
+
+/// How many keys of a batch are.
+pub(super) const KEYS_MAX: usize = REQUESTS_MAX * COUNTED_KEYS_MAX;
 
 /// A batch with this many arguments is full.
 const ARGS_MAX: usize = 1024;
@@ -115,14 +123,31 @@ impl<'a> Batch<'a> {
 
     /// The hashes of the first keys of the requests.
     pub(super) fn key_hashes(&self, hasher: KeyHasher) -> impl Iterator<Item = u64> {
-        self.requests.iter().filter_map(move |request| {
-            let BeginSearch::Index(index) = request.command?.keys.first()?.begin else {
-                return None;
-            };
+        self.requests.iter().flat_map(move |request| {
             let args = &self.args[request.first_arg..request.end_arg];
-            let key = args.get(usize::try_from(index).ok()?)?;
-            (key.len() <= HASHED_KEY_BYTES_MAX).then(|| hasher.hash(key))
+            let keys = request.command.map_or(0..0, |command| first_keys(command, args));
+            let keys = args.get(keys).unwrap_or_default().iter();
+            let keys = keys.filter(|key| key.len() <= HASHED_KEY_BYTES_MAX);
+            keys.map(move |key| hasher.hash(key))
         })
+    }
+}
+
+/// Where the first keys of a command are, as far as its arguments make sense: one, or some of those that it counts, as
+/// EVAL does.
+fn first_keys(command: Command, args: &[&[u8]]) -> Range<usize> {
+    let Some(KeySpec { begin: BeginSearch::Index(begin), find, .. }) = command.keys.first() else {
+        return 0..0;
+    };
+    let begin = usize::try_from(*begin).unwrap_or(usize::MAX);
+    let FindKeys::KeyNum { count_index: 0, first_key: 1, step: 1 } = find else {
+        return begin..begin.saturating_add(1);
+    };
+    match args.get(begin) {
+        Some([digit @ b'1'..=b'9']) => {
+            begin + 1..begin + 1 + usize::from(digit - b'0').min(COUNTED_KEYS_MAX)
+        }
+        _ => 0..0,
     }
 }
 

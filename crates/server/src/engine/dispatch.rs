@@ -128,7 +128,7 @@ impl Engine {
         if batch.len() < 2 {
             return;
         }
-        let (mut hashes, mut count) = ([0; batch::REQUESTS_MAX], 0);
+        let (mut hashes, mut count) = ([0; batch::KEYS_MAX], 0);
         for (hash, found) in hashes.iter_mut().zip(batch.key_hashes(self.shard.keyspace.hasher())) {
             *hash = found;
             count += 1;
