@@ -12,7 +12,7 @@ use keyspace::{Expiry, Notify};
 use crate::argument;
 use crate::context::Context;
 use crate::error::{CommandError, Done};
-use value::{HyperLogLog, REGISTER_COUNT, Registers, estimate};
+use value::{Changes, HyperLogLog, REGISTER_COUNT, Registers, estimate};
 
 /// The value of a key, to be read, or to be changed.
 fn load(
@@ -30,8 +30,21 @@ fn load(
     HyperLogLog::of(string.as_bytes(&mut digits)).map(Some)
 }
 
-fn store(ctx: &mut Context<'_>, key: &[u8], value: &HyperLogLog) {
-    ctx.keyspace.set_string_as(Form::Raw, ctx.db, key, value.bytes(), Expiry::Keep);
+/// Makes a key's value this one, which was loaded from it. Of a dense one, what is logged is what has changed.
+fn store(ctx: &mut Context<'_>, key: &[u8], value: &HyperLogLog) -> Done {
+    let bytes = value.bytes();
+    match value.changes() {
+        Changes::Parts(parts) if !value.is_sparse() => {
+            for part in parts.iter().filter(|part| !part.is_empty()) {
+                let change = |old: &mut [u8]| old.copy_from_slice(&bytes[part.clone()]);
+                ctx.keyspace.change_string(ctx.db, key, bytes.len(), part.clone(), change)?;
+            }
+        }
+        Changes::Parts(_) | Changes::All => {
+            ctx.keyspace.set_string_as(Form::Raw, ctx.db, key, bytes, Expiry::Keep);
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn pfadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
@@ -45,7 +58,7 @@ pub(crate) fn pfadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     }
     if changed {
         value.invalidate();
-        store(ctx, key, &value);
+        store(ctx, key, &value)?;
         ctx.notify(Notify::STRING, "pfadd", key);
     }
     ctx.reply.int(i64::from(changed));
@@ -75,7 +88,7 @@ pub(crate) fn pfcount(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
                     let count = estimate(&registers);
                     if ctx.may_store {
                         value.cache(count);
-                        store(ctx, key, &value);
+                        store(ctx, key, &value)?;
                     }
                     count
                 }
@@ -103,7 +116,8 @@ pub(crate) fn pfmerge(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         }
     }
     value.invalidate();
-    store(ctx, key, &value);
+    value.touch();
+    store(ctx, key, &value)?;
     ctx.notify(Notify::STRING, "pfadd", key);
     ctx.reply.ok();
     Ok(())
@@ -117,7 +131,7 @@ pub(crate) fn pfdebug(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     if argument::is(word, "GETREG") {
         let registers = value.registers()?;
         if value.make_dense()? {
-            store(ctx, key, &value);
+            store(ctx, key, &value)?;
         }
         ctx.reply.array(REGISTER_COUNT);
         registers.iter().for_each(|register| ctx.reply.int(i64::from(*register)));
@@ -136,7 +150,7 @@ pub(crate) fn pfdebug(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     } else if argument::is(word, "TODENSE") {
         let changed = value.make_dense()?;
         if changed {
-            store(ctx, key, &value);
+            store(ctx, key, &value)?;
         }
         ctx.reply.int(i64::from(changed));
     } else {

@@ -172,6 +172,29 @@ fn a_small_change_of_a_large_string_logs_little() {
     assert!(grown < 4 << 20, "{grown} bytes for 17 small changes");
 }
 
+#[test]
+fn an_element_of_a_dense_hyperloglog_logs_a_part_of_it() {
+    let server = Program::indelible().start(&DURABLE);
+    let mut connection = server.connect();
+    ok(&mut connection, "PFADD visitors a");
+    ok(&mut connection, "PFDEBUG TODENSE visitors");
+    let logged = |connection: &mut Connection| -> u64 {
+        let text = connection.words("INFO redo").text();
+        let of = |name: &str| -> u64 {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            line.unwrap_or_else(|| panic!("{name}: {text}")).parse().unwrap()
+        };
+        of("redo_disk_bytes") + of("redo_reclaimed_bytes")
+    };
+    let before = logged(&mut connection);
+    let added =
+        (0..1000).filter(|i| connection.words(&format!("PFADD visitors {i}")).text() == "1");
+    let added = added.count() as u64;
+    let grown = logged(&mut connection) - before;
+    assert!(added > 900 && grown < added * 9000, "{grown} bytes for {added} elements");
+    assert_eq!(connection.words("PFCOUNT visitors").text(), "1002");
+}
+
 /// The disk space that the files below a directory really take.
 fn written_bytes(directory: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;

@@ -12,6 +12,8 @@
 //! sketches* (2017), algorithm 6. The bytes may be a client's own: a run that leads past the last
 //! register, or runs that end before it, make the value [`Corrupted`].
 
+use std::ops::Range;
+
 use crate::error::CommandError;
 
 pub(super) const REGISTER_COUNT: usize = 1 << INDEX_BITS;
@@ -82,10 +84,33 @@ impl Run {
     }
 }
 
-/// A HyperLogLog's bytes, the header checked.
+/// A HyperLogLog's bytes, the header checked, and which of them are other ones than where they come from.
 #[derive(Debug, Clone)]
 pub(super) struct HyperLogLog {
     bytes: Vec<u8>,
+    changes: Changes,
+}
+
+/// What was changed of a value.
+#[derive(Debug, Clone)]
+pub(super) enum Changes {
+    /// These bytes of the header, and these of the dense registers; each may be none.
+    Parts([Range<usize>; 2]),
+    /// Its length, too.
+    All,
+}
+
+impl Changes {
+    const NONE: Self = Self::Parts([0..0, 0..0]);
+
+    fn add(&mut self, part: usize, bytes: Range<usize>) {
+        if let Self::Parts(parts) = self {
+            let range = &mut parts[part];
+            let is_first = range.is_empty();
+            let start = if is_first { bytes.start } else { range.start.min(bytes.start) };
+            *range = start..range.end.max(bytes.end);
+        }
+    }
 }
 
 impl HyperLogLog {
@@ -94,7 +119,7 @@ impl HyperLogLog {
         let mut bytes = b"HYLL\x01".to_vec();
         bytes.resize(HEADER_BYTES, 0);
         Run::push(&mut bytes, 0, REGISTER_COUNT);
-        Self { bytes }
+        Self { bytes, changes: Changes::All }
     }
 
     /// That of a string.
@@ -113,7 +138,12 @@ impl HyperLogLog {
         if bytes.len() > SPARSE_BYTES_MAX {
             return Err(Corrupted.into());
         }
-        Ok(Self { bytes: bytes.to_vec() })
+        Ok(Self { bytes: bytes.to_vec(), changes: Changes::NONE })
+    }
+
+    /// What is not as it was where the bytes come from.
+    pub(super) const fn changes(&self) -> &Changes {
+        &self.changes
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -132,10 +162,19 @@ impl HyperLogLog {
 
     pub(super) fn cache(&mut self, count: i64) {
         self.bytes[8..HEADER_BYTES].copy_from_slice(&count.to_le_bytes());
+        self.changes.add(0, 8..HEADER_BYTES);
     }
 
     pub(super) fn invalidate(&mut self) {
-        self.bytes[HEADER_BYTES - 1] |= NOT_VALID;
+        if self.cached().is_some() {
+            self.bytes[HEADER_BYTES - 1] |= NOT_VALID;
+            self.changes.add(0, HEADER_BYTES - 1..HEADER_BYTES);
+        }
+    }
+
+    /// Counts as changed, even if no register was raised.
+    pub(super) fn touch(&mut self) {
+        self.changes.add(0, HEADER_BYTES - 1..HEADER_BYTES);
     }
 
     /// The runs of the sparse form, up to one that is cut off.
@@ -177,6 +216,7 @@ impl HyperLogLog {
             return Ok(false);
         }
         let registers = self.registers()?;
+        self.changes = Changes::All;
         self.bytes.truncate(HEADER_BYTES);
         self.bytes[4] = 0;
         self.bytes.resize(DENSE_BYTES, 0);
@@ -232,6 +272,7 @@ impl HyperLogLog {
         if codes.len() > run.code_bytes && self.bytes.len() + codes.len() - run.code_bytes > max {
             return Ok(None);
         }
+        self.changes = Changes::All;
         self.bytes.splice(offset..offset + run.code_bytes, codes);
         self.join(before.unwrap_or(HEADER_BYTES));
         Ok(Some(true))
@@ -271,6 +312,7 @@ impl HyperLogLog {
         if let Some(byte) = self.bytes.get_mut(byte + 1) {
             *byte = high;
         }
+        self.changes.add(1, byte..(byte + 2).min(DENSE_BYTES));
     }
 }
 
