@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use base::Lsn;
-use dump::SpillOptions;
+use dump::{HourglassFigures, SpillOptions, WholeReason};
 use keyspace::walk::Algorithm;
 use redo::Mark;
 
@@ -76,7 +76,7 @@ impl Engine {
         if let LogHealth::ReadOnly(why) | LogHealth::Failed(why) = self.shard.log_health() {
             return Err(NotSaved::LogFailed(why));
         }
-        let is_of_log = self.snapshot_algorithm() == SnapshotAlgorithm::Bitmap;
+        let is_of_log = self.snapshot_algorithm().reads_log();
         match self.shard.log_state() {
             LogState::Off if is_of_log => Err(NotSaved::NoLog),
             _ if !is_of_log && self.may_lack() => Err(NotSaved::NotInMemory),
@@ -105,7 +105,7 @@ impl Engine {
             return self.refuse_wanted(why);
         }
         if matches!(self.saves.file, FileSave::Wanted) {
-            match self.take_moment() {
+            match self.take_moment(true) {
                 Ok(Some(moment)) => self.begin_file(moment),
                 Ok(None) => {}
                 Err(why) => self.file_failed(why),
@@ -113,7 +113,7 @@ impl Engine {
         }
         for index in (0..self.saves.streams.len()).rev() {
             if self.saves.streams[index].ticket.is_none() {
-                match self.take_moment() {
+                match self.take_moment(false) {
                     Ok(Some(moment)) => self.begin_stream(index, moment),
                     Ok(None) => {}
                     Err(why) => self.stream_failed(index, &why),
@@ -136,12 +136,12 @@ impl Engine {
         }
     }
 
-    /// Ends the open block, and takes the data as of now; `None` if that is not possible yet.
-    fn take_moment(&mut self) -> Result<Option<Moment>, SaveError> {
+    /// Ends the open block, and takes the data as of now, for a file or a stream; `None` if that is not possible yet.
+    fn take_moment(&mut self, is_file: bool) -> Result<Option<Moment>, SaveError> {
         let algorithm = self.snapshot_algorithm();
         let may_take = match self.shard.log_state() {
             LogState::On(_) => self.shard.is_writable(),
-            LogState::Off => algorithm != SnapshotAlgorithm::Bitmap,
+            LogState::Off => !algorithm.reads_log(),
             _ => false,
         };
         let walk = match algorithm {
@@ -179,9 +179,14 @@ impl Engine {
                 let feed = self.walking.begin(keyspace, algorithm, memory_bytes)?;
                 SaveSource::Walk(feed.receiver())
             }
-            (None, Some(mark)) if algorithm == SnapshotAlgorithm::Bitmap => {
-                let databases = keyspace.databases().map(|db| keyspace.database_id(db));
-                SaveSource::Log(mark, databases.collect())
+            (None, Some(mark)) if algorithm.reads_log() => {
+                let databases = keyspace.databases().map(|db| keyspace.database_id(db)).collect();
+                // What was sent to a client is not here to be merged with.
+                if is_file && algorithm == SnapshotAlgorithm::Hourglass {
+                    SaveSource::Hourglass(mark, databases, self.saves.last_dumps.clone())
+                } else {
+                    SaveSource::Log(mark, databases)
+                }
             }
             _ => {
                 let options = self.options.saves.rdb;
@@ -212,6 +217,9 @@ impl Engine {
     }
 
     fn begin_file(&mut self, moment: Moment) {
+        if !matches!(moment.source, SaveSource::Hourglass(..)) {
+            self.saves.last_dumps.forget(WholeReason::First);
+        }
         let directory = std::path::PathBuf::from(self.config.value("dir"));
         let target = SaveTarget::File {
             path: directory.join(self.config.value("dbfilename")),
@@ -361,6 +369,9 @@ impl Engine {
                 logger.notice(&format!(
                     "DB saved on disk: {keys} keys, {bytes} bytes, as of block {lsn}, in {seconds} s"
                 ));
+                if let Some(text) = made_of_text(figures) {
+                    logger.notice(&text);
+                }
                 if *lost_keys > 0 {
                     logger.warning(&format!(
                         "WARNING: {lost_keys} keys are not in the dump: their values are lost, see \
@@ -473,6 +484,8 @@ impl Engine {
     /// Gives up every dump that is being written, and waits until none uses the log any more.
     pub(super) fn give_up_saves(&mut self) {
         let (had_file, streams) = self.saves.give_up();
+        // It names records of the log that is closed now.
+        self.saves.last_dumps.forget(WholeReason::First);
         if had_file {
             self.deps.logger.notice("The dump that was being written is given up");
             self.answer_savers(&Err(Arc::new(SaveError::LogClosed)));
@@ -567,4 +580,18 @@ impl Engine {
             None => true,
         }
     }
+}
+
+/// What a dump by hourglass was made of.
+fn made_of_text(figures: &SaveFigures) -> Option<String> {
+    let HourglassFigures { last_lsn, whole, copied_bytes, changed_records, .. } = figures.made_of;
+    if let Some(why) = whole {
+        return Some(format!("The dump was made of the whole log: {why}"));
+    }
+    last_lsn.map(|lsn| {
+        format!(
+            "The dump was merged with that of block {lsn}: {copied_bytes} bytes were copied, {changed_records} records \
+             of the log are new"
+        )
+    })
 }

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{DbId, Lsn};
-use dump::{Dumper, MarkDump, RdbTarget, SpillOptions, Step, WalkDump};
+use dump::{
+    Dumper, HourglassDump, LastDump, MarkDump, RdbTarget, SpillOptions, Step, WalkDump, WholeReason,
+};
 use env::{Clock, Disk};
 use rdb::WriteOptions;
 use redo::Mark;
@@ -19,6 +21,7 @@ use super::child::ChildDump;
 use super::desk::{Desk, SaveFigures, Ticket};
 use super::error::{SaveError, SaveResult};
 use super::feed::Fed;
+use super::last_dumps::LastDumps;
 use super::pace::Pace;
 use super::sink::Sink;
 
@@ -52,6 +55,8 @@ pub(crate) struct SaveJob {
 pub(crate) enum SaveSource {
     /// The log, as of a mark, and the databases then.
     Log(Mark, Vec<DbId>),
+    /// The same, and the dump before: what has not changed since is copied. Into a file only.
+    Hourglass(Mark, Vec<DbId>, LastDumps),
     /// A walk of memory, whose chunks come from the executor.
     Walk(Fed),
     /// A child process, which sends what [`super::child::dump_into`] writes.
@@ -106,6 +111,8 @@ enum Stage {
 
 enum Dumping {
     Log(Box<MarkDump<RdbTarget<Sink>>>),
+    /// With where it goes.
+    Hourglass(Box<HourglassDump<Sink>>, LastDumps, PathBuf),
     Walk(Fed, Box<WalkDump<RdbTarget<Sink>>>),
     Child(Box<ChildDump>),
 }
@@ -114,6 +121,13 @@ impl Dumping {
     fn step(&mut self) -> Result<Step, SaveError> {
         match self {
             Self::Log(dump) => Ok(dump.step()?),
+            Self::Hourglass(dump, last_dumps, _) => {
+                let step = dump.step().map_err(SaveError::from);
+                if step.as_ref().is_err_and(SaveError::is_of_last) {
+                    last_dumps.forget(WholeReason::Damaged);
+                }
+                step
+            }
             Self::Walk(_, dump) if dump.is_finished() => Ok(Step::Done),
             Self::Walk(fed, dump) => match fed.take() {
                 Ok(chunk) => {
@@ -140,7 +154,7 @@ impl Dumping {
     /// Whether all that it shows is durable by itself.
     const fn is_durable(&self) -> bool {
         // Nothing else of the log is read.
-        matches!(self, Self::Log(_))
+        matches!(self, Self::Log(_) | Self::Hourglass(..))
     }
 
     fn figures(&self) -> SaveFigures {
@@ -151,6 +165,13 @@ impl Dumping {
                 let of_file =
                     SaveFigures { keys, lost_keys, spilled_bytes, ..SaveFigures::default() };
                 SaveFigures { records_done, records_total, ..of_file }
+            }
+            Self::Hourglass(dump, ..) => {
+                let (records_done, records_total) = dump.progress();
+                let dump::Figures { keys, lost_keys, spilled_bytes, .. } = dump.figures();
+                let made_of = dump.made_of();
+                let of_file = SaveFigures { keys, lost_keys, made_of, ..SaveFigures::default() };
+                SaveFigures { records_done, records_total, spilled_bytes, ..of_file }
             }
             Self::Walk(_, dump) => SaveFigures { keys: dump.keys(), ..SaveFigures::default() },
             Self::Child(dump) => {
@@ -164,16 +185,43 @@ impl Dumping {
         match self {
             // What is sorted is written and read.
             Self::Log(dump) => dump.read_bytes() + 2 * dump.figures().spilled_bytes,
+            Self::Hourglass(dump, ..) => {
+                let spilled_bytes = 2 * dump.figures().spilled_bytes;
+                dump.read_bytes() + spilled_bytes + dump.made_of().companion_bytes
+            }
             Self::Walk(..) | Self::Child(_) => 0,
         }
     }
 
-    fn finish(self) -> Result<Sink, SaveError> {
-        match self {
-            Self::Log(dump) => Ok(dump.into_target().finish()?),
-            Self::Walk(_, dump) => Ok(dump.into_target().finish()?),
-            Self::Child(dump) => Ok(dump.finish()),
+    fn finish(self) -> Result<Finished, SaveError> {
+        let sink = match self {
+            Self::Log(dump) => dump.into_target().finish()?,
+            Self::Hourglass(dump, last_dumps, path) => {
+                let (sink, last) = dump.finish(path)?;
+                return Ok(Finished { sink, last: Some((last_dumps, last)) });
+            }
+            Self::Walk(_, dump) => dump.into_target().finish()?,
+            Self::Child(dump) => dump.finish(),
+        };
+        Ok(Finished { sink, last: None })
+    }
+}
+
+/// A dump to which everything is written.
+struct Finished {
+    sink: Sink,
+    /// What the next dump needs of it.
+    last: Option<(LastDumps, LastDump)>,
+}
+
+impl Finished {
+    /// It gets its name.
+    fn complete(self) -> Result<(), SaveError> {
+        self.sink.complete()?;
+        if let Some((last_dumps, last)) = self.last {
+            last_dumps.put(last);
         }
+        Ok(())
     }
 }
 
@@ -256,7 +304,7 @@ impl Saver {
                     // It is given up at this moment; the next step sees it.
                     Ok(Step::Done) if is_durable && !self.desk.begin_publishing() => {}
                     Ok(Step::Done) if is_durable => {
-                        let completed = dumping.finish().and_then(|sink| Ok(sink.complete()?));
+                        let completed = dumping.finish().and_then(Finished::complete);
                         let figures = SaveFigures { bytes: self.desk.bytes(), ..figures };
                         self.end(completed.map(|()| figures).map_err(Arc::new));
                     }
@@ -279,6 +327,10 @@ impl Saver {
 
     fn begin(&mut self, job: SaveJob) -> Result<Dumping, SaveError> {
         let SaveJob { disk, source, sizes, target, options, facts, spill, .. } = job;
+        let path = match &target {
+            SaveTarget::File { path, .. } => path.clone(),
+            SaveTarget::Ticket => PathBuf::new(),
+        };
         let sink = match target {
             SaveTarget::File { path, temporary, syncs_early } => {
                 self.temporary = Some((Arc::clone(&disk), temporary.clone()));
@@ -292,6 +344,12 @@ impl Saver {
                 let target = RdbTarget::begin(sink, options, &facts)?.with_sizes(sizes);
                 let dumper = Dumper::new(&databases, target, spill);
                 Dumping::Log(Box::new(MarkDump::new(mark, dumper)))
+            }
+            SaveSource::Hourglass(mark, databases, last_dumps) => {
+                let target = RdbTarget::begin(sink, options, &facts)?.with_sizes(sizes);
+                let (target, last) = ((target, options.version), last_dumps.get());
+                let dump = HourglassDump::new(mark, &databases, target, spill, last)?;
+                Dumping::Hourglass(Box::new(dump), last_dumps, path)
             }
             SaveSource::Walk(fed) => {
                 let target = RdbTarget::begin(sink, options, &facts)?.with_sizes(sizes);

@@ -35,6 +35,9 @@ const ARCHIVE_SEEDS: u64 = 12_000_000_000;
 /// From here on named backups are made.
 const BACKUP_SEEDS: u64 = 10_000_000_000;
 
+/// From here on most dumps are merged with the ones before.
+const HOURGLASS_SEEDS: u64 = 13_000_000_000;
+
 fn plan(seed: u64) -> Plan {
     Plan { seed, lives: 8, is_traced: false }
 }
@@ -52,6 +55,7 @@ fn what_survives_is_a_prefix_with_everything_that_was_promised() {
         (HISTORY_SEEDS, 96),
         (BACKUP_SEEDS, 96),
         (ARCHIVE_SEEDS, 96),
+        (HOURGLASS_SEEDS, 96),
     ];
     let later = later.into_iter().filter(|_| is_whole);
     let later = later.flat_map(|(first, count)| first..first + count);
@@ -101,6 +105,7 @@ fn the_same_seed_is_the_same_run_byte_for_byte() {
             HISTORY_SEEDS + 4,
             BACKUP_SEEDS + 4,
             ARCHIVE_SEEDS + 5,
+            HOURGLASS_SEEDS + 4,
         ])
     };
     let first: Vec<u64> = seeds().map(fingerprint).collect();
