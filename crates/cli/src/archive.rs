@@ -40,8 +40,9 @@ enum Command {
     /// Shows which blocks and times can be restored; of a log also its backups, the points before databases were emptied
     /// or exchanged, and the last dangerous commands.
     Timeline(Place),
-    /// Reads all that a restore from an archive may read, and compares it with its checksums.
-    Verify(Place),
+    /// Reads all that a restore from an archive may read, and compares it with its checksums; of a data directory, whose server
+    /// may run meanwhile, all records of each backup and of the newest state.
+    Verify(Verification),
     /// Prints a new key for `archive-key-file`: keep it where neither the server's disks nor the archive are.
     Key,
 }
@@ -62,6 +63,15 @@ struct Place {
     devices: Vec<PathBuf>,
     #[command(flatten)]
     keys: KeyFiles,
+}
+
+#[derive(clap::Args)]
+struct Verification {
+    #[command(flatten)]
+    place: Place,
+    /// Of a data directory: this backup only.
+    #[arg(long, value_name = "NAME")]
+    backup: Option<String>,
 }
 
 impl Place {
@@ -108,7 +118,7 @@ pub(crate) fn backup(arguments: &[String]) -> ExitCode {
     let done = match &arguments.command {
         Command::List(place) => list(place),
         Command::Timeline(place) => timeline(place),
-        Command::Verify(place) => verify(place),
+        Command::Verify(of) => verify(&of.place, of.backup.as_deref()),
         Command::Key => {
             print!("{}", Key::generate(&mut OsEntropy));
             Ok(ExitCode::SUCCESS)
@@ -215,12 +225,13 @@ fn timeline(place: &Place) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn verify(place: &Place) -> anyhow::Result<ExitCode> {
+fn verify(place: &Place, name: Option<&str>) -> anyhow::Result<ExitCode> {
     if let Some(directory) = place.directory() {
-        let directory = directory.display();
-        anyhow::bail!(
-            "{directory} is no archive; what is in a data directory: indelible log verify {directory}"
-        );
+        return Ok(match backup::verify(directory, &place.devices, name, place.json)? {
+            Some(true) => ExitCode::SUCCESS,
+            Some(false) => ExitCode::from(DAMAGED),
+            None => ExitCode::FAILURE,
+        });
     }
     let target = &*place.target()?;
     let database = database_of(target, place.database.as_deref())?;
@@ -272,6 +283,7 @@ pub(crate) struct FromArchive<'a> {
     pub(crate) database: Option<&'a str>,
     pub(crate) into: Option<&'a Path>,
     pub(crate) point: Point,
+    pub(crate) expiry: redo::Expiry,
     pub(crate) is_json: bool,
 }
 
@@ -279,8 +291,13 @@ impl FromArchive<'_> {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         let target = &*target_of(self.url, self.keys)?;
         let database = database_of(target, self.database)?;
-        let request =
-            Request { target, database: Some(database), into: self.into, point: self.point };
+        let request = Request {
+            target,
+            database: Some(database),
+            into: self.into,
+            point: self.point,
+            expiry: self.expiry,
+        };
         let (mut line, started) = (Line::new(), Instant::now());
         let disk: Arc<dyn env::Disk> = Arc::new(OsDisk);
         let restored =

@@ -98,7 +98,10 @@ impl<T: Target> Dumper<T> {
         let (address, address_bytes) = put_address::<T>(addr);
         let address = &address[..address_bytes];
         match record.kind {
-            RecordKind::Databases
+            // What has libraries asks for them before the first record.
+            RecordKind::Library
+            | RecordKind::LibraryDeleted
+            | RecordKind::Databases
             | RecordKind::Note
             | RecordKind::KeyDeleted
             | RecordKind::ElementDeleted => Ok(()),

@@ -38,6 +38,12 @@ const BACKUP_SEEDS: u64 = 10_000_000_000;
 /// From here on most dumps are merged with the ones before.
 const HOURGLASS_SEEDS: u64 = 13_000_000_000;
 
+/// From here on strings count elements, and sorted sets have places.
+const FAMILY_SEEDS: u64 = 14_000_000_000;
+
+/// From here on there are libraries of functions.
+const LIBRARY_SEEDS: u64 = 16_000_000_000;
+
 fn plan(seed: u64) -> Plan {
     Plan { seed, lives: 8, is_traced: false }
 }
@@ -56,6 +62,8 @@ fn what_survives_is_a_prefix_with_everything_that_was_promised() {
         (BACKUP_SEEDS, 96),
         (ARCHIVE_SEEDS, 96),
         (HOURGLASS_SEEDS, 96),
+        (FAMILY_SEEDS, 64),
+        (LIBRARY_SEEDS, 64),
     ];
     let later = later.into_iter().filter(|_| is_whole);
     let later = later.flat_map(|(first, count)| first..first + count);
@@ -106,6 +114,8 @@ fn the_same_seed_is_the_same_run_byte_for_byte() {
             BACKUP_SEEDS + 4,
             ARCHIVE_SEEDS + 5,
             HOURGLASS_SEEDS + 4,
+            FAMILY_SEEDS + 1,
+            LIBRARY_SEEDS + 5,
         ])
     };
     let first: Vec<u64> = seeds().map(fingerprint).collect();
