@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use base::Lsn;
-use dump::{HourglassFigures, SpillOptions, WholeReason};
+use dump::{SpillOptions, WholeReason};
 use keyspace::walk::Algorithm;
 use rdb::WriteOptions;
 use redo::Mark;
@@ -387,7 +387,7 @@ impl Engine {
                 logger.notice(&format!(
                     "DB saved on disk: {keys} keys, {bytes} bytes, as of block {lsn}, in {seconds} s"
                 ));
-                if let Some(text) = made_of_text(figures) {
+                if let Some(text) = figures.made_of_text() {
                     logger.notice(&text);
                 }
                 if *lost_keys > 0 {
@@ -598,18 +598,4 @@ impl Engine {
             None => true,
         }
     }
-}
-
-/// What a dump by hourglass was made of.
-fn made_of_text(figures: &SaveFigures) -> Option<String> {
-    let HourglassFigures { last_lsn, whole, copied_bytes, changed_records, .. } = figures.made_of;
-    if let Some(why) = whole {
-        return Some(format!("The dump was made of the whole log: {why}"));
-    }
-    last_lsn.map(|lsn| {
-        format!(
-            "The dump was merged with that of block {lsn}: {copied_bytes} bytes were copied, {changed_records} records \
-             of the log are new"
-        )
-    })
 }

@@ -34,6 +34,22 @@ pub struct SaveFigures {
     pub made_of: HourglassFigures,
 }
 
+impl SaveFigures {
+    /// What a dump by hourglass was made of, for the server's log; `None` of all others.
+    pub(crate) fn made_of_text(&self) -> Option<String> {
+        let HourglassFigures { last_lsn, whole, copied_bytes, changed_records, .. } = self.made_of;
+        if let Some(why) = whole {
+            return Some(format!("The dump was made of the whole log: {why}"));
+        }
+        last_lsn.map(|lsn| {
+            format!(
+                "The dump was merged with that of block {lsn}: {copied_bytes} bytes were copied, {changed_records} \
+                 records of the log are new"
+            )
+        })
+    }
+}
+
 /// The course of a dump: it is under way, gets its name, or is not wanted any more. Either of the last two is for good,
 /// so none gets its name behind a later one.
 const UNDER_WAY: u8 = 0;
