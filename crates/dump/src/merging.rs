@@ -427,11 +427,6 @@ impl<W: Write> Merging<W> {
                 mixing.next = Some(part);
             } else {
                 old.file.skip(part.bytes)?;
-                if let OldString::InParts(passed) = &mut mixing.string {
-                    let to = mixing.head.count.min((part.order + 1) * CHUNK_BYTES as u64);
-                    old.file.skip(to.saturating_sub(*passed))?;
-                    *passed = to;
-                }
             }
             self.state = State::Mixing(mixing);
             return Ok(small(part.bytes));
@@ -485,7 +480,11 @@ impl<W: Write> Merging<W> {
             OldString::InParts(passed) => {
                 let skipped = from.checked_sub(*passed);
                 let skipped = skipped.ok_or_else(|| old.unlike("chunks in another order"))?;
-                old.file.skip(skipped)?;
+                if skipped > 0 {
+                    // Chunks that are not valid any more are passed over in steps of their own.
+                    (old.skipped, *passed, mixing.next) = (skipped, from, Some(*part));
+                    return Ok(0);
+                }
                 old.file.take(len, &mut self.buffer)?;
                 *passed = to;
             }
