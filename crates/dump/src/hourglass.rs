@@ -63,7 +63,7 @@ pub struct HourglassDump<W> {
 enum Stage<W> {
     Waiting(Mark, Box<Dumper<NotedTarget<W>>>),
     Reading(Box<MarkReader>, Box<Dumper<NotedTarget<W>>>),
-    Reducing(Sorted, Box<Reduced<W>>),
+    Reducing(Box<Reduced<W>>),
     Merging(Box<Merging<W>>),
     Done(Box<Merging<W>>),
     /// A step has failed.
@@ -71,6 +71,7 @@ enum Stage<W> {
 }
 
 struct Reduced<W> {
+    sorted: Sorted,
     passing: Passing<NotedTarget<W>>,
     old: Option<Old>,
 }
@@ -128,8 +129,8 @@ impl<W: Write> HourglassDump<W> {
     pub fn figures(&self) -> Figures {
         match &self.stage {
             Stage::Waiting(_, dumper) | Stage::Reading(_, dumper) => dumper.figures(),
-            Stage::Reducing(sorted, reduced) => {
-                let spilled_bytes = sorted.spilled_bytes();
+            Stage::Reducing(reduced) => {
+                let spilled_bytes = reduced.sorted.spilled_bytes();
                 Figures { spilled_bytes, ..reduced.passing.figures }
             }
             Stage::Merging(merging) | Stage::Done(merging) => {
@@ -169,7 +170,7 @@ impl<W: Write> HourglassDump<W> {
                 Err(mark) => (Stage::Waiting(mark, dumper), Step::Waiting),
             },
             Stage::Reading(reader, dumper) => (self.read(reader, dumper)?, Step::Worked),
-            Stage::Reducing(sorted, reduced) => (reduce(sorted, *reduced)?, Step::Worked),
+            Stage::Reducing(reduced) => (reduce(reduced)?, Step::Worked),
             Stage::Merging(mut merging) => match merging.step()? {
                 true => (Stage::Done(merging), Step::Done),
                 false => (Stage::Merging(merging), Step::Worked),
@@ -216,7 +217,7 @@ impl<W: Write> HourglassDump<W> {
                 (Ok(last), Some(file)) => Some(Old::new(last, file, validity, &self.databases)?),
                 _ => None,
             };
-            return Ok(Stage::Reducing(sorted, Box::new(Reduced { passing, old })));
+            return Ok(Stage::Reducing(Box::new(Reduced { sorted, passing, old })));
         };
         self.read_bytes += block.payload_bytes() as u64;
         self.records_done += block.valid_count();
@@ -258,17 +259,17 @@ impl<W: Write> HourglassDump<W> {
 }
 
 /// Merges some of what was sorted into fewer runs.
-fn reduce<W: Write>(mut sorted: Sorted, reduced: Reduced<W>) -> Result<Stage<W>> {
+fn reduce<W: Write>(mut reduced: Box<Reduced<W>>) -> Result<Stage<W>> {
     let mut bytes = 0;
     while bytes < STEP_BYTES {
-        match sorted.step()? {
+        match reduced.sorted.step()? {
             Some(merged) => bytes += ITEM_BYTES + merged,
             None => {
-                let Reduced { passing, old } = reduced;
+                let Reduced { sorted, passing, old } = *reduced;
                 let merging = Merging::new(sorted.into_source()?, passing, old)?;
                 return Ok(Stage::Merging(Box::new(merging)));
             }
         }
     }
-    Ok(Stage::Reducing(sorted, Box::new(reduced)))
+    Ok(Stage::Reducing(reduced))
 }
