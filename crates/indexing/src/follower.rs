@@ -72,7 +72,9 @@ impl Follower {
     }
 
     fn read(&mut self) -> Result<Followed> {
-        let mut blocks = self.blocks.take().unwrap_or_else(|| self.begin());
+        // Blocks that were read to their end say nothing of what has become durable since they were begun.
+        let begun = self.blocks.take().filter(|blocks| blocks.end() > self.tail.last());
+        let mut blocks = begun.unwrap_or_else(|| self.begin());
         if blocks.end() <= self.tail.last() {
             return Ok(Followed::All);
         }

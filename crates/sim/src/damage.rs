@@ -1,16 +1,14 @@
 //! Bits that turn in files at rest, and what the server has to say of them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use env::{Access, Disk};
+use env::{Access, Disk, File};
 use env_sim::{SimDisk, SimEntropy};
+use redo::segment::{Footer, HEADER_BYTES, SegmentHeader};
 
 use crate::index::index_dir;
 use crate::life::Life;
 use crate::machine::{LogShape, data_dir, device_dir};
-
-/// The last bytes of a segment that takes no further block.
-const SEALED: &[u8] = b"INDELEND";
 
 /// A bit that was turned.
 #[derive(Debug, Clone)]
@@ -20,8 +18,8 @@ pub(crate) struct Flip {
     bit: u8,
 }
 
-/// Turns a bit of a file that was synced as a whole: of a segment that takes no further block, or
-/// of the manifest. The end of a segment that does cannot be told from what was never acknowledged.
+/// Turns a bit of a file that was synced as a whole: of a segment with its footer, or of
+/// the manifest. The end of a segment that does cannot be told from what was never acknowledged.
 pub(crate) fn flip_some_bit(
     disk: &SimDisk,
     shape: &LogShape,
@@ -58,6 +56,18 @@ pub(crate) fn flip_in_index(disk: &SimDisk, rng: &mut SimEntropy) -> bool {
     disk.flip_bit(path, rng.below(*len), u8::try_from(rng.below(8)).expect("eight"))
 }
 
+/// Whether the segment's footer is there as a whole: the blocks before it were synced then. Of a footer that a crash
+/// has torn nothing may be believed, so its last block is the end of a segment that takes further ones.
+fn is_sealed(file: &dyn File, path: &Path) -> bool {
+    let mut header = [0; HEADER_BYTES];
+    let database = match file.read_exact_at(&mut header, 0) {
+        Ok(()) => SegmentHeader::decode(&header, path).ok().flatten().map(|it| it.database),
+        Err(_) => None,
+    };
+    let footer = |database| Footer::read(file, file.len().ok()?, path, database).ok()?;
+    database.and_then(footer).is_some()
+}
+
 fn flip_in(disk: &SimDisk, dirs: &[PathBuf], rng: &mut SimEntropy) -> Option<Flip> {
     let mut files = Vec::new();
     for dir in dirs {
@@ -71,11 +81,7 @@ fn flip_in(disk: &SimDisk, dirs: &[PathBuf], rng: &mut SimEntropy) -> Option<Fli
             }
             let file = disk.open(&path, Access::Read).ok()?;
             let len = file.len().ok()?;
-            let mut end = [0; SEALED.len()];
-            let is_sealed = len > SEALED.len() as u64
-                && file.read_exact_at(&mut end, len - SEALED.len() as u64).is_ok()
-                && end == SEALED;
-            if (is_segment && is_sealed) || (is_manifest && len > 0) {
+            if (is_segment && is_sealed(&*file, &path)) || (is_manifest && len > 0) {
                 files.push((path, len));
             }
         }

@@ -191,7 +191,7 @@ pub(crate) struct Keeper {
     failures: u32,
     /// It rests for so many steps.
     rest_steps: Option<u64>,
-    bound: Option<Arc<IndexBound>>,
+    bound: Arc<IndexBound>,
     /// A compaction ran when it was begun, and may have taken what it has to read.
     is_raced: bool,
     /// What may only be if the index or a file of the log was damaged, or the device has lied.
@@ -242,7 +242,7 @@ impl Keeper {
             index,
             failures: 0,
             rest_steps,
-            bound: Some(bound),
+            bound,
             is_raced: false,
             // A start that was cut short has opened the log, and not come to the index.
             suspicion: unusable
@@ -253,12 +253,12 @@ impl Keeper {
         })
     }
 
-    /// Keeps an index that a start has opened.
-    pub(crate) fn of(disk: &SimDisk, index: LogIndex) -> Self {
+    /// Keeps an index that a start has opened, of the log with this bound.
+    pub(crate) fn of(disk: &SimDisk, index: LogIndex, bound: Arc<IndexBound>) -> Self {
         Self {
             disk: disk.clone(),
             cut: index.cut(),
-            bound: None,
+            bound,
             index: Some(index),
             failures: 0,
             rest_steps: None,
@@ -301,7 +301,7 @@ impl Keeper {
                 *left -= 1;
             } else if index.begin_anew().is_ok() {
                 self.rest_steps = None;
-                self.is_raced = self.bound.as_ref().is_some_and(|bound| bound.is_compacting());
+                self.is_raced = self.bound.is_compacting();
                 self.figures.begun_anew += 1;
             }
             return Step::Idle;
@@ -347,8 +347,7 @@ impl Keeper {
     /// what the manifest is yet to be told of is not indexed.
     fn catch_up(&mut self) -> Result<bool, String> {
         self.failures = 0;
-        let is_held_back = |bound: &Arc<IndexBound>| bound.indexable() < Lsn::MAX;
-        if self.rest_steps.is_some() || self.bound.as_ref().is_some_and(is_held_back) {
+        if self.rest_steps.is_some() || self.bound.indexable() < Lsn::MAX {
             return Ok(false);
         }
         for _ in 0..CATCH_UP_STEPS {

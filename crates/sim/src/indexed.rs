@@ -6,10 +6,6 @@ use crate::damage;
 use crate::life::Life;
 use crate::wiretap::lock;
 
-/// The commands that may read while everything waits: what others watch is looked for when databases are exchanged or
-/// emptied.
-const MAY_WAIT: [&str; 3] = ["swapdb", "flushdb", "flushall"];
-
 impl Life<'_> {
     /// What else happens in a run with an index: records are read by address, bits of its files turn,
     /// and the log is turned off and on.
@@ -105,7 +101,7 @@ impl Life<'_> {
             || run.decayed.is_some()
             || run.disk.is_crashed();
         let mut waits = self.machine.engine.blocking_fetches();
-        waits.retain(|(name, _)| !MAY_WAIT.contains(name));
+        waits.retain(|(name, _)| !run.workload.may_wait(name));
         if !is_disturbed && !waits.is_empty() {
             return Err(format!("the server waited for the device because of {waits:?}"));
         }

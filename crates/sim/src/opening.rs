@@ -132,7 +132,7 @@ fn start_log(
     let Opened { log, flushers, compactor, .. } = opened;
     let open = |shape| Keeper::open(site.disk, log.reader(), database, hash_seed, shape);
     let index = match kept {
-        Some(index) => Some(Keeper::of(site.disk, index)),
+        Some(index) => Some(Keeper::of(site.disk, index, log.reader().index_bound())),
         None => site.index().map(open).transpose()?,
     };
     let works = Works::new(&log, flushers, compactor, index, site.clock);

@@ -20,6 +20,23 @@ pub(crate) const FAMILY_SEEDS: u64 = 14_000_000_000;
 /// From here on libraries of functions are loaded and deleted.
 const LIBRARY_SEEDS: u64 = 16_000_000_000;
 
+/// From here on scripts execute several commands.
+const SCRIPT_SEEDS: u64 = 18_000_000_000;
+
+/// Executes the commands that its arguments are, each after the number of its words, and replies with what they have
+/// replied; an error if one of them has.
+const SCRIPT: &str = "\
+local replies, at, failed = {}, 1, false
+while at <= #ARGV do
+    local words = tonumber(ARGV[at])
+    local reply = redis.pcall(unpack(ARGV, at + 1, at + words))
+    failed = failed or (type(reply) == 'table' and reply.err ~= nil)
+    replies[#replies + 1] = reply
+    at = at + words + 1
+end
+if failed then return redis.error_reply('ERR a command has failed') end
+return replies";
+
 /// Keys of each type.
 const KEYS: u64 = 3;
 
@@ -69,6 +86,11 @@ pub(crate) enum Kind {
 /// The names that [`Kind::Durability`] and [`Kind::Policy`] count.
 pub(crate) const POLICIES: [&str; 4] = ["always", "everysec", "no", "default"];
 
+/// Whether a word is one of the keys here.
+fn is_key(word: &[u8]) -> bool {
+    matches!(word, [b's' | b'h' | b'l' | b't' | b'z', b'0'..=b'9'])
+}
+
 impl Op {
     /// A command of words.
     #[must_use]
@@ -85,13 +107,36 @@ impl Op {
         Self::of("FUNCTION LOAD REPLACE").arg(source.into_bytes())
     }
 
+    /// A script that executes these, with their keys declared or not.
+    fn script(ops: &[Self], declares: bool) -> Self {
+        let mut shows: Vec<Vec<u8>> = ops.iter().flat_map(|op| op.shows.clone()).collect();
+        shows.sort();
+        shows.dedup();
+        let words = ops.iter().flat_map(|op| op.args.iter().skip(1));
+        let mut keys: Vec<_> = words.filter(|word| declares && is_key(word)).cloned().collect();
+        keys.sort();
+        keys.dedup();
+        let mut args = vec![b"EVAL".to_vec(), SCRIPT.as_bytes().to_vec()];
+        args.push(keys.len().to_string().into_bytes());
+        args.extend(keys);
+        for op in ops {
+            args.push(op.args.len().to_string().into_bytes());
+            args.extend(op.args.iter().cloned());
+        }
+        Self { args, shows, kind: Kind::Plain }
+    }
+
     /// A command as a trace writes it: `{40 f v}` stands for `f0 v f1 v` and so on up to 39, a
-    /// comma in the value of CONFIG SET for a blank, and `LIBRARY name value` for the FUNCTION LOAD of one.
+    /// comma in the value of CONFIG SET for a blank, `LIBRARY name value` for the FUNCTION LOAD of one, and `SCRIPT a ; b` for a script that
+    /// executes both.
     pub(crate) fn parse(line: &str) -> Self {
         if let Some((name, value)) =
             line.strip_prefix("LIBRARY ").and_then(|words| words.split_once(' '))
         {
             return Self::library(name, value);
+        }
+        if let Some(lines) = line.strip_prefix("SCRIPT ") {
+            return Self::script(&lines.split(" ; ").map(Self::parse).collect::<Vec<_>>(), true);
         }
         let mut words = Vec::new();
         let mut rest = line;
@@ -171,6 +216,8 @@ pub(crate) struct Workload {
     has_families: bool,
     /// Whether libraries of functions are.
     libraries: bool,
+    /// Whether scripts are, and whether they declare their keys.
+    scripts: Option<bool>,
     /// Whether named backups are, and their names; those that were to be deleted.
     backups: Option<Vec<String>>,
     pub(crate) deleted: BTreeSet<String>,
@@ -182,8 +229,9 @@ impl Workload {
         let backups = (seed >= BACKUP_SEEDS).then(Vec::new);
         let (saves, has_families) = (seed >= SAVE_SEEDS, seed >= FAMILY_SEEDS);
         let libraries = seed >= LIBRARY_SEEDS;
+        let scripts = (seed >= SCRIPT_SEEDS).then_some(seed & 1 == 0);
         let deleted = BTreeSet::new();
-        Self { rng, serial: 0, large, saves, has_families, libraries, backups, deleted }
+        Self { rng, serial: 0, large, saves, has_families, libraries, scripts, backups, deleted }
     }
 
     /// Makes a backup of now or of the past, or deletes one.
@@ -272,6 +320,29 @@ impl Workload {
         if self.libraries && self.one_in(20) {
             return self.library();
         }
+        if let Some(declares) = self.scripts
+            && self.one_in(8)
+        {
+            let mut ops: Vec<Op> = (0..=self.below(6)).map(|_| self.change()).collect();
+            // The keys that are declared are of the database that the script begins in.
+            ops.retain(|op| !declares || op.args[0] != b"SWAPDB");
+            return Op::script(&ops, declares);
+        }
+        self.change()
+    }
+
+    /// Whether the command with this name may read while everything waits: what others watch is looked for when
+    /// databases are exchanged or emptied, and a script may come to a key that it has not declared, or that is in
+    /// another database.
+    pub(crate) fn may_wait(&self, command: &str) -> bool {
+        match self.scripts {
+            _ if ["swapdb", "flushdb", "flushall"].contains(&command) => true,
+            None => false,
+            Some(declares) => !declares || ["move", "copy"].contains(&command),
+        }
+    }
+
+    fn change(&mut self) -> Op {
         match self.below(100) {
             0..22 => self.string(),
             22..38 => self.hash(),

@@ -109,7 +109,7 @@ struct Running {
     wrote: bool,
     /// Its client has disconnected.
     is_orphan: bool,
-    /// Its client is told when these change, once it has read something.
+    /// Its client is told when these change, once it has read something, and when that does.
     declared: Option<DeclaredKeys>,
 }
 
@@ -194,6 +194,11 @@ impl Scripting {
     /// The keys that the script has declared, if its client is told of what it has read.
     pub(super) fn declared_keys(&mut self) -> Option<&mut DeclaredKeys> {
         self.running.as_mut()?.declared.as_mut()
+    }
+
+    /// Whether the client of the running script is told of what it has read.
+    pub(super) fn remembers_reads(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.declared.is_some())
     }
 
     /// Whether the commands that a paused script is in are being left.

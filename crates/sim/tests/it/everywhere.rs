@@ -148,6 +148,37 @@ fn what_survives_of_flushed_and_exchanged_databases() {
     assert!(coverage.compactions > 0, "{coverage:?}");
 }
 
+/// Scripts, whose commands are whole or absent together.
+const SCRIPTS: [&str; 16] = [
+    "SCRIPT SET a 1 ; HSET h f 1 g 1 ; RPUSH l 1",
+    "SCRIPT SET a 2 ; SET b 2 ; DEL h",
+    "BGREWRITEAOF",
+    "@rest",
+    "SCRIPT RENAME a c ; SET a 3 ; LPUSH c 1 ; SET b 3",
+    "SCRIPT GET a ; GET b",
+    "MULTI",
+    "SET m 1",
+    "SCRIPT SADD t 1 2 ; SPOP t ; SET a 4",
+    "SET n 1",
+    "EXEC",
+    "SCRIPT HSET h {40 f v} ; HDEL h f1 f2 ; SWAPDB 0 1 ; SET a 5",
+    "BGREWRITEAOF",
+    "@rest",
+    "SCRIPT FLUSHALL ; SET a 6 ; SET b 6",
+    "GET a",
+];
+
+#[test]
+fn what_survives_of_scripts() {
+    let coverage = everywhere(&SCRIPTS);
+    assert!(coverage.compactions > 0, "{coverage:?}");
+}
+
+#[test]
+fn what_survives_of_scripts_by_an_index() {
+    everywhere_with(&Trace { devices: 2, segment_bytes: 400, lines: &SCRIPTS, ..INDEXED });
+}
+
 /// Libraries of functions, which come and go among keys.
 const LIBRARIES: [&str; 21] = [
     "LIBRARY a 1",

@@ -44,6 +44,9 @@ const FAMILY_SEEDS: u64 = 14_000_000_000;
 /// From here on there are libraries of functions.
 const LIBRARY_SEEDS: u64 = 16_000_000_000;
 
+/// From here on scripts execute several commands.
+const SCRIPT_SEEDS: u64 = 18_000_000_000;
+
 fn plan(seed: u64) -> Plan {
     Plan { seed, lives: 8, is_traced: false }
 }
@@ -64,6 +67,7 @@ fn what_survives_is_a_prefix_with_everything_that_was_promised() {
         (HOURGLASS_SEEDS, 96),
         (FAMILY_SEEDS, 64),
         (LIBRARY_SEEDS, 64),
+        (SCRIPT_SEEDS, 64),
     ];
     let later = later.into_iter().filter(|_| is_whole);
     let later = later.flat_map(|(first, count)| first..first + count);
@@ -116,6 +120,7 @@ fn the_same_seed_is_the_same_run_byte_for_byte() {
             HOURGLASS_SEEDS + 4,
             FAMILY_SEEDS + 1,
             LIBRARY_SEEDS + 5,
+            SCRIPT_SEEDS + 6,
         ])
     };
     let first: Vec<u64> = seeds().map(fingerprint).collect();

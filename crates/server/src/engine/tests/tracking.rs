@@ -193,7 +193,7 @@ fn a_client_with_noloop_is_told_of_the_changes_of_others() {
 }
 
 #[test]
-fn of_a_script_that_reads_the_declared_keys_are_remembered() {
+fn of_a_script_that_reads_its_keys_are_remembered_and_the_declared_ones() {
     let mut server = TestServer::new(&[]);
     let (client, other) = (tracker(&mut server, ""), server.connect());
     server.ask(client, &["EVAL", "return redis.call('set', 'x', 1)", "2", "a", "b"]);
@@ -201,7 +201,10 @@ fn of_a_script_that_reads_the_declared_keys_are_remembered() {
     assert_eq!(server.read(client), "");
     server.ask(client, &["EVAL", "return redis.call('get', 'x')", "2", "a", "b"]);
     server.send(other, "MSET b 1 a 1 x 1\r\n");
-    assert_eq!(server.read(client), told(&["b"]) + &told(&["a"]));
+    assert_eq!(server.read(client), told(&["b"]) + &told(&["a"]) + &told(&["x"]));
+    server.ask(client, &["EVAL", "return redis.call('mget', 'x', 'y')", "0"]);
+    server.send(other, "MSET b 1 a 1 x 1 y 1\r\n");
+    assert_eq!(server.read(client), told(&["x"]) + &told(&["y"]));
     // What it writes itself is old again, and is remembered with the next read.
     let script = "redis.call('get', 'a') redis.call('set', 'a', 1) redis.call('set', 'a', 2)";
     let own = "_\r\n".to_owned() + &told(&["a"]);

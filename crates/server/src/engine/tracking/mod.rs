@@ -237,7 +237,7 @@ impl Tracking {
 }
 
 /// The keys that a running script has declared, for a client that is told of what it has read: they count as read
-/// whenever the script reads anything.
+/// whenever the script reads anything, as in Redis 7.0, together with what it reads, as from 7.2 on.
 #[derive(Debug)]
 pub(super) struct DeclaredKeys {
     keys: Vec<Box<[u8]>>,

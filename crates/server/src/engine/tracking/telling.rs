@@ -164,14 +164,19 @@ impl Engine {
         let Client { id, session, .. } = &clients[key];
         let id = *id;
         let is_told = |reader| is_told_of_reads(clients, reader);
-        if self.scripting.is_calling() {
-            let Some(declared) = self.scripting.declared_keys() else { return };
-            if declared.noted_at.replace(tracking.table.taken()) != Some(tracking.table.taken()) {
+        let remembers = if self.scripting.is_calling() {
+            if let Some(declared) = self.scripting.declared_keys()
+                && declared.noted_at.replace(tracking.table.taken()) != Some(tracking.table.taken())
+            {
                 for name in &declared.keys {
                     tracking.note_read(hasher.hash(name), name, id, is_told);
                 }
             }
-        } else if session.tracking.as_ref().is_some_and(|tracker| tracker.remembers()) {
+            self.scripting.remembers_reads()
+        } else {
+            session.tracking.as_ref().is_some_and(|tracker| tracker.remembers())
+        };
+        if remembers {
             for found in command::keys::of(command.spec(), args).unwrap_or_default() {
                 let name = args[found.index];
                 tracking.note_read(hasher.hash(name), name, id, is_told);
