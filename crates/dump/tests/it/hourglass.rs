@@ -191,7 +191,8 @@ fn change_long(world: &mut World, what: u16) {
     let at = usize::from(what) * 17 % LONG_BYTES;
     match what % 8 {
         0 => {
-            let value: Vec<u8> = (0..LONG_BYTES).map(|at| (at * 7 % 251) as u8).collect();
+            let value: Vec<u8> =
+                (0..LONG_BYTES).map(|at| u8::try_from(at * 7 % 251).unwrap()).collect();
             _ = world.keyspace.set_string(db, b"long", &value, Expiry::Clear);
         }
         1 => _ = world.keyspace.set_expires_at_ms(db, b"long", Some(i64::from(what) + 3_000_000)),
