@@ -1,6 +1,7 @@
 //! Why a dump fails.
 
 use std::error::Error as StdError;
+use std::path::PathBuf;
 
 use base::{Lsn, ObjectId, RecordAddr, SegmentId};
 use env::FileError;
@@ -75,9 +76,36 @@ pub enum Error {
         what: &'static str,
     },
 
+    /// The dump that this one is merged with is not what it was. Another one, made of the whole log, does not need it.
+    #[error("the last dump, {path}, cannot be merged with what has changed: {why}", path = path.display())]
+    Last {
+        /// The last dump.
+        path: PathBuf,
+        /// What is the matter with it.
+        #[source]
+        why: LastError,
+    },
+
     /// What takes the dump refuses it.
     #[error(transparent)]
     Target(Box<dyn StdError + Send + Sync>),
+}
+
+/// What is wrong with the dump that another one is merged with.
+#[derive(Debug, thiserror::Error)]
+pub enum LastError {
+    /// It cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// It was changed, or its device gives back other bytes.
+    #[error("its checksum is wrong; see `indelible rdb check`")]
+    Sum,
+    /// What was noted of it cannot be read.
+    #[error("what was noted of it: {0}")]
+    Notes(#[source] Box<Error>),
+    /// It is not made as was noted.
+    #[error("it has {0} where something else was noted")]
+    Unlike(&'static str),
 }
 
 /// The result type of this crate.

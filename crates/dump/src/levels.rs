@@ -12,8 +12,9 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::error::Result;
+use crate::frames::READER_BYTES;
 use crate::merge::Merge;
-use crate::run::{READER_BYTES, RunWriter};
+use crate::run::RunWriter;
 use crate::spill::Spill;
 
 /// The least number of runs that are merged at a time.

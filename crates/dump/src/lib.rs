@@ -25,6 +25,15 @@
 //!   redo::StoredLog ─► Selection ─► Selected ─► StoredDump ─► valid records ─► as above
 //! ```
 //!
+//! A dump may be merged with the one before (ADR 50): then only the blocks since are read, and what is valid still is
+//! copied from the last dump's file, whose *companion* says of which records its bytes are:
+//!
+//! ```text
+//!   redo::Mark ─► MarkReader, behind the last dump ─► valid records ─► as above ─┐
+//!             └─► Validity ─┐                                                    ▼
+//!   last dump, Companion ───┴─► what is valid still ────────────────────────► Merging ─► file, Companion
+//! ```
+//!
 //! # Memory
 //! - [`SpillOptions::memory_bytes`] for what is sorted, and afterwards for readers of runs: 64 KiB
 //!   each, at least 16 of them. More runs than that are merged into fewer first.
@@ -44,13 +53,21 @@
 //! unnoticed; that the log's validity bitmaps already are such a snapshot is ours (ADR 16, ADR 33).
 
 mod batch;
+mod companion;
 mod dumper;
 mod error;
+mod frames;
+mod hourglass;
+mod last_dump;
 mod levels;
 mod mark_dump;
 mod memory;
 mod merge;
+mod merging;
+mod noted_target;
 mod objects;
+mod old_dump;
+mod passing;
 mod rdb_target;
 mod run;
 mod selection;
@@ -62,12 +79,14 @@ mod target;
 mod walked;
 
 pub use dumper::{Dumper, Figures};
-pub use error::{Error, Result};
+pub use error::{Error, LastError, Result};
+pub use hourglass::{HourglassDump, HourglassFigures};
+pub use last_dump::{LastDump, WholeReason};
 pub use mark_dump::{MarkDump, Step};
 pub use memory::pass_on;
 pub use rdb_target::RdbTarget;
 pub use selection::{Selected, Selection};
 pub use spill::{SpillOptions, remove_leftovers};
 pub use stored_dump::StoredDump;
-pub use target::{DumpedKey, Element, Target};
+pub use target::{DumpedKey, Element, Noted, Target};
 pub use walked::WalkDump;

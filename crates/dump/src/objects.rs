@@ -106,7 +106,7 @@ impl Objects {
 }
 
 /// Returns the bytes of an item, which are read into `large` if they were put aside.
-fn resolve<'a>(
+pub(crate) fn resolve<'a>(
     payload: Payload<'a>,
     spill: Option<&Spill>,
     large: &'a mut Vec<u8>,

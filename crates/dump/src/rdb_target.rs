@@ -61,6 +61,50 @@ impl<W: Write> RdbTarget<W> {
         Ok(self)
     }
 
+    /// How many bytes the file has so far.
+    pub(crate) const fn position(&self) -> u64 {
+        self.writer.position()
+    }
+
+    /// Says which database the next key is in, unless the one before is in it, too.
+    pub(crate) fn select(&mut self, database: u32) -> Result<(), WriteError> {
+        if self.database == Some(database) {
+            return Ok(());
+        }
+        self.database = Some(database);
+        self.writer.database(database)?;
+        let sizes = self.sizes.get_mut(database as usize).and_then(Option::take);
+        match sizes {
+            Some((keys, expiring)) => self.writer.sizes(keys, expiring),
+            None => Ok(()),
+        }
+    }
+
+    /// Copies bytes of another file: see [`Writer::copy`].
+    pub(crate) fn copy(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        self.writer.copy(bytes)
+    }
+
+    /// Begins a key whose times, form and name were copied.
+    pub(crate) fn key_copied(&mut self, value_type: Type, count: u64) -> Result<(), WriteError> {
+        let kind = kind_of(value_type);
+        self.writer.key_copied(kind, count)?;
+        self.begin_string(kind, count)
+    }
+
+    /// So many elements of the key were copied.
+    pub(crate) fn elements_copied(&mut self, count: u64) {
+        self.writer.elements_copied(count);
+    }
+
+    fn begin_string(&mut self, kind: Kind, bytes: u64) -> Result<(), WriteError> {
+        self.is_gathered = kind == Kind::String && !is_in_parts(bytes);
+        if kind == Kind::String && !self.is_gathered {
+            self.writer.string_in_parts(bytes)?;
+        }
+        Ok(())
+    }
+
     /// Ends the file, and returns the target, to which everything is written and not synced.
     ///
     /// # Errors
@@ -68,35 +112,38 @@ impl<W: Write> RdbTarget<W> {
     pub fn finish(self) -> Result<W, WriteError> {
         self.writer.finish()
     }
+
+    /// The same, with the checksum that it ends with, if it has one.
+    pub(crate) fn finish_summed(self) -> Result<(W, Option<u64>), WriteError> {
+        self.writer.finish_summed()
+    }
+}
+
+/// Whether a string of so many bytes is written as it comes, and never compressed.
+pub(crate) const fn is_in_parts(bytes: u64) -> bool {
+    bytes > GATHERED_BYTES
+}
+
+const fn kind_of(value_type: Type) -> Kind {
+    match value_type {
+        Type::String => Kind::String,
+        Type::List => Kind::List,
+        Type::Hash => Kind::Hash,
+        Type::Set => Kind::Set,
+        Type::ZSet => Kind::ZSet,
+    }
 }
 
 impl<W: Write> Target for RdbTarget<W> {
     type Error = WriteError;
 
     fn begin(&mut self, key: &DumpedKey<'_>) -> Result<(), WriteError> {
-        if self.database != Some(key.database) {
-            self.database = Some(key.database);
-            self.writer.database(key.database)?;
-            let sizes = self.sizes.get_mut(key.database as usize).and_then(Option::take);
-            if let Some((keys, expiring)) = sizes {
-                self.writer.sizes(keys, expiring)?;
-            }
-        }
-        let kind = match key.value_type {
-            Type::String => Kind::String,
-            Type::List => Kind::List,
-            Type::Hash => Kind::Hash,
-            Type::Set => Kind::Set,
-            Type::ZSet => Kind::ZSet,
-        };
+        self.select(key.database)?;
+        let kind = kind_of(key.value_type);
         let count = (kind != Kind::String).then_some(key.count);
         let (expires_at_ms, idle_s, frequency) = (key.expires_at_ms, None, None);
         self.writer.key(&Key { key: key.key, kind, count, expires_at_ms, idle_s, frequency })?;
-        self.is_gathered = kind == Kind::String && key.count <= GATHERED_BYTES;
-        if kind == Kind::String && !self.is_gathered {
-            self.writer.string_in_parts(key.count)?;
-        }
-        Ok(())
+        self.begin_string(kind, key.count)
     }
 
     fn element(&mut self, element: Element<'_>) -> Result<(), WriteError> {

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use base::{DbId, ObjectId, RecordAddr};
 use keyspace::Type;
 pub use keyspace::walk::Element;
 
@@ -20,10 +21,51 @@ pub struct DumpedKey<'a> {
     pub expires_at_ms: Option<i64>,
 }
 
+/// Which records what follows is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Noted {
+    /// The next key, which is one record.
+    Key(RecordAddr),
+    /// The next key, which is an object: its root is this record, and so many others are its parts.
+    Object {
+        /// The root.
+        addr: RecordAddr,
+        /// The object.
+        object: ObjectId,
+        /// How many elements, nodes or chunks it has.
+        parts: u64,
+    },
+    /// A key whose value is lost: nothing of it follows.
+    Lost {
+        /// What says so.
+        addr: RecordAddr,
+        /// The key's database.
+        db: DbId,
+    },
+    /// What comes of the key until the next part.
+    Part {
+        /// The element, node or chunk.
+        addr: RecordAddr,
+        /// Its order key; 0 if the order does not matter.
+        order: u64,
+    },
+}
+
 /// What takes a dump: each key, its value, its end, in any order of keys.
 pub trait Target {
     /// Why it refuses what it is given.
     type Error: Error + Send + Sync + 'static;
+
+    /// Whether it is told of the records that it is given.
+    const NOTES_RECORDS: bool = false;
+
+    /// Takes note of the records that what follows is of.
+    ///
+    /// # Errors
+    /// When it cannot.
+    fn note(&mut self, _noted: Noted) -> Result<(), Self::Error> {
+        Ok(())
+    }
 
     /// Begins a key. A string of no bytes has no part.
     ///

@@ -4,22 +4,30 @@ use crc_fast::{CrcAlgorithm, Digest};
 
 /// A sum of bytes that come in pieces.
 #[derive(Clone, Debug)]
-pub(crate) struct Crc64(Digest);
+pub struct Crc64(Digest);
 
 impl Crc64 {
     /// The sum of nothing.
-    pub(crate) fn new() -> Self {
+    #[must_use]
+    pub fn new() -> Self {
         Self(Digest::new(CrcAlgorithm::Crc64Redis))
     }
 
     /// Adds a piece.
-    pub(crate) fn update(&mut self, bytes: &[u8]) {
+    pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
     /// Returns the sum of all pieces.
-    pub(crate) fn sum(&self) -> u64 {
+    #[must_use]
+    pub fn sum(&self) -> u64 {
         self.0.finalize()
+    }
+}
+
+impl Default for Crc64 {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

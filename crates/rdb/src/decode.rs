@@ -52,6 +52,15 @@ pub(crate) fn unseal(payload: &[u8]) -> Result<(&[u8], Version), BadPayload> {
     if sum == crc64(summed).to_le_bytes() { Ok((body, version)) } else { Err(BadPayload::Footer) }
 }
 
+/// Decodes a string as it stands in a dump, and nothing behind it; `None` if it is damaged, or longer than the limit.
+#[must_use]
+pub fn decode_string(bytes: &[u8], limits: Limits) -> Option<Vec<u8>> {
+    let mut input = Input::of_payload(bytes, limits);
+    let text = input.string().ok()?;
+    let string = input.bytes(text).to_vec();
+    input.is_at_end().ok()?.then_some(string)
+}
+
 /// Reads a value and nothing behind it.
 fn read(body: &[u8], version: Version, limits: Limits) -> Option<Value> {
     let mut input = Input::of_payload(body, limits);

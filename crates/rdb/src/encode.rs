@@ -57,6 +57,14 @@ fn put_count(out: &mut Vec<u8>, count: usize) {
     put_length(out, count as u64);
 }
 
+/// Returns how many bytes a length takes in a dump.
+#[must_use]
+pub fn length_bytes(value: u64) -> u64 {
+    let mut bytes = Vec::with_capacity(9);
+    put_length(&mut bytes, value);
+    bytes.len() as u64
+}
+
 /// Appends a length, in as few bytes as it takes.
 pub(crate) fn put_length(out: &mut Vec<u8>, value: u64) {
     match (u8::try_from(value), u16::try_from(value), u32::try_from(value)) {

@@ -37,9 +37,10 @@ mod value;
 mod version;
 mod writer;
 
-pub use decode::{BadPayload, decode};
+pub use crc64::Crc64;
+pub use decode::{BadPayload, decode, decode_string};
 pub use digest::{DatasetFingerprint, Digest, Fingerprint};
-pub use encode::{encode, seal};
+pub use encode::{encode, length_bytes, seal};
 pub use error::Error;
 pub use event::{Checksum, Event, Key, Kind};
 pub use functions::{BadFunctions, FunctionLimits, decode_functions, encode_functions};

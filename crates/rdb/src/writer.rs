@@ -109,6 +109,8 @@ pub struct Writer<W> {
     target: W,
     version: Version,
     buffer: Vec<u8>,
+    /// How many bytes the target has.
+    written: u64,
     sum: Option<Crc64>,
     packer: Option<Packer>,
     packed: Vec<u8>,
@@ -145,6 +147,7 @@ impl<W: Write> Writer<W> {
             target,
             version,
             buffer,
+            written: 0,
             sum: checksum.then(Crc64::new),
             packer: compress.then(Packer::new),
             packed: Vec::new(),
@@ -357,18 +360,63 @@ impl<W: Write> Writer<W> {
         if said == given { Ok(()) } else { Err(WriteError::Count { said, given }) }
     }
 
+    /// How many bytes the dump has so far.
+    pub const fn position(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    /// Writes bytes of another dump of the same version as they are: whole keys between keys, or, in a key, what
+    /// [`Writer::key_copied`] and [`Writer::elements_copied`] are told of.
+    ///
+    /// # Errors
+    /// If the target cannot be written.
+    pub fn copy(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        self.put_bytes(bytes)
+    }
+
+    /// Begins a key whose times, form and name were copied. A collection has `count` elements; a string is written
+    /// by [`Writer::string`] or [`Writer::string_in_parts`].
+    ///
+    /// # Errors
+    /// If the count is zero.
+    pub fn key_copied(&mut self, kind: Kind, count: u64) -> Result<(), WriteError> {
+        self.outside();
+        let said = if kind == Kind::String { 1 } else { count };
+        if said == 0 {
+            return Err(WriteError::Count { said, given: 0 });
+        }
+        if kind != Kind::String {
+            put_length(&mut self.buffer, said);
+        }
+        self.open = Some(Open { kind, said, given: 0, fields_expire: false, is_in_parts: false });
+        Ok(())
+    }
+
+    /// Says that so many elements of the key were copied.
+    pub fn elements_copied(&mut self, count: u64) {
+        self.open.as_mut().expect("a key was begun").given += count;
+    }
+
     /// Ends the dump, and returns its target, to which everything is written and not synced.
     ///
     /// # Errors
     /// If the target cannot be written.
-    pub fn finish(mut self) -> Result<W, WriteError> {
+    pub fn finish(self) -> Result<W, WriteError> {
+        self.finish_summed().map(|(target, _)| target)
+    }
+
+    /// The same, with the checksum that it ends with, if it has one.
+    ///
+    /// # Errors
+    /// If the target cannot be written.
+    pub fn finish_summed(mut self) -> Result<(W, Option<u64>), WriteError> {
         self.outside();
         self.buffer.push(opcode::END);
         self.flush()?;
-        let sum = self.sum.as_ref().map_or(0, Crc64::sum);
-        self.target.write_all(&sum.to_le_bytes())?;
+        let sum = self.sum.as_ref().map(Crc64::sum);
+        self.target.write_all(&sum.unwrap_or(0).to_le_bytes())?;
         self.target.flush()?;
-        Ok(self.target)
+        Ok((self.target, sum))
     }
 
     /// Asserts that no key is open.
@@ -420,7 +468,9 @@ impl<W: Write> Writer<W> {
         if let Some(sum) = &mut self.sum {
             sum.update(bytes);
         }
-        Ok(self.target.write_all(bytes)?)
+        self.target.write_all(bytes)?;
+        self.written += bytes.len() as u64;
+        Ok(())
     }
 
     fn flush_full(&mut self) -> Result<(), WriteError> {
@@ -432,6 +482,7 @@ impl<W: Write> Writer<W> {
             sum.update(&self.buffer);
         }
         self.target.write_all(&self.buffer)?;
+        self.written += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
     }

@@ -115,7 +115,7 @@ pub use inspect::stored_log::{StoredBlocks, StoredEnd, StoredLog, StoredSegment}
 pub use inspect::verify::{Report, devices_of, verify};
 pub use mark::handle::Mark;
 pub use mark::reader::{MarkReader, MarkedBlock};
-pub use mark::validity::SegmentValidity;
+pub use mark::validity::{SegmentValidity, Validity};
 pub use options::{CompactionOptions, Env, HistoryOptions, Options, SyncPolicy, Waker};
 pub use read::as_of::Reach;
 pub use read::blocks::Blocks;

@@ -26,7 +26,7 @@ use crate::named::NamedBackups;
 use crate::opening::Site;
 use crate::past::{HISTORY_SEEDS, history_of};
 use crate::picture::{Hash, Picture};
-use crate::saves::SAVE_SEEDS;
+use crate::saves::{SAVE_SEEDS, merges_dumps};
 use crate::tally::Tally;
 use crate::twin::Found;
 use crate::wiretap::lock;
@@ -181,6 +181,7 @@ impl Run {
         };
         let algorithm = match plan.seed {
             ..SAVE_SEEDS => "auto",
+            seed if merges_dumps(seed) => "hourglass",
             seed => {
                 ["auto", "piggyback", "cou", "auto"][usize::try_from(seed / 4 % 4).expect("few")]
             }

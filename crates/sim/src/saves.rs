@@ -24,6 +24,14 @@ use crate::wiretap::lock;
 /// Runs from this seed on write dumps.
 pub(crate) const SAVE_SEEDS: u64 = 7_000_000_000;
 
+/// Runs from this seed on merge dumps with the ones before, most of them.
+pub(crate) const HOURGLASS_SEEDS: u64 = 13_000_000_000;
+
+/// Whether a run of this seed does.
+pub(crate) const fn merges_dumps(seed: u64) -> bool {
+    seed >= HOURGLASS_SEEDS && seed % 4 != 3
+}
+
 /// How many steps the savers take at most to end.
 const STEPS_MAX: usize = 100_000;
 
@@ -122,6 +130,11 @@ fn parse(bytes: &[u8]) -> Result<(Lsn, Picture), String> {
 }
 
 impl Run {
+    /// Whether dumps are merged with the ones before.
+    pub(crate) const fn merges_dumps(&self) -> bool {
+        merges_dumps(self.plan.seed)
+    }
+
     /// After a start: nothing of unfinished dumps is there, and a dump is one that was complete.
     ///
     /// # Errors
@@ -174,6 +187,8 @@ impl Life<'_> {
                     (self.run.has_dump, self.run.tally.dumps) = (true, self.run.tally.dumps + 1);
                     self.run.tally.dumped_keys += figures.keys;
                     self.run.tally.spilled_dumps += u64::from(figures.spilled_bytes > 0);
+                    self.run.tally.merged_dumps += u64::from(figures.made_of.last_lsn.is_some());
+                    self.run.tally.copied_bytes += figures.made_of.copied_bytes;
                     if figures.lost_keys == 0 {
                         self.run.ledger.judge_dump(lsn, &found)?;
                     }

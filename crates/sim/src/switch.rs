@@ -24,6 +24,10 @@ const TURNS_MAX: usize = 20_000;
 const OFF: &[u8] = b"CONFIG SET save \"\" appendonly no\r\n";
 const ON: &[u8] = b"CONFIG SET appendonly yes\r\n";
 
+/// Where dumps are merged, which needs the log.
+const OFF_MERGING: &[u8] = b"CONFIG SET save \"\" snapshot-algorithm auto appendonly no\r\n";
+const ON_MERGING: &[u8] = b"CONFIG SET appendonly yes snapshot-algorithm hourglass\r\n";
+
 impl Life<'_> {
     /// Turns the log off, changes some data, and turns it on again.
     pub(crate) fn switch_log(&mut self) -> Result<(), String> {
@@ -44,7 +48,7 @@ impl Life<'_> {
         }
         self.call(|engine| engine.end_iteration(true))?;
         let key = self.connect_operator()?;
-        self.operate(key, OFF);
+        self.operate(key, if self.run.merges_dumps() { OFF_MERGING } else { OFF });
         self.note_blocks()?;
         let sealed = self.machine.sealed();
         if self.run.disk.is_crashed() {
@@ -74,7 +78,8 @@ impl Life<'_> {
     /// Turns the log on: everything is in it, or the life has ended.
     pub(crate) fn turn_log_on(&mut self) -> Result<(), String> {
         let key = self.connect_operator()?;
-        self.machine.engine.receive(key, ON);
+        let on = if self.run.merges_dumps() { ON_MERGING } else { ON };
+        self.machine.engine.receive(key, on);
         if self.machine.engine.take_request() != Some(HostRequest::OpenLog) {
             return Err("SWITCH: the log is not opened".to_owned());
         }

@@ -145,6 +145,10 @@ tally! {
     dumped_keys,
     /// Those that have spilled.
     spilled_dumps,
+    /// Dumps that were merged with the one before, and what they have copied of it.
+    merged_dumps,
+    /// See `merged_dumps`.
+    copied_bytes,
     /// Dumps that have failed.
     dumps_failed,
     /// States of the past that were restored and compared.

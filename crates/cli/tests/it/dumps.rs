@@ -56,6 +56,7 @@ pub(crate) const WAYS: &[&[&str]] = &[
     &["--appendfsync", "no", "--snapshot-algorithm", "piggyback"],
     &["--appendfsync", "no", "--snapshot-algorithm", "cou"],
     &["--appendfsync", "no", "--snapshot-algorithm", "fork"],
+    &["--appendfsync", "no", "--snapshot-algorithm", "hourglass"],
     &["--appendonly", "no", "--save", "", "--snapshot-algorithm", "fork"],
 ];
 
@@ -115,7 +116,8 @@ fn each_dump_is_of_one_moment_between_transactions() {
 fn each_is_of_one_moment(way: &[&str]) {
     const ACCOUNTS: u32 = 50;
     // So little that the hash is spilled; a walk of memory hands over as much at a time.
-    let is_of_log = way.len() == 2;
+    let is_merged = way.contains(&"hourglass");
+    let is_of_log = way.len() == 2 || is_merged;
     let memory = ["--snapshot-memory", if is_of_log { "8192" } else { "1mb" }];
     let server = Program::indelible().start(&[way, &memory].concat());
     let mut connection = server.connect();
@@ -160,8 +162,12 @@ fn each_is_of_one_moment(way: &[&str]) {
         writers.into_iter().for_each(|writer| writer.join().unwrap());
     });
     let spilled: u64 = info(&mut connection, "snapshot_spilled_bytes").parse().unwrap();
-    assert_eq!(info(&mut connection, "snapshot_algorithm") == "bitmap", is_of_log);
-    assert_eq!(spilled > 0, is_of_log, "the large hash does not fit into so little memory");
+    let algorithm = if is_merged { "hourglass" } else { "bitmap" };
+    assert_eq!(info(&mut connection, "snapshot_algorithm") == algorithm, is_of_log);
+    assert!(spilled == 0 || is_of_log, "memory is walked");
+    // Of the large hash only what has changed is sorted, if the dump is merged with the one before.
+    assert!(spilled > 0 || !is_of_log || is_merged, "it does not fit into so little memory");
+    assert_eq!(info(&mut connection, "snapshot_copied_bytes") != "0", is_merged);
     assert_eq!(unfinished(&server.directory()), Vec::<String>::new());
 }
 
@@ -438,4 +444,83 @@ fn a_dump_replaces_nothing_but_a_dump() {
     assert!(!output.status.success());
     server.restart();
     assert_eq!(server.connect().words("GET a").text(), "1");
+}
+
+#[test]
+fn a_dump_is_merged_with_the_one_before() {
+    let options = ["--snapshot-algorithm", "hourglass", "--enable-debug-command", "yes"];
+    let mut server = Program::indelible().start(&options);
+    let mut connection = server.connect();
+    fill(&mut connection);
+    let dump = server.directory().join("dump.rdb");
+    let save = |connection: &mut Connection| {
+        assert_eq!(connection.words("SAVE").text(), "OK");
+        assert_eq!(fingerprint(&dump), digest_of(connection));
+        (info(connection, "snapshot_merged_lsn") != "0", info(connection, "snapshot_whole_reason"))
+    };
+    let first = "no dump was made by it since the log was opened".to_owned();
+    assert_eq!(save(&mut connection), (false, first.clone()));
+    assert_eq!(connection.words("SET later 1").text(), "OK");
+    assert_eq!(save(&mut connection), (true, String::new()));
+    assert_eq!(info(&mut connection, "snapshot_changed_records"), "1");
+    let copied: u64 = info(&mut connection, "snapshot_copied_bytes").parse().unwrap();
+    assert!(copied > 1000, "{copied}");
+    assert!(server.log().contains("The dump was merged with that of block "), "{}", server.log());
+    for words in ["SWAPDB 0 1", "RENAME later latest", "FLUSHDB", "SET a 1", "SWAPDB 1 0"] {
+        _ = connection.words(words);
+    }
+    assert_eq!(save(&mut connection), (true, String::new()));
+    // A client's stream has no part in it.
+    std::fs::write(server.directory().join("streamed"), sync(server.port)).unwrap();
+    assert_eq!(save(&mut connection), (true, String::new()));
+    // Another file of that name is not taken for it.
+    std::fs::write(&dump, b"REDIS0009 something else").unwrap();
+    let replaced = "another file is in the place of the last dump".to_owned();
+    assert_eq!(save(&mut connection), (false, replaced));
+    // Nor is one that is damaged: the dump is made again, of the whole log, before the client is answered.
+    let mut bytes = std::fs::read(&dump).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&dump, &bytes).unwrap();
+    assert_eq!(save(&mut connection), (false, "the last dump is damaged".to_owned()));
+    assert!(server.log().contains("cannot be merged with what has changed"), "{}", server.log());
+    assert_eq!(save(&mut connection), (true, String::new()));
+    assert_eq!(unfinished(&server.directory()), Vec::<String>::new());
+    // Another way in between leaves nothing to be merged with.
+    assert_eq!(connection.words("CONFIG SET snapshot-algorithm bitmap").text(), "OK");
+    assert_eq!(save(&mut connection), (false, String::new()));
+    assert_eq!(connection.words("CONFIG SET snapshot-algorithm hourglass").text(), "OK");
+    assert_eq!(save(&mut connection), (false, first.clone()));
+    server.kill();
+    server.restart();
+    let mut connection = server.connect();
+    assert_eq!(save(&mut connection), (false, first));
+    assert_eq!(save(&mut connection), (true, String::new()));
+}
+
+#[test]
+fn without_a_log_there_is_nothing_to_merge() {
+    let server = Program::indelible().start(&["--snapshot-algorithm", "hourglass"]);
+    let mut connection = server.connect();
+    let reply = connection.call(&["CONFIG", "SET", "save", "", "appendonly", "no"]).unwrap().text();
+    assert!(
+        reply.contains("'appendonly') - snapshot-algorithm hourglass needs the redo log"),
+        "{reply}"
+    );
+    let volatile = Program::indelible().start(&["--appendonly", "no", "--save", ""]);
+    let reply = volatile.connect().words("CONFIG SET snapshot-algorithm hourglass").text();
+    assert!(
+        reply.contains("'snapshot-algorithm') - snapshot-algorithm hourglass needs"),
+        "{reply}"
+    );
+    let mut command = Command::new(env!("CARGO_BIN_EXE_indelible"));
+    command.args(["server", "--port", "0", "--appendonly", "no", "--save", ""]);
+    let output = command.args(["--snapshot-algorithm", "hourglass"]).output().unwrap();
+    assert!(!output.status.success());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = said + &String::from_utf8_lossy(&output.stdout);
+    assert!(
+        said.contains("snapshot-algorithm hourglass needs the redo log: appendonly yes"),
+        "{said}"
+    );
 }

@@ -164,6 +164,44 @@ fn redis_calls(redis: &Program, file: &Path) -> String {
 }
 
 #[test]
+fn a_merged_dump_has_the_libraries_of_its_moment_and_none_of_the_last_one() {
+    let server = Program::indelible().start(&["--snapshot-algorithm", "hourglass"]);
+    let mut client = server.connect();
+    let file = server.directory().join("dump.rdb");
+    // Returns what a server that has imported the dump answers to calls of both libraries.
+    let save = |client: &mut Connection, is_merged: bool| {
+        assert_eq!(client.words("SAVE").text(), "OK");
+        let info = text(client, &["INFO", "persistence"]);
+        let merged_lsn = info.lines().find_map(|line| line.strip_prefix("snapshot_merged_lsn:"));
+        assert_eq!(merged_lsn != Some("0"), is_merged, "{info}");
+        let data = tempfile::tempdir().unwrap();
+        let into = data.path().join("data");
+        good(&import(&[], &[&file, &into]));
+        let imported = Program::indelible().start_on(&into, &[]);
+        assert_eq!(text(&mut imported.connect(), &["GET", "a"]), "1");
+        if let Some(redis) = Program::redis() {
+            assert_eq!(redis_calls(&redis, &file), call(&imported, "lib"));
+        }
+        [call(&imported, "lib"), call(&imported, "other")]
+    };
+    assert_eq!(client.words("SET a 1").text(), "OK");
+    assert_eq!(save(&mut client, false), [NOT_FOUND; 2]);
+    // A version that has libraries is another one.
+    load(&mut client, "lib", "first");
+    load(&mut client, "other", "short-lived");
+    assert_eq!(save(&mut client, false), ["first", "short-lived"]);
+    assert_eq!(save(&mut client, true), ["first", "short-lived"]);
+    load(&mut client, "lib", "second");
+    assert_eq!(text(&mut client, &["FUNCTION", "DELETE", "other"]), "OK");
+    assert_eq!(save(&mut client, true), ["second", NOT_FOUND]);
+    load(&mut client, "other", "again");
+    assert_eq!(save(&mut client, true), ["second", "again"]);
+    assert_eq!(text(&mut client, &["CONFIG", "SET", "rdb-version", "10"]), "OK");
+    assert_eq!(text(&mut client, &["FUNCTION", "FLUSH"]), "OK");
+    assert_eq!(save(&mut client, true), [NOT_FOUND; 2]);
+}
+
+#[test]
 fn an_export_has_the_libraries_after_its_block() {
     let mut server = Program::indelible().start(&["--appendfsync", "always"]);
     let mut client = server.connect();

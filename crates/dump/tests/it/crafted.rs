@@ -39,7 +39,7 @@ fn root(kind: RecordKind, value: &[u8]) -> Record<'_> {
     Record::root(kind, DbId(3), b"key", OBJECT, value, None)
 }
 
-fn length(bytes: usize) -> Vec<u8> {
+pub(crate) fn length(bytes: usize) -> Vec<u8> {
     let mut value = Vec::new();
     varint::put(&mut value, bytes as u64);
     value

@@ -4,6 +4,7 @@
 
 mod commands;
 mod crafted;
+mod hourglass;
 mod journal;
 mod kept;
 mod marks;

@@ -61,6 +61,8 @@ pub(crate) struct MarkedSegment {
     pub(crate) valid_count: u32,
     /// It took the log: how many of its records are delete records. `valid_count` is not known yet.
     pub(crate) growing_deletes: Option<u32>,
+    /// The newest block that it ever had, and maybe one behind the mark.
+    pub(crate) newest: Lsn,
     pub(crate) bitmap: Bitmap,
 }
 
@@ -323,6 +325,7 @@ impl Copying {
             record_count: growing.map_or(segment.record_count, |growing| growing.record_count),
             valid_count: segment.live_count(),
             growing_deletes: growing.map(|growing| growing.delete_count),
+            newest: segment.max_lsn,
             bitmap: segment.bitmap.clone(),
         });
         segment.bitmap_bytes() + SEGMENT_COST_BYTES

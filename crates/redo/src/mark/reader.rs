@@ -21,7 +21,7 @@ use crate::compact::mark_slot::Marked;
 use crate::error::{Error, Result};
 use crate::format::record;
 use crate::mark::handle::Hold;
-use crate::mark::validity::{SegmentValidity, as_of};
+use crate::mark::validity::{SegmentValidity, Validity, as_of};
 use crate::read::images::{self, ATTEMPTS_MAX};
 use crate::read::parts::Parts;
 use crate::read::reader::LogBlock;
@@ -41,6 +41,8 @@ pub struct MarkReader {
     last: Lsn,
     /// How many of its valid records were met.
     met_count: u32,
+    /// Records of blocks up to here are not shown.
+    after: Option<Lsn>,
     failures: usize,
 }
 
@@ -49,6 +51,8 @@ pub struct MarkedBlock {
     block: LogBlock,
     /// The valid records: their ordinals, and where in the block they are.
     valid: Vec<(u32, std::ops::Range<usize>)>,
+    /// How many there are, shown or not.
+    valid_count: u64,
 }
 
 impl MarkedBlock {
@@ -68,6 +72,12 @@ impl MarkedBlock {
     #[must_use]
     pub fn payload_bytes(&self) -> usize {
         self.block.block.payload().len()
+    }
+
+    /// How many valid records it has, also those that are not shown.
+    #[must_use]
+    pub const fn valid_count(&self) -> u64 {
+        self.valid_count
     }
 
     /// Its valid records with their addresses.
@@ -91,8 +101,39 @@ impl MarkReader {
         for empty in segments.iter().filter(|segment| segment.valid_count() == 0) {
             hold.holds.release(hold.id, empty.segment());
         }
-        let (last, met_count) = (Lsn::ZERO, 0);
-        Self { shared, hold, lsn, segments, at: 0, parts: None, last, met_count, failures: 0 }
+        let (last, met_count, after) = (Lsn::ZERO, 0, None);
+        Self {
+            shared,
+            hold,
+            lsn,
+            segments,
+            at: 0,
+            parts: None,
+            last,
+            met_count,
+            after,
+            failures: 0,
+        }
+    }
+
+    /// Leaves out the records of blocks up to `lsn`. Segments without newer ones are not read; in others such blocks are
+    /// read, checked, and shown without records.
+    pub fn show_after(&mut self, lsn: Lsn) {
+        self.after = Some(lsn);
+        for passed in self.segments.iter().filter(|segment| !self.is_read(segment)) {
+            self.hold.holds.release(self.hold.id, passed.segment());
+        }
+    }
+
+    /// Whether it may have what is shown.
+    fn is_read(&self, segment: &SegmentValidity) -> bool {
+        self.after.is_none_or(|after| segment.has_newer_than(after))
+    }
+
+    /// Becomes what tells which records were valid; no file is held any more.
+    #[must_use]
+    pub fn into_validity(self) -> Validity {
+        Validity::new(self.segments)
     }
 
     /// Returns the last block that is part of the mark.
@@ -101,10 +142,11 @@ impl MarkReader {
         self.lsn
     }
 
-    /// Returns how many records will be read: all that are valid and no delete records.
+    /// Returns how many records will be read: all that are valid and no delete records, shown or not.
     #[must_use]
     pub fn record_count(&self) -> u64 {
-        self.segments.iter().map(|segment| u64::from(segment.valid_count())).sum()
+        let read = self.segments.iter().filter(|segment| self.is_read(segment));
+        read.map(|segment| u64::from(segment.valid_count())).sum()
     }
 
     /// Returns the validity bitmaps, ascending by segment. A segment that is missing has nothing
@@ -121,7 +163,7 @@ impl MarkReader {
     #[expect(clippy::should_implement_trait, reason = "after an error it can go on")]
     pub fn next(&mut self) -> Result<Option<MarkedBlock>> {
         while let Some(segment) = self.segments.get(self.at) {
-            if segment.valid_count() == 0 {
+            if segment.valid_count() == 0 || !self.is_read(segment) {
                 self.at += 1;
                 continue;
             }
@@ -178,7 +220,11 @@ impl MarkReader {
             self.last = block.lsn();
             if !valid.is_empty() {
                 self.met_count += u32::try_from(valid.len()).expect("no more than ordinals");
-                return Ok(Some(MarkedBlock { block, valid }));
+                let valid_count = valid.len() as u64;
+                if self.after.is_some_and(|after| block.lsn() <= after) {
+                    valid.clear();
+                }
+                return Ok(Some(MarkedBlock { block, valid, valid_count }));
             }
         }
         Ok(None)

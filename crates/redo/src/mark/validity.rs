@@ -5,7 +5,7 @@
 //! segment had whether the mark needs it. Delete records have no bit set; they are not counted and
 //! not read, because without older records there is nothing that they would delete.
 
-use base::SegmentId;
+use base::{Lsn, RecordAddr, SegmentId};
 
 use crate::compact::bitmap::Bitmap;
 use crate::compact::mark_slot::Marked;
@@ -16,6 +16,7 @@ pub struct SegmentValidity {
     id: SegmentId,
     record_count: u32,
     valid_count: u32,
+    newest: Lsn,
     bitmap: Bitmap,
 }
 
@@ -38,10 +39,43 @@ impl SegmentValidity {
         self.valid_count
     }
 
+    /// Whether it may have blocks behind `lsn`.
+    pub(crate) fn has_newer_than(&self, lsn: Lsn) -> bool {
+        self.newest > lsn
+    }
+
     /// Whether the record with this ordinal was valid, if it is no delete record.
     #[must_use]
     pub fn is_valid(&self, ordinal: u32) -> bool {
         ordinal < self.record_count && !self.bitmap.is_retired(ordinal)
+    }
+}
+
+/// Which records were valid at a mark, for records that were valid at an earlier one of the same life of the log.
+///
+/// What was dropped before this life has no bit set in some bitmaps, so only of what was met in it is the answer true.
+pub struct Validity {
+    segments: Vec<SegmentValidity>,
+    /// Where the segment of the last question is: the next one is mostly of the same.
+    last: usize,
+}
+
+impl Validity {
+    /// REQUIRES: they ascend.
+    pub(crate) const fn new(segments: Vec<SegmentValidity>) -> Self {
+        Self { segments, last: 0 }
+    }
+
+    /// Whether the record is valid still. A segment that is gone had nothing that was.
+    pub fn is_valid(&mut self, addr: RecordAddr) -> bool {
+        let is_last =
+            self.segments.get(self.last).is_some_and(|segment| segment.id == addr.segment());
+        if !is_last {
+            let found = self.segments.binary_search_by_key(&addr.segment(), |segment| segment.id);
+            let Ok(at) = found else { return false };
+            self.last = at;
+        }
+        self.segments[self.last].is_valid(addr.ordinal())
     }
 }
 
@@ -67,11 +101,11 @@ fn take_back(segment: &mut MarkedSegment, ordinal: u32) {
 }
 
 fn finish(segment: MarkedSegment) -> SegmentValidity {
-    let MarkedSegment { id, record_count, growing_deletes, bitmap, .. } = segment;
+    let MarkedSegment { id, record_count, growing_deletes, newest, bitmap, .. } = segment;
     let valid_count = match growing_deletes {
         // It was never compacted: all of its records are there.
         Some(deletes) => record_count - deletes - bitmap.retired_below(record_count),
         None => segment.valid_count,
     };
-    SegmentValidity { id, record_count, valid_count, bitmap }
+    SegmentValidity { id, record_count, valid_count, newest, bitmap }
 }

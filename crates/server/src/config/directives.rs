@@ -362,7 +362,11 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     integer("archive-base-percentage", 0..=INT_MAX, 100),
     integer("archive-keep-seconds", 0..=LONG_MAX, 0),
     // Dumps.
-    choice("snapshot-algorithm", &["auto", "bitmap", "piggyback", "cou", "fork"], "auto"),
+    choice(
+        "snapshot-algorithm",
+        &["auto", "bitmap", "piggyback", "cou", "fork", "hourglass"],
+        "auto",
+    ),
     integer("snapshot-cpu-percent", 1..=100, 10),
     memory("snapshot-bytes-per-second", 0..=LONG_MAX, 0),
     memory("snapshot-memory", 4096..=(1 << 36), 64 * MB),

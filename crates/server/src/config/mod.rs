@@ -168,11 +168,19 @@ impl Config {
         if needs_log && self.value("appendonly") == "no" {
             return Err(CannotServe::NoLog);
         }
+        if self.merges_without_log() {
+            return Err(CannotServe::NoLogToMerge);
+        }
         let is_nowhere = self.value("port") == "0" || self.value("bind").trim().is_empty();
         if is_nowhere && self.value("unixsocket").is_empty() {
             return Err(CannotServe::Nowhere);
         }
         Ok(())
+    }
+
+    /// Whether dumps are to be made of what the log has since the last one, and there is no log.
+    pub(crate) fn merges_without_log(&self) -> bool {
+        self.value("snapshot-algorithm") == "hourglass" && self.value("appendonly") == "no"
     }
 
     /// The directives that are set to something else than their default and have no effect here.

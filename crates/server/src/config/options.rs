@@ -185,6 +185,15 @@ pub enum SnapshotAlgorithm {
     CopyOnUpdate,
     /// By a child process.
     Fork,
+    /// By the log, merged with the last dump.
+    Hourglass,
+}
+
+impl SnapshotAlgorithm {
+    /// Whether it needs the log, and nothing but that.
+    pub(crate) const fn reads_log(self) -> bool {
+        matches!(self, Self::Bitmap | Self::Hourglass)
+    }
 }
 
 /// Settings of dumps.
@@ -376,6 +385,7 @@ impl Config {
                 "piggyback" => SnapshotAlgorithm::Piggyback,
                 "cou" => SnapshotAlgorithm::CopyOnUpdate,
                 "fork" => SnapshotAlgorithm::Fork,
+                "hourglass" => SnapshotAlgorithm::Hourglass,
                 _ => SnapshotAlgorithm::Auto,
             },
             cpu_percent: self.number("snapshot-cpu-percent"),

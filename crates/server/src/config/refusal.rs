@@ -240,4 +240,9 @@ pub enum CannotServe {
         "maxmemory-policy cold-lru and cold-lfu need the redo log: appendonly yes, or another policy"
     )]
     NoLog,
+    /// What has changed since the last dump would be nowhere.
+    #[error(
+        "snapshot-algorithm hourglass needs the redo log: appendonly yes, or another algorithm"
+    )]
+    NoLogToMerge,
 }

@@ -17,7 +17,7 @@ use command::error::CommandError;
 use thiserror::Error;
 
 use super::ClientKey;
-use crate::save::{SaveError, SaveFigures, SaveResult, SaveRunner, Saver, Ticket};
+use crate::save::{LastDumps, SaveError, SaveFigures, SaveResult, SaveRunner, Saver, Ticket};
 
 /// Redis tries again so long after a save that has failed, in microseconds.
 pub(super) const RETRY_US: u64 = 5_000_000;
@@ -33,12 +33,12 @@ pub(super) enum NotSaved {
     InProgress,
     /// Without a log there is nothing to make it from.
     #[error(
-        "ERR appendonly is no, and snapshot-algorithm bitmap reads the redo log. CONFIG SET snapshot-algorithm auto"
+        "ERR appendonly is no, and snapshot-algorithm bitmap or hourglass reads the redo log. CONFIG SET snapshot-algorithm auto"
     )]
     NoLog,
     /// A child process has only what memory has.
     #[error(
-        "ERR some keys or values are in the log only, and only snapshot-algorithm bitmap reads it. CONFIG SET snapshot-algorithm auto"
+        "ERR some keys or values are in the log only, and only snapshot-algorithm bitmap or hourglass reads it. CONFIG SET snapshot-algorithm auto"
     )]
     NotInMemory,
     /// What memory has is not durable, and will not be.
@@ -150,6 +150,8 @@ pub(super) struct Saves {
     pub(super) completed: u64,
     /// How long the executor took to make the last mark, in microseconds.
     pub(super) taken_us: u64,
+    /// What the next dump into the file may be merged with.
+    pub(super) last_dumps: LastDumps,
     begun: u64,
 }
 
@@ -171,6 +173,7 @@ impl Saves {
             },
             completed: 0,
             taken_us: 0,
+            last_dumps: LastDumps::default(),
             begun: 0,
         }
     }
@@ -229,10 +232,12 @@ impl Saves {
             self.last.figures = *figures;
             (self.last_unix_s, self.dirty) = (unix_s, running.dirty);
         }
-        self.last.is_good = result.is_ok();
+        // Of the whole log, at once.
+        let is_repeated = result.as_ref().is_err_and(|why| why.is_of_last());
+        self.last.is_good = result.is_ok() || (is_repeated && self.last.is_good);
         self.last.duration_s = Some(duration.as_secs());
         self.last.ended_us = now_us;
-        let is_again = std::mem::take(&mut self.wants_another);
+        let is_again = std::mem::take(&mut self.wants_another) || is_repeated;
         self.file = if is_again { FileSave::Wanted } else { FileSave::None };
         Some(result)
     }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use base::Lsn;
-use dump::SpillOptions;
+use dump::{SpillOptions, WholeReason};
 use keyspace::walk::Algorithm;
 use rdb::WriteOptions;
 use redo::Mark;
@@ -83,7 +83,7 @@ impl Engine {
         if self.shard.keyspace.libraries().len() > 0 {
             self.rdb_options().check_functions()?;
         }
-        let is_of_log = self.snapshot_algorithm() == SnapshotAlgorithm::Bitmap;
+        let is_of_log = self.snapshot_algorithm().reads_log();
         match self.shard.log_state() {
             LogState::Off if is_of_log => Err(NotSaved::NoLog),
             _ if !is_of_log && self.may_lack() => Err(NotSaved::NotInMemory),
@@ -112,7 +112,7 @@ impl Engine {
             return self.refuse_wanted(why);
         }
         if matches!(self.saves.file, FileSave::Wanted) {
-            match self.take_moment() {
+            match self.take_moment(true) {
                 Ok(Some(moment)) => self.begin_file(moment),
                 Ok(None) => {}
                 Err(why) => self.file_failed(why),
@@ -120,7 +120,7 @@ impl Engine {
         }
         for index in (0..self.saves.streams.len()).rev() {
             if self.saves.streams[index].ticket.is_none() {
-                match self.take_moment() {
+                match self.take_moment(false) {
                     Ok(Some(moment)) => self.begin_stream(index, moment),
                     Ok(None) => {}
                     Err(why) => self.stream_failed(index, &why),
@@ -143,12 +143,12 @@ impl Engine {
         }
     }
 
-    /// Ends the open block, and takes the data as of now; `None` if that is not possible yet.
-    fn take_moment(&mut self) -> Result<Option<Moment>, SaveError> {
+    /// Ends the open block, and takes the data as of now, for a file or a stream; `None` if that is not possible yet.
+    fn take_moment(&mut self, is_file: bool) -> Result<Option<Moment>, SaveError> {
         let algorithm = self.snapshot_algorithm();
         let may_take = match self.shard.log_state() {
             LogState::On(_) => self.shard.is_writable(),
-            LogState::Off => algorithm != SnapshotAlgorithm::Bitmap,
+            LogState::Off => !algorithm.reads_log(),
             _ => false,
         };
         let walk = match algorithm {
@@ -188,9 +188,14 @@ impl Engine {
                 let feed = self.walking.begin(keyspace, algorithm, memory_bytes)?;
                 SaveSource::Walk(feed.receiver())
             }
-            (None, Some(mark)) if algorithm == SnapshotAlgorithm::Bitmap => {
-                let databases = keyspace.databases().map(|db| keyspace.database_id(db));
-                SaveSource::Log(mark, databases.collect())
+            (None, Some(mark)) if algorithm.reads_log() => {
+                let databases = keyspace.databases().map(|db| keyspace.database_id(db)).collect();
+                // What was sent to a client is not here to be merged with.
+                if is_file && algorithm == SnapshotAlgorithm::Hourglass {
+                    SaveSource::Hourglass(mark, databases, self.saves.last_dumps.clone())
+                } else {
+                    SaveSource::Log(mark, databases)
+                }
             }
             _ => {
                 let mut run =
@@ -230,6 +235,9 @@ impl Engine {
     }
 
     fn begin_file(&mut self, moment: Moment) {
+        if !matches!(moment.source, SaveSource::Hourglass(..)) {
+            self.saves.last_dumps.forget(WholeReason::First);
+        }
         let directory = std::path::PathBuf::from(self.config.value("dir"));
         let target = SaveTarget::File {
             path: directory.join(self.config.value("dbfilename")),
@@ -379,6 +387,9 @@ impl Engine {
                 logger.notice(&format!(
                     "DB saved on disk: {keys} keys, {bytes} bytes, as of block {lsn}, in {seconds} s"
                 ));
+                if let Some(text) = figures.made_of_text() {
+                    logger.notice(&text);
+                }
                 if *lost_keys > 0 {
                     logger.warning(&format!(
                         "WARNING: {lost_keys} keys are not in the dump: their values are lost, see \
@@ -491,6 +502,8 @@ impl Engine {
     /// Gives up every dump that is being written, and waits until none uses the log any more.
     pub(super) fn give_up_saves(&mut self) {
         let (had_file, streams) = self.saves.give_up();
+        // It names records of the log that is closed now.
+        self.saves.last_dumps.forget(WholeReason::First);
         if had_file {
             self.deps.logger.notice("The dump that was being written is given up");
             self.answer_savers(&Err(Arc::new(SaveError::LogClosed)));

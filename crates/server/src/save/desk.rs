@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use base::Lsn;
+use dump::HourglassFigures;
 
 use super::error::SaveResult;
 
@@ -29,6 +30,24 @@ pub struct SaveFigures {
     pub lost_keys: u64,
     /// The block up to which the dump shows the data.
     pub lsn: Lsn,
+    /// Of a dump that is merged with the one before, of what it is made.
+    pub made_of: HourglassFigures,
+}
+
+impl SaveFigures {
+    /// What a dump by hourglass was made of, for the server's log; `None` of all others.
+    pub(crate) fn made_of_text(&self) -> Option<String> {
+        let HourglassFigures { last_lsn, whole, copied_bytes, changed_records, .. } = self.made_of;
+        if let Some(why) = whole {
+            return Some(format!("The dump was made of the whole log: {why}"));
+        }
+        last_lsn.map(|lsn| {
+            format!(
+                "The dump was merged with that of block {lsn}: {copied_bytes} bytes were copied, {changed_records} \
+                 records of the log are new"
+            )
+        })
+    }
 }
 
 /// The course of a dump: it is under way, gets its name, or is not wanted any more. Either of the last two is for good,
@@ -150,8 +169,8 @@ impl Ticket {
             &self.desk.spilled_bytes,
         ]
         .map(|figure| figure.load(Ordering::Relaxed));
-        let (lost_keys, lsn) = (0, self.lsn);
-        SaveFigures { keys, records_done, records_total, bytes, spilled_bytes, lost_keys, lsn }
+        let (lsn, unknown) = (self.lsn, SaveFigures::default());
+        SaveFigures { keys, records_done, records_total, bytes, spilled_bytes, lsn, ..unknown }
     }
 
     /// All that the dump shows is durable: it may be completed.

@@ -45,5 +45,12 @@ pub enum SaveError {
     LogClosed,
 }
 
+impl SaveError {
+    /// Whether it is the dump's before, which another one, made of the whole log, does not need.
+    pub(crate) const fn is_of_last(&self) -> bool {
+        matches!(self, Self::Dump(dump::Error::Last { .. }))
+    }
+}
+
 /// How a dump has ended.
 pub type SaveResult = Result<SaveFigures, Arc<SaveError>>;

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{DbId, Lsn};
-use dump::{Dumper, MarkDump, RdbTarget, SpillOptions, Step, WalkDump};
+use dump::{
+    Dumper, HourglassDump, LastDump, MarkDump, RdbTarget, SpillOptions, Step, WalkDump, WholeReason,
+};
 use env::{Clock, Disk};
 use rdb::WriteOptions;
 use redo::Mark;
@@ -19,6 +21,7 @@ use super::child::ChildDump;
 use super::desk::{Desk, SaveFigures, Ticket};
 use super::error::{SaveError, SaveResult};
 use super::feed::Fed;
+use super::last_dumps::LastDumps;
 use super::pace::Pace;
 use super::sink::Sink;
 
@@ -54,6 +57,8 @@ pub(crate) struct SaveJob {
 pub(crate) enum SaveSource {
     /// The log, as of a mark, and the databases then.
     Log(Mark, Vec<DbId>),
+    /// The same, and the dump before: what has not changed since is copied. Into a file only.
+    Hourglass(Mark, Vec<DbId>, LastDumps),
     /// A walk of memory, whose chunks come from the executor.
     Walk(Fed),
     /// A child process, which sends what [`super::child::dump_into`] writes.
@@ -108,6 +113,8 @@ enum Stage {
 
 enum Dumping {
     Log(Box<MarkDump<RdbTarget<Sink>>>),
+    /// With where it goes.
+    Hourglass(Box<HourglassDump<Sink>>, LastDumps, PathBuf),
     Walk(Fed, Box<WalkDump<RdbTarget<Sink>>>),
     Child(Box<ChildDump>),
 }
@@ -116,6 +123,13 @@ impl Dumping {
     fn step(&mut self) -> Result<Step, SaveError> {
         match self {
             Self::Log(dump) => Ok(dump.step()?),
+            Self::Hourglass(dump, last_dumps, _) => {
+                let step = dump.step().map_err(SaveError::from);
+                if step.as_ref().is_err_and(SaveError::is_of_last) {
+                    last_dumps.forget(WholeReason::Damaged);
+                }
+                step
+            }
             Self::Walk(_, dump) if dump.is_finished() => Ok(Step::Done),
             Self::Walk(fed, dump) => match fed.take() {
                 Ok(chunk) => {
@@ -143,14 +157,14 @@ impl Dumping {
     fn walked(&self) -> Duration {
         match self {
             Self::Walk(fed, _) => fed.walked(),
-            Self::Log(_) | Self::Child(_) => Duration::ZERO,
+            Self::Log(_) | Self::Hourglass(..) | Self::Child(_) => Duration::ZERO,
         }
     }
 
     /// Whether all that it shows is durable by itself.
     const fn is_durable(&self) -> bool {
         // Nothing else of the log is read.
-        matches!(self, Self::Log(_))
+        matches!(self, Self::Log(_) | Self::Hourglass(..))
     }
 
     fn figures(&self) -> SaveFigures {
@@ -161,6 +175,13 @@ impl Dumping {
                 let of_file =
                     SaveFigures { keys, lost_keys, spilled_bytes, ..SaveFigures::default() };
                 SaveFigures { records_done, records_total, ..of_file }
+            }
+            Self::Hourglass(dump, ..) => {
+                let (records_done, records_total) = dump.progress();
+                let dump::Figures { keys, lost_keys, spilled_bytes, .. } = dump.figures();
+                let made_of = dump.made_of();
+                let of_file = SaveFigures { keys, lost_keys, made_of, ..SaveFigures::default() };
+                SaveFigures { records_done, records_total, spilled_bytes, ..of_file }
             }
             Self::Walk(_, dump) => SaveFigures { keys: dump.keys(), ..SaveFigures::default() },
             Self::Child(dump) => {
@@ -174,16 +195,43 @@ impl Dumping {
         match self {
             // What is sorted is written and read.
             Self::Log(dump) => dump.read_bytes() + 2 * dump.figures().spilled_bytes,
+            Self::Hourglass(dump, ..) => {
+                let spilled_bytes = 2 * dump.figures().spilled_bytes;
+                dump.read_bytes() + spilled_bytes + dump.made_of().companion_bytes
+            }
             Self::Walk(..) | Self::Child(_) => 0,
         }
     }
 
-    fn finish(self) -> Result<Sink, SaveError> {
-        match self {
-            Self::Log(dump) => Ok(dump.into_target().finish()?),
-            Self::Walk(_, dump) => Ok(dump.into_target().finish()?),
-            Self::Child(dump) => Ok(dump.finish()),
+    fn finish(self) -> Result<Finished, SaveError> {
+        let sink = match self {
+            Self::Log(dump) => dump.into_target().finish()?,
+            Self::Hourglass(dump, last_dumps, path) => {
+                let (sink, last) = dump.finish(path)?;
+                return Ok(Finished { sink, last: Some((last_dumps, last)) });
+            }
+            Self::Walk(_, dump) => dump.into_target().finish()?,
+            Self::Child(dump) => dump.finish(),
+        };
+        Ok(Finished { sink, last: None })
+    }
+}
+
+/// A dump to which everything is written.
+struct Finished {
+    sink: Sink,
+    /// What the next dump needs of it.
+    last: Option<(LastDumps, LastDump)>,
+}
+
+impl Finished {
+    /// It gets its name.
+    fn complete(self) -> Result<(), SaveError> {
+        self.sink.complete()?;
+        if let Some((last_dumps, last)) = self.last {
+            last_dumps.put(last);
         }
+        Ok(())
     }
 }
 
@@ -275,7 +323,7 @@ impl Saver {
                     // It is given up at this moment; the next step sees it.
                     Ok(Step::Done) if is_durable && !self.desk.begin_publishing() => {}
                     Ok(Step::Done) if is_durable => {
-                        let completed = dumping.finish().and_then(|sink| Ok(sink.complete()?));
+                        let completed = dumping.finish().and_then(Finished::complete);
                         let figures = SaveFigures { bytes: self.desk.bytes(), ..figures };
                         self.end(completed.map(|()| figures).map_err(Arc::new));
                     }
@@ -298,6 +346,10 @@ impl Saver {
 
     fn begin(&mut self, job: SaveJob) -> Result<Dumping, SaveError> {
         let SaveJob { disk, source, sizes, libraries, target, options, facts, spill, .. } = job;
+        let path = match &target {
+            SaveTarget::File { path, .. } => path.clone(),
+            SaveTarget::Ticket => PathBuf::new(),
+        };
         let begin = |sink| {
             RdbTarget::begin(sink, options, &facts)?
                 .with_libraries(libraries.iter().map(|source| &**source))
@@ -315,6 +367,12 @@ impl Saver {
             SaveSource::Log(mark, databases) => {
                 let dumper = Dumper::new(&databases, begin(sink)?, spill);
                 Dumping::Log(Box::new(MarkDump::new(mark, dumper)))
+            }
+            SaveSource::Hourglass(mark, databases, last_dumps) => {
+                // The libraries of this moment; those of the last dump stand before its first key, and are not copied.
+                let (target, last) = ((begin(sink)?, options.version), last_dumps.get());
+                let dump = HourglassDump::new(mark, &databases, target, spill, last)?;
+                Dumping::Hourglass(Box::new(dump), last_dumps, path)
             }
             SaveSource::Walk(fed) => Dumping::Walk(fed, Box::new(WalkDump::new(begin(sink)?))),
             SaveSource::Child(child) => Dumping::Child(Box::new(ChildDump::new(child, sink))),

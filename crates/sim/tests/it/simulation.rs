@@ -35,6 +35,9 @@ const ARCHIVE_SEEDS: u64 = 12_000_000_000;
 /// From here on named backups are made.
 const BACKUP_SEEDS: u64 = 10_000_000_000;
 
+/// From here on most dumps are merged with the ones before.
+const HOURGLASS_SEEDS: u64 = 13_000_000_000;
+
 /// From here on strings count elements, and sorted sets have places.
 const FAMILY_SEEDS: u64 = 14_000_000_000;
 
@@ -61,6 +64,7 @@ fn what_survives_is_a_prefix_with_everything_that_was_promised() {
         (HISTORY_SEEDS, 96),
         (BACKUP_SEEDS, 96),
         (ARCHIVE_SEEDS, 96),
+        (HOURGLASS_SEEDS, 96),
         (FAMILY_SEEDS, 64),
         (LIBRARY_SEEDS, 64),
         (SCRIPT_SEEDS, 64),
@@ -113,6 +117,7 @@ fn the_same_seed_is_the_same_run_byte_for_byte() {
             HISTORY_SEEDS + 4,
             BACKUP_SEEDS + 4,
             ARCHIVE_SEEDS + 5,
+            HOURGLASS_SEEDS + 4,
             FAMILY_SEEDS + 1,
             LIBRARY_SEEDS + 5,
             SCRIPT_SEEDS + 6,

@@ -93,6 +93,12 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
             "ERR CONFIG SET failed (possibly related to argument '{argument}') - maxmemory-policy cold-lru and cold-lfu need the redo log"
         )));
     }
+    if config.merges_without_log() {
+        let argument = if turns_log { "appendonly" } else { "snapshot-algorithm" };
+        return Err(error(format!(
+            "ERR CONFIG SET failed (possibly related to argument '{argument}') - snapshot-algorithm hourglass needs the redo log"
+        )));
+    }
     let changes_devices = is_new("log-devices");
     let listens = is_new("port") || is_new("bind");
     if listens {

@@ -1,5 +1,7 @@
 //! INFO persistence: dumps of the data.
 
+use dump::HourglassFigures;
+
 use super::super::Engine;
 use super::super::saves::FileSave;
 use super::info::line;
@@ -44,6 +46,7 @@ pub(super) fn section(engine: &Engine, out: &mut String) {
         SnapshotAlgorithm::Piggyback => "piggyback",
         SnapshotAlgorithm::CopyOnUpdate => "cou",
         SnapshotAlgorithm::Fork => "fork",
+        SnapshotAlgorithm::Hourglass => "hourglass",
     };
     line(out, "snapshot_algorithm", algorithm);
     line(out, "snapshot_lsn", lsn);
@@ -51,6 +54,14 @@ pub(super) fn section(engine: &Engine, out: &mut String) {
     line(out, "snapshot_spilled_bytes", spilled_bytes);
     line(out, "snapshot_handed_bytes_peak", engine.walking.handed_bytes_max);
     line(out, "snapshot_streams", saves.streams.len());
+    // Of the last dump that is complete.
+    let HourglassFigures { last_lsn, whole, copied_bytes, changed_records, companion_bytes } =
+        saves.last.figures.made_of;
+    line(out, "snapshot_merged_lsn", last_lsn.unwrap_or_default());
+    line(out, "snapshot_copied_bytes", copied_bytes);
+    line(out, "snapshot_changed_records", changed_records);
+    line(out, "snapshot_companion_bytes", companion_bytes);
+    line(out, "snapshot_whole_reason", whole.map_or_else(String::new, |why| why.to_string()));
 }
 
 fn seconds(seconds: Option<u64>) -> String {
