@@ -106,7 +106,7 @@ impl Changes {
     fn add(&mut self, part: usize, bytes: Range<usize>) {
         if let Self::Parts(parts) = self {
             let range = &mut parts[part];
-            let is_first = range.is_empty();
+            let is_first = Range::is_empty(range);
             let start = if is_first { bytes.start } else { range.start.min(bytes.start) };
             *range = start..range.end.max(bytes.end);
         }
