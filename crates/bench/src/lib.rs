@@ -3,7 +3,7 @@
 //! ```text
 //!   workloads: tpcc, kv ──► trait Engine ──► pages, pages-flush        always
 //!                                        ──► bdb, lmdb, redb, sqlite   behind features
-//!   client: a load for servers, over sockets
+//!   client, locks: loads for servers, over sockets
 //! ```
 //!
 //! The binary `indelible-bench` is in `src/bin`: the laboratory, which the product does not link. A
@@ -15,6 +15,7 @@ pub mod engine;
 pub mod figures;
 pub mod flash;
 pub mod kv;
+pub mod locks;
 pub mod recovery;
 pub mod snapshot;
 pub mod snapshot_transactions;

@@ -5,6 +5,7 @@
 //!   indelible-bench snapshot|snapshot-transactions|snapshot-figures   the snapshot algorithms
 //!   indelible-bench recovery|recovery-figures                   recovery by scheme, under load
 //!   indelible-bench client|client-figures                       loads a server, over sockets
+//!   indelible-bench locks                                       takes and gives back locks of one
 //!   indelible-bench pages check|stats|dump DIR                  the files of a page store
 //! ```
 //!
@@ -50,6 +51,8 @@ enum Action {
     RecoveryFigures(bench::recovery::figures::Arguments),
     /// Fills, loads and checks a server on this machine, over sockets.
     Client(bench::client::Arguments),
+    /// Takes locks of a server on this machine and gives them back, over sockets.
+    Locks(bench::locks::Arguments),
     /// Draws the timelines of `bench/cold/timeline`.
     ClientFigures(bench::client::figures::Arguments),
     /// Inspects a page store that no process has open; changes nothing.
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Action::Recovery(arguments) => bench::recovery::run(&arguments),
         Action::RecoveryFigures(arguments) => bench::recovery::figures::run(&arguments),
         Action::Client(arguments) => bench::client::run(&arguments),
+        Action::Locks(arguments) => bench::locks::run(&arguments),
         Action::ClientFigures(arguments) => bench::client::figures::run(&arguments),
         Action::Pages(arguments) => return pages::run(arguments),
     };
