@@ -12,10 +12,8 @@ use transfer::{
     Limits, Progress, Remote, Report, Scheme, Server, Service, Token, Trust, Verification,
 };
 
+use crate::archive_transfer::TOKEN_VARIABLE;
 use crate::size::Size;
-
-/// Where a token is looked for if no file is named.
-const TOKEN_VARIABLE: &str = "INDELIBLE_TRANSFER_TOKEN";
 
 /// Sends files and trees, and verifies every byte on the medium on which it finally rests.
 #[derive(Parser)]

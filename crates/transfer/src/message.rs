@@ -27,8 +27,10 @@ use crate::scheme::Scheme;
 
 /// The first bytes of every connection.
 const MAGIC: &[u8; 8] = b"INDELTFR";
-/// The version of the protocol that this code implements.
+/// The version of the protocol that this code implements, but for sessions.
 pub(crate) const VERSION: u16 = 1;
+/// The version that sessions are of.
+const SESSION_VERSION: u16 = 2;
 
 /// The direction of the files, as the client sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +39,17 @@ pub(crate) enum Wish {
     Send { into: Option<RelativePath> },
     /// From the server; no paths means everything.
     Fetch { paths: Vec<RelativePath> },
+    /// Files are put, read, listed and removed below this directory of the server's, as long as the client wants.
+    Session { into: Option<RelativePath> },
+}
+
+impl Wish {
+    fn version(&self) -> u16 {
+        match self {
+            Wish::Send { .. } | Wish::Fetch { .. } => VERSION,
+            Wish::Session { .. } => SESSION_VERSION,
+        }
+    }
 }
 
 /// How the receiver must verify.
@@ -99,6 +112,8 @@ pub(crate) enum Message {
     Failed { entry: u32, why: String },
     Progress { written_bytes: u64, verified_bytes: u64 },
     Finished(Totals),
+    Request(Request),
+    Answer(Answer),
 }
 
 /// The kinds of messages, with their numbers in frames.
@@ -126,10 +141,12 @@ pub(crate) enum Kind {
     Failed,
     Progress,
     Finished,
+    Request,
+    Answer,
 }
 
 impl Kind {
-    const ALL: [Kind; 21] = [
+    const ALL: [Kind; 23] = [
         Kind::Hello,
         Kind::Welcome,
         Kind::Entry,
@@ -151,6 +168,8 @@ impl Kind {
         Kind::Failed,
         Kind::Progress,
         Kind::Finished,
+        Kind::Request,
+        Kind::Answer,
     ];
 
     pub(crate) fn code(self) -> u8 {
@@ -221,6 +240,9 @@ impl Writer {
         match wish {
             Wish::Send { into } => {
                 self.u8(1).bytes(into.as_ref().map_or(b"", RelativePath::as_bytes))
+            }
+            Wish::Session { into } => {
+                self.u8(3).bytes(into.as_ref().map_or(b"", RelativePath::as_bytes))
             }
             Wish::Fetch { paths } => {
                 self.u8(2);
@@ -339,6 +361,11 @@ impl<'a> Reader<'a> {
                 }
                 Ok(Wish::Fetch { paths })
             }
+            3 if self.0 == [0, 0] => {
+                self.0 = &[];
+                Ok(Wish::Session { into: None })
+            }
+            3 => Ok(Wish::Session { into: Some(self.path()?) }),
             _ => Err(Error::protocol("an unknown request")),
         }
     }
@@ -428,6 +455,8 @@ impl Message {
             Message::Failed { .. } => Kind::Failed,
             Message::Progress { .. } => Kind::Progress,
             Message::Finished(_) => Kind::Finished,
+            Message::Request(_) => Kind::Request,
+            Message::Answer(_) => Kind::Answer,
         }
     }
 
@@ -437,7 +466,7 @@ impl Message {
         match self {
             Message::Hello { verification, wish } => {
                 out.0.extend_from_slice(MAGIC);
-                out.u16(VERSION).verification(verification).wish(wish)
+                out.u16(wish.version()).verification(verification).wish(wish)
             }
             Message::Welcome => out.u16(VERSION),
             Message::Entry(entry) => out.entry(entry),
@@ -478,6 +507,14 @@ impl Message {
                 });
                 &mut out
             }
+            Message::Request(request) => {
+                request.encode(&mut out);
+                &mut out
+            }
+            Message::Answer(answer) => {
+                answer.encode(&mut out);
+                &mut out
+            }
         };
         out.0
     }
@@ -496,10 +533,10 @@ impl Message {
     }
 
     fn decode_kind(kind: Kind, head: &mut Reader<'_>) -> Result<Message> {
-        let version = |head: &mut Reader<'_>| match head.u16()? {
-            VERSION => Ok(()),
+        let version = |head: &mut Reader<'_>, latest| match head.u16()? {
+            known @ VERSION..=SESSION_VERSION if known <= latest => Ok(known),
             other => Err(Error::protocol(format!(
-                "version {other} of it, and this is version {VERSION}: install the same Indelible on both ends"
+                "version {other} of it, and this is version {latest}: install the same Indelible on both ends"
             ))),
         };
         Ok(match kind {
@@ -507,11 +544,15 @@ impl Message {
                 if head.take(MAGIC.len())? != MAGIC {
                     return Err(Error::protocol("it begins with wrong bytes"));
                 }
-                version(head)?;
-                Message::Hello { verification: head.verification()?, wish: head.wish()? }
+                let version = version(head, SESSION_VERSION)?;
+                let (verification, wish) = (head.verification()?, head.wish()?);
+                if version != wish.version() {
+                    return Err(Error::protocol("a request of another version than it says"));
+                }
+                Message::Hello { verification, wish }
             }
             Kind::Welcome => {
-                version(head)?;
+                version(head, VERSION)?;
                 Message::Welcome
             }
             Kind::Entry => Message::Entry(head.entry()?),
@@ -548,9 +589,14 @@ impl Message {
                 Message::Progress { written_bytes: head.u64()?, verified_bytes: head.u64()? }
             }
             Kind::Finished => Message::Finished(head.totals()?),
+            Kind::Request => Message::Request(Request::decode(head)?),
+            Kind::Answer => Message::Answer(Answer::decode(head)?),
         })
     }
 }
 
+mod session;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use session::{Answer, NAMES_BYTES_MAX, Request};

@@ -9,4 +9,5 @@ mod fencing;
 mod golden;
 mod model;
 mod points;
+mod tidy;
 mod world;

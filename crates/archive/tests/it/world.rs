@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use archive::{
-    ArchiveOptions, ArchiveStep, Archiver, Compression, Desk, Directory, Folder, Key, Keyed, Keys,
+    ArchiveOptions, ArchiveStep, Archiver, Compression, Desk, Directory, Folder, Keep, Key, Keyed, Keys,
     Name, Object, Picture, Point, Put, Request, Restored, Target, TargetError, TargetResult,
 };
 use base::{DbId, Lsn, Record, RecordAddr, RecordKind};
@@ -256,8 +256,8 @@ impl Target for Moody {
         self.call(|| self.inner.remove(database, name))
     }
 
-    fn clean(&self, database: Id) -> TargetResult<()> {
-        self.call(|| self.inner.clean(database))
+    fn clean(&self, database: Id, folders: &[Folder]) -> TargetResult<()> {
+        self.call(|| self.inner.clean(database, folders))
     }
 
     fn databases(&self) -> TargetResult<Vec<Id>> {
@@ -287,7 +287,7 @@ pub(crate) fn archive_options() -> ArchiveOptions {
         object_bytes: 900,
         base_percentage: 100,
         base_bytes_min: 4000,
-        keep_seconds: 0,
+        keep: Keep::ALL,
         compression: Compression::None,
     }
 }
