@@ -91,6 +91,10 @@ struct Serve {
     access: Access,
     #[command(flatten)]
     receiver: Receiver,
+    /// Size of the cache in the device, for archives: what they put is read back when as much has come behind it; a thousandth of
+    /// its capacity if not given.
+    #[arg(long, value_name = "SIZE")]
+    device_cache: Option<Size>,
 }
 
 #[derive(Args)]
@@ -193,6 +197,7 @@ fn run_server(serve: &Serve) -> Result<ExitCode, anyhow::Error> {
         trust,
         limits: serve.receiver.limits(),
         memory_bytes: serve.receiver.memory.0,
+        device_cache_bytes: serve.device_cache.map_or(0, |size| size.0),
     };
     let trust = serve.access.trust()?;
     let bound = Server::bind(&serve.listen, service(trust.clone()));

@@ -80,6 +80,8 @@ pub struct Service {
     pub limits: Limits,
     /// Memory for the buffers of one transfer.
     pub memory_bytes: u64,
+    /// The size of the device's cache, for sessions; 0 means a thousandth of its capacity.
+    pub device_cache_bytes: u64,
 }
 
 /// A server, listening.
@@ -204,8 +206,12 @@ impl Server {
                 Ok(("received", summary(&report)))
             }
             Wish::Session { into } => {
-                let limits = self.service.limits;
-                let session = Session::new(connection, &self.staging, into, verification, limits);
+                let (limits, own) = (self.service.limits, self.service.device_cache_bytes);
+                let device_cache_bytes = Some(own).filter(|bytes| *bytes > 0);
+                let device_cache_bytes =
+                    device_cache_bytes.unwrap_or(verification.device_cache_bytes);
+                let session =
+                    Session::new(connection, &self.staging, into, device_cache_bytes, limits);
                 Ok(("served a session", session.run()?.to_string()))
             }
             Wish::Fetch { paths } => {

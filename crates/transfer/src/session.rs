@@ -31,7 +31,7 @@ use crate::connection::Connection;
 use crate::device_capacity::device_capacity_bytes;
 use crate::error::{Error, Result};
 use crate::frame::{BODY_MAX, PAGE_BYTES, PAGES_PER_FRAME};
-use crate::message::{Answer, Message, NAMES_BYTES_MAX, Request, Verification};
+use crate::message::{Answer, Message, NAMES_BYTES_MAX, Request};
 use crate::relative_path::{RelativePath, STAGING};
 use crate::scheme::Scheme;
 use crate::staging::Staging;
@@ -89,10 +89,10 @@ impl Session {
         connection: Connection,
         staging: &Arc<Staging>,
         into: Option<RelativePath>,
-        verification: Verification,
+        device_cache_bytes: u64,
         limits: Limits,
     ) -> Self {
-        let device_cache_bytes = match verification.device_cache_bytes {
+        let device_cache_bytes = match device_cache_bytes {
             0 => device_capacity_bytes(staging.dir()) / 1000,
             bytes => bytes,
         };
