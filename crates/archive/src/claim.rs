@@ -99,12 +99,7 @@ impl Footing {
     ///
     /// # Errors
     /// When the archive is seen not to be of this log, or cannot be read.
-    fn read(
-        target: &dyn Target,
-        database: Id,
-        picture: &Picture,
-        reader: &Reader,
-    ) -> Result<Self> {
+    fn read(target: &dyn Target, database: Id, picture: &Picture, reader: &Reader) -> Result<Self> {
         let last = last_of(target, database, picture, reader)?;
         let mut footing = Self { last, whole: None, log_bytes: 0 };
         let newest = picture.ranges.last().and_then(|range| picture.chain(range.last));

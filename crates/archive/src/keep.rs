@@ -274,7 +274,8 @@ mod tests {
 
     #[test]
     fn months_and_weeks_are_those_of_the_calendar() {
-        let of = |every: Every, time_ms| (every.number(time_ms), every.end_ms(every.number(time_ms)));
+        let of =
+            |every: Every, time_ms| (every.number(time_ms), every.end_ms(every.number(time_ms)));
         // December 1, Monday the 30th, and January 1.
         assert_eq!(of(Every::Month, NOW_MS), (2026 * 12 + 10, NOW_MS + 5 * DAY_MS));
         assert_eq!(of(Every::Week, NOW_MS).1, NOW_MS + 4 * DAY_MS);

@@ -79,8 +79,13 @@ impl Moments<'_> {
         let copy = range.fills.first().filter(|(fill, _)| fill.lsn == range.first);
         let copy = copy.map(|(fill, objects)| Name::Whole { fill: *fill, objects: *objects });
         let leading = range.thinned.as_ref().and_then(|thinned| thinned.parts.last().copied());
-        let name = copy.or(leading).ok_or(Error::Nothing)?;
-        Ok(self.header(name)?.time_max_ms)
+        let name = leading.or(copy).ok_or(Error::Nothing)?;
+        // A copy says when it was begun to be read, at the latest: blocks behind it may have been there by then.
+        let is_behind = |next: &&Name| matches!(next, Name::Log { first, .. } if leading.is_none() && *first > range.first);
+        let next = range.logs.first().filter(is_behind);
+        let next = next.map(|next| self.header(*next)).transpose()?;
+        let next_ms = next.map_or(i64::MAX, |next| next.time_min_ms);
+        Ok(self.header(name)?.time_max_ms.min(next_ms))
     }
 
     /// The range's first block, and those behind it, of which many that are all later, or all not, are one.
@@ -159,7 +164,9 @@ impl Moments<'_> {
         // There may have been another one in a gap; where blocks were thinned out, notes are there.
         let behind = &self.picture.ranges[index + 1..];
         let has_gap = behind.iter().position(|range| range.thinned.is_none());
-        let before = self.picture.ranges[has_gap.map_or(self.picture.ranges.len() - 1, |at| index + at)].last;
+        let before = self.picture.ranges
+            [has_gap.map_or(self.picture.ranges.len() - 1, |at| index + at)]
+        .last;
         match self.picture.last > Some(before) {
             true => Err(Error::FlushOrGap { lsn, before }),
             false => Ok(lsn),

@@ -201,10 +201,9 @@ impl Name {
         match self {
             Self::Writer { writer: number } | Self::Tidier { number } => format!("{number:010}"),
             Self::Begin { lsn, writer } => format!("{:020}.{writer:010}", lsn.0),
-            Self::Thin { first, last, from, to, tidier } => format!(
-                "{:020}-{:020}.{:020}-{:020}.{tidier:010}",
-                first.0, last.0, from.0, to.0
-            ),
+            Self::Thin { first, last, from, to, tidier } => {
+                format!("{:020}-{:020}.{:020}-{:020}.{tidier:010}", first.0, last.0, from.0, to.0)
+            }
             Self::Named { lsn, writer, id } => format!("{:020}.{writer:010}.{id:010}", lsn.0),
             Self::Log { first, last, writer } => {
                 format!("{:020}-{:020}.{writer:010}", first.0, last.0)
@@ -232,9 +231,7 @@ impl Name {
             (Folder::Whole, [at, writer, fill, objects]) => {
                 Self::Whole { fill: fill_of(at, writer, fill)?, objects: small(objects)? }
             }
-            (Folder::Begin, [at, writer]) => {
-                Self::Begin { lsn: lsn(at)?, writer: number(writer)? }
-            }
+            (Folder::Begin, [at, writer]) => Self::Begin { lsn: lsn(at)?, writer: number(writer)? },
             (Folder::Thin, [first, last, from, to, tidier]) => Self::Thin {
                 first: lsn(first)?,
                 last: lsn(last)?,

@@ -37,7 +37,8 @@ pub struct ArchivedBackup {
 pub fn backups(target: &dyn Target, database: Id) -> Result<Vec<ArchivedBackup>> {
     let objects = target.list(database, Folder::Named)?.into_iter().filter_map(|object| {
         let Name::Named { lsn, .. } = object else { return None };
-        let text = ObjectReader::open(target, database, object).and_then(|it| it.text(NAME_BYTES_MAX));
+        let text =
+            ObjectReader::open(target, database, object).and_then(|it| it.text(NAME_BYTES_MAX));
         Some(text.map(|name| ArchivedBackup { name, lsn, object }))
     });
     objects.collect()

@@ -119,14 +119,8 @@ impl Picture {
 
     /// The folders that it is made of, in the order in which they are listed. Where writers have begun comes behind the
     /// claims: one that is seen to have begun has found what was there before.
-    pub(crate) const FOLDERS: [Folder; 6] = [
-        Folder::Writer,
-        Folder::Log,
-        Folder::Base,
-        Folder::Whole,
-        Folder::Thin,
-        Folder::Begin,
-    ];
+    pub(crate) const FOLDERS: [Folder; 6] =
+        [Folder::Writer, Folder::Log, Folder::Base, Folder::Whole, Folder::Thin, Folder::Begin];
 
     /// What these objects are.
     #[must_use]

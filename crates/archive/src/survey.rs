@@ -7,9 +7,8 @@
 //!   leaps     100→340→610→──────────►900→───980→────1200→──1900→─►2000→2400 │ log 2401, 2402 …
 //! ```
 //!
-//! The states that are kept, and copies, are *nodes*; a *leap* from each node to the next takes the place of the blocks between. When
-//! leaps are there and together shorter than a copy, the copy goes at the next time, and its two leaps become one: so a restore reads at
-//! most about twice the data, as before, and an archive has about as many copies as its leaps are longer than the data.
+//! The states that are kept are *nodes*, and some copies are; a *leap* from each node to the next takes the place of the blocks between. A copy
+//! stays if the leaps behind the one before it would be together longer than a few copies, so that a restore does not read much more than that.
 //!
 //! Nothing that is strictly inside a complete leap is believed to be there: another tidier may be removing it.
 
@@ -25,6 +24,9 @@ use crate::object::{Header, ObjectReader};
 use crate::picture::{Picture, Thinned};
 use crate::target::Target;
 use crate::thinner::Job;
+
+/// Leaps behind a copy are together about as long as so many copies, at most, and one more.
+const LEAPS_MAX: u64 = 4;
 
 /// Why a state is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,8 +60,8 @@ struct Point {
 /// Something to look at.
 #[derive(Debug, Clone, Copy)]
 enum Look {
-    /// A block by the time of an object that leads to it.
-    State(Lsn, Name),
+    /// A block by the time of an object that leads to it, and of the first one behind it.
+    State(Lsn, Name, Option<Name>),
     /// The blocks of an object.
     Log(Name),
 }
@@ -92,7 +94,12 @@ impl Survey {
             let copy = range.fills.first().filter(|(fill, _)| fill.lsn == range.first);
             let copy = copy.map(|(fill, objects)| Name::Whole { fill: *fill, objects: *objects });
             let leading = range.thinned.as_ref().and_then(|it| it.parts.last().copied());
-            looks.extend(copy.or(leading).map(|name| Look::State(range.first, name)));
+            // A copy says when its block was the last one, a leap when that was ended.
+            let next = range.logs.first().filter(|_| leading.is_none()).copied();
+            let is_behind =
+                |next: &Name| matches!(next, Name::Log { first, .. } if *first > range.first);
+            let next = next.filter(is_behind);
+            looks.extend(leading.or(copy).map(|name| Look::State(range.first, name, next)));
             looks.extend(range.logs.iter().map(|name| Look::Log(*name)));
         }
         let (points, weighing, bytes) = (Vec::new(), None, HashMap::new());
@@ -122,8 +129,9 @@ impl Survey {
 
     /// Looks at something more. Returns whether there was something.
     pub(crate) fn step(&mut self, target: &dyn Target, database: Id) -> Result<bool> {
-        let header =
-            |name: Name| Ok::<Header, _>(*ObjectReader::open(target, database, name)?.header());
+        let header = |name: Name| -> Result<Header> {
+            Ok(*ObjectReader::open(target, database, name)?.header())
+        };
         if !self.has_begun {
             let Some(newest) = self.newest() else { return Ok(false) };
             self.now_ms = self.now_ms.min(header(newest)?.time_max_ms);
@@ -133,7 +141,11 @@ impl Survey {
         if let Some(look) = self.looks.front().copied().filter(|_| !self.is_over) {
             // What has failed is done again, which changes nothing.
             match look {
-                Look::State(lsn, name) => self.note(lsn, header(name)?.time_max_ms),
+                Look::State(lsn, name, next) => {
+                    let next_ms = next.map(header).transpose()?;
+                    let next_ms = next_ms.map_or(i64::MAX, |next| next.time_min_ms);
+                    self.note(lsn, header(name)?.time_max_ms.min(next_ms));
+                }
                 Look::Log(name) => self.look_at(target, database, name)?,
             }
             self.looks.pop_front();
@@ -170,6 +182,7 @@ impl Survey {
         let Name::Log { last, .. } = name else { return Ok(()) };
         let mut object = ObjectReader::open(target, database, name)?;
         let header = *object.header();
+        self.bytes.insert(name, header.bytes);
         let first_ms = header.time_min_ms.max(self.time_ms);
         let last_ms = header.time_max_ms.max(self.time_ms);
         let is_old = self.keep.every_at(last_ms, self.now_ms) != Some(Every::All);
@@ -218,9 +231,14 @@ impl Survey {
         self.picture.thinned.iter().find(|leap| (leap.from, leap.to) == (from, to))
     }
 
-    fn leap_bytes(&self, from: Lsn, to: Lsn) -> Option<u64> {
-        let parts = &self.leap(from, to)?.parts;
-        Some(parts.iter().filter_map(|name| self.bytes.get(name)).sum())
+    /// About how long the leap from one block to another is: as what it is made of, or the data if that is less. `None` if it
+    /// cannot be made.
+    fn leap_bytes(&self, from: Lsn, to: Lsn, data_bytes: u64) -> Option<u64> {
+        let of = |parts: &[Name]| parts.iter().filter_map(|name| self.bytes.get(name)).sum::<u64>();
+        match self.leap(from, to) {
+            Some(leap) => Some(of(&leap.parts)),
+            None => Some(of(&self.inputs(from, to)?).min(data_bytes)),
+        }
     }
 
     /// The objects that have every block behind `from` up to `to`, whole or as it was thinned out, in order; `None` if some are
@@ -241,8 +259,7 @@ impl Survey {
             // As far as its blocks go, or up to where a leap begins.
             let leap = leaps.iter().filter(|leap| leap.from > at && leap.from < range.last);
             let end = leap.map(|leap| leap.from).min().unwrap_or(range.last).min(to);
-            let has_some =
-                |name: &&Name| matches!(name, Name::Log { first, last, .. } if *last > at && *first <= end);
+            let has_some = |name: &&Name| matches!(name, Name::Log { first, last, .. } if *last > at && *first <= end);
             inputs.extend(range.logs.iter().filter(has_some));
             at = end;
         }
@@ -250,9 +267,9 @@ impl Survey {
     }
 
     /// What is kept, what is to be made for it, and what goes.
-    pub(crate) fn plan(self, named: &[Lsn], base_percentage: u64) -> Option<Plan> {
+    pub(crate) fn plan(self, named: &[Lsn]) -> Option<Plan> {
         let last = self.last()?;
-        let nodes = self.nodes(named, last, base_percentage);
+        let nodes = self.nodes(named, last);
         let mut plan = Plan::new(last, &nodes);
         let mut needed: HashSet<Name> = HashSet::new();
         let copies = self.copies(last);
@@ -355,7 +372,7 @@ impl Survey {
         points.collect()
     }
 
-    fn nodes(&self, named: &[Lsn], last: Lsn, base_percentage: u64) -> Nodes {
+    fn nodes(&self, named: &[Lsn], last: Lsn) -> Nodes {
         let copies = self.copies(last);
         let by_rule = self.by_rule();
         let is_there = |lsn: &Lsn| {
@@ -387,50 +404,45 @@ impl Survey {
         let mut chain: BTreeSet<Lsn> = nodes.by_rule.keys().copied().collect();
         chain.extend(named.iter().filter(old));
         chain.extend(copies.keys().filter(old));
-        let chain = self.without_copies(chain, &nodes.by_rule, &named, base_percentage);
+        let chain = self.without_copies(chain, &nodes.by_rule, &named);
         nodes.copies.extend(copies.keys().filter(old).filter(|lsn| chain.contains(lsn)));
         nodes.leading.push(chain);
         nodes.extra.extend(named);
         nodes
     }
 
-    /// The nodes of a chain without the copies that leaps are shorter than.
+    /// The nodes of a chain without the copies that are not worth their length.
     fn without_copies(
         &self,
         chain: BTreeSet<Lsn>,
         by_rule: &BTreeMap<Lsn, Every>,
         named: &BTreeSet<Lsn>,
-        base_percentage: u64,
     ) -> Vec<Lsn> {
         let chain: Vec<Lsn> = chain.into_iter().collect();
         let newest = self.picture.ranges.iter().flat_map(|range| &range.fills).next_back();
         let newest = newest.map(|(fill, _)| fill.lsn);
         let copies = self.copies(chain.last().copied().unwrap_or_default());
+        let copy_bytes = |lsn: Lsn| {
+            let (fill, objects) = copies.range(..=lsn).next_back()?.1;
+            let whole = Name::Whole { fill: *fill, objects: *objects };
+            self.bytes.get(&whole).copied()
+        };
+        // About how long leaps are since the last copy that stays.
         let (mut nodes, mut since_bytes): (Vec<Lsn>, u64) = (Vec::new(), 0);
         for (index, lsn) in chain.iter().enumerate() {
-            let into = nodes.last().and_then(|before| self.leap_bytes(*before, *lsn));
-            let out = chain.get(index + 1).and_then(|next| self.leap_bytes(*lsn, *next));
-            since_bytes = since_bytes.saturating_add(into.unwrap_or(0));
-            let Some((fill, objects)) = copies.get(lsn) else {
-                nodes.push(*lsn);
-                continue;
-            };
-            let whole = Name::Whole { fill: *fill, objects: *objects };
-            let copy_bytes = self.bytes.get(&whole).copied().unwrap_or(u64::MAX);
-            let share = if base_percentage == 0 { 100 } else { base_percentage };
-            let most = copy_bytes.saturating_mul(share) / 100;
-            let is_shorter = match (into, out) {
-                (Some(_), Some(out)) => since_bytes.saturating_add(out) <= most,
-                // What there is of leaps is not known yet.
-                _ => false,
-            };
+            let before = nodes.last().copied();
+            let most = copy_bytes(*lsn).unwrap_or(0);
+            let leap = |to: Lsn| before.and_then(|from| self.leap_bytes(from, to, most));
             let is_wanted = by_rule.contains_key(lsn) || named.contains(lsn);
-            if is_shorter && !is_wanted && newest != Some(*lsn) {
-                // The leap that will take the place of both is not longer than they are.
-                since_bytes = since_bytes.saturating_add(out.unwrap_or(0));
-                continue;
+            let is_copy = copies.contains_key(lsn);
+            if is_copy && !is_wanted && newest != Some(*lsn) {
+                let next = chain.get(index + 1).and_then(|next| leap(*next));
+                let is_long = |next: u64| since_bytes.saturating_add(next) > most.saturating_mul(LEAPS_MAX);
+                if next.is_some_and(|next| !is_long(next)) {
+                    continue;
+                }
             }
-            since_bytes = 0;
+            since_bytes = if is_copy { 0 } else { since_bytes + leap(*lsn).unwrap_or(0) };
             nodes.push(*lsn);
         }
         nodes

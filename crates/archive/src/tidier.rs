@@ -38,7 +38,7 @@ const STEP_COUNT: usize = 16;
 /// How an archive is thinned out.
 #[derive(Debug, Clone, Copy)]
 pub struct TidyOptions {
-    /// What is kept, how objects are made, and when copies go.
+    /// What is kept, and how objects are made.
     pub archive: ArchiveOptions,
     /// The memory for names of entries.
     pub memory_bytes: usize,
@@ -243,7 +243,7 @@ impl Tidier {
         else {
             return Ok(());
         };
-        if let Some(plan) = survey.plan(&named, self.options.archive.base_percentage) {
+        if let Some(plan) = survey.plan(&named) {
             (self.tidied.kept, self.tidied.last_old) = (plan.kept.clone(), plan.last);
             self.tidied.states_after = plan.states_after;
             self.state = State::Thinning(Box::new(plan), None);
@@ -346,7 +346,8 @@ impl Tidier {
     /// not known yet what goes.
     pub(crate) fn restorable_from(&self, lsn: Lsn) -> Option<Lsn> {
         let State::Thinning(plan, _) = &self.state else { return None };
-        let range = plan.ranges.iter().find(|(first, last)| (*first..=*last).contains(&lsn));
+        // What was put since it was looked at goes on from the last one.
+        let range = plan.ranges.iter().rev().find(|(first, _)| *first <= lsn);
         range.map(|(first, _)| *first)
     }
 }

@@ -197,7 +197,8 @@ fn as_json(database: Id, overview: &Overview) -> serde_json::Value {
             "thinned": span.is_thinned,
         })
     };
-    let backup = |backup: &archive::ArchivedBackup| json!({ "name": backup.name, "lsn": backup.lsn.0 });
+    let backup =
+        |backup: &archive::ArchivedBackup| json!({ "name": backup.name, "lsn": backup.lsn.0 });
     json!({
         "database": database.to_string(),
         "writer": overview.writer,
@@ -233,8 +234,10 @@ fn timeline(place: &Place) -> anyhow::Result<ExitCode> {
         }
         last = Some(span.last);
         let named = overview.backups.iter().filter(|it| (span.first..=span.last).contains(&it.lsn));
-        let names: Vec<String> = named.map(|it| format!("{} (block {})", it.name, it.lsn)).collect();
-        let named = if names.is_empty() { String::new() } else { format!("; {}", names.join(", ")) };
+        let names: Vec<String> =
+            named.map(|it| format!("{} (block {})", it.name, it.lsn)).collect();
+        let named =
+            if names.is_empty() { String::new() } else { format!("; {}", names.join(", ")) };
         if span.first == span.last {
             println!("  ● block {}, {}{named}", span.first, TimeOfBlock(span.first_time_ms));
             continue;
@@ -295,7 +298,8 @@ fn verify(place: &Place) -> anyhow::Result<(bool, serde_json::Value)> {
     let mut verified = verified?;
     // What cannot be read without another key is not known to be damaged; but among what can be, it was put there by another.
     if verified.errors.is_empty() && !verified.locked.is_empty() {
-        let is_in_clear = |error: &archive::Error| matches!(error, archive::Error::NotEncrypted { .. });
+        let is_in_clear =
+            |error: &archive::Error| matches!(error, archive::Error::NotEncrypted { .. });
         if verified.objects == 0 || !verified.locked.iter().any(is_in_clear) {
             verified.locked[1..].iter().for_each(|error| eprintln!("{error}"));
             return Err(verified.locked.swap_remove(0).into());
@@ -342,8 +346,12 @@ impl FromArchive<'_> {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
         let target = &*target_of(self.url, self.keys)?;
         let database = database_of(target, self.database)?;
-        let request =
-            Request { target, database: Some(database), into: self.into, point: self.point.clone() };
+        let request = Request {
+            target,
+            database: Some(database),
+            into: self.into,
+            point: self.point.clone(),
+        };
         let (mut line, started) = (Line::new(), Instant::now());
         let disk: Arc<dyn env::Disk> = Arc::new(OsDisk);
         let restored =

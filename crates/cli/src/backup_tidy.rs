@@ -92,11 +92,7 @@ pub(crate) fn tidy(tidy: &Tidy) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn run(
-    tidier: &mut Tidier,
-    target: &dyn archive::Target,
-    clock: &OsClock,
-) -> anyhow::Result<()> {
+fn run(tidier: &mut Tidier, target: &dyn archive::Target, clock: &OsClock) -> anyhow::Result<()> {
     let (mut line, mut attempts, mut most) = (Line::new(), 1, (0, 0));
     loop {
         let step = tidier.step(target, clock);
@@ -152,9 +148,10 @@ const fn why(kept: &KeptState) -> &'static str {
 }
 
 fn as_json(database: Id, tidied: &Tidied, is_dry: bool) -> serde_json::Value {
-    let kept = tidied.kept.iter().map(|kept| {
-        json!({ "lsn": kept.lsn.0, "time_ms": kept.time_ms, "why": why(kept) })
-    });
+    let kept = tidied
+        .kept
+        .iter()
+        .map(|kept| json!({ "lsn": kept.lsn.0, "time_ms": kept.time_ms, "why": why(kept) }));
     json!({
         "database": database.to_string(),
         "dry_run": is_dry,

@@ -70,12 +70,7 @@ impl Moment {
     }
 
     /// With this database of an archive, these devices of a log, and these keys.
-    pub(crate) fn with(
-        self,
-        database: Option<&str>,
-        devices: &[PathBuf],
-        keys: &KeyFiles,
-    ) -> Self {
+    pub(crate) fn with(self, database: Option<&str>, devices: &[PathBuf], keys: &KeyFiles) -> Self {
         let devices = devices.iter().map(|device| device.display().to_string()).collect();
         Self { database: database.map(str::to_owned), devices, keys: keys.clone(), ..self }
     }

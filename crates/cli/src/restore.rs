@@ -219,12 +219,11 @@ pub(crate) fn look(
     remove_links_when_ended(source, devices, reader)?;
     let mut said = Said::default();
     let disk: Arc<dyn env::Disk> = Arc::new(OsDisk);
-    let restored =
-        redo::restore(&disk, &request, &mut OsEntropy, &mut |so_far| {
-            if let Restoring::Finding(done, all) = so_far {
-                said.say("reading the log", done.saturating_mul(100) / all.max(1));
-            }
-        })?;
+    let restored = redo::restore(&disk, &request, &mut OsEntropy, &mut |so_far| {
+        if let Restoring::Finding(done, all) = so_far {
+            said.say("reading the log", done.saturating_mul(100) / all.max(1));
+        }
+    })?;
     Ok(restored)
 }
 

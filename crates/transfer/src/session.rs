@@ -56,7 +56,10 @@ pub(crate) struct Summary {
 impl std::fmt::Display for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { put, put_bytes, read_bytes, verified, damaged } = self;
-        write!(f, "{put} files put, {put_bytes} bytes; {verified} verified, {damaged} damaged; {read_bytes} bytes read")
+        write!(
+            f,
+            "{put} files put, {put_bytes} bytes; {verified} verified, {damaged} damaged; {read_bytes} bytes read"
+        )
     }
 }
 
@@ -395,8 +398,7 @@ impl Session {
         let (path, end_page) = (path.clone(), *end_page);
         let Checksums::Pages(expected) = &range.checksums else { return };
         let found = self.read_back(&path, range);
-        let is_gone =
-            matches!(&found, Err(error) if error.kind() == io::ErrorKind::NotFound);
+        let is_gone = matches!(&found, Err(error) if error.kind() == io::ErrorKind::NotFound);
         let is_good = is_gone || found.is_ok_and(|found| found == *expected);
         if !is_good {
             self.summary.damaged += 1;
@@ -465,8 +467,10 @@ struct Staged {
 impl Staged {
     fn create(staging: &Arc<Staging>) -> io::Result<Self> {
         // As long as the names of other staged files, and never one of them.
-        let name = format!("{:032x}", u128::from(fastrand::u64(..)) << 64 | u128::from(fastrand::u64(..)));
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let name =
+            format!("{:032x}", u128::from(fastrand::u64(..)) << 64 | u128::from(fastrand::u64(..)));
+        let flags =
+            OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(staging.dir(), &name, flags, Mode::from_raw_mode(0o600))?;
         Ok(Self { staging: Arc::clone(staging), name, file: file.into() })
     }

@@ -292,8 +292,7 @@ impl Live {
             (0..).step_by(CHECKSUMS_MAX).zip(file.checksums.chunks(CHECKSUMS_MAX))
         {
             let (path, bytes, checksums) = (file.path.clone(), file.bytes, checksums.to_vec());
-            let answer =
-                self.ask(&Request::Expect { path, bytes, first_page, checksums })?;
+            let answer = self.ask(&Request::Expect { path, bytes, first_page, checksums })?;
             if answer != Answer::Done {
                 return Err(unexpected(answer));
             }

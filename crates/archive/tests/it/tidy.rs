@@ -42,7 +42,7 @@ impl Old {
             world.database.log.tick();
             world.database.compactor.step();
             world.database.log.poll();
-            (0..4).for_each(|_| world.archive());
+            (0..12).for_each(|_| world.archive());
             let minutes = 5 + world.rng.below(20);
             world.clock.advance_us(minutes * 60_000_000);
         }
@@ -145,10 +145,12 @@ fn what_is_kept_is_restored_as_it_was_and_the_rest_is_refused() {
             for kept in &tidied.kept {
                 assert!(old.picture().chain(kept.lsn).is_some(), "{seed}: {kept:?}");
                 let time_ms = old.times_ms.get(&kept.lsn.0).copied();
-                assert!(kept.time_ms.is_none() || kept.time_ms == time_ms, "{kept:?}");
+                let is_known = kept.time_ms.is_some() && time_ms.is_some();
+                assert!(!is_known || kept.why == Why::Copy || kept.time_ms == time_ms, "{kept:?}: {time_ms:?}, {:?}", old.picture().ranges[0]);
             }
             // All of the last six hours, what is kept, and copies.
-            let young = old.times_ms.values().filter(|it| **it >= old.world.clock.now_ms() - 6 * HOUR_MS);
+            let young =
+                old.times_ms.values().filter(|it| **it >= old.world.clock.now_ms() - 6 * HOUR_MS);
             assert!(after >= young.count() as u64 + tidied.kept.len() as u64, "{seed}");
             (leaps, removed) = (leaps + tidied.leaps, removed + tidied.objects_removed);
         }
@@ -191,7 +193,7 @@ fn leaps_are_shorter_than_what_they_take_the_place_of() {
     let before = bytes(&old);
     (0..3).for_each(|_| _ = old.tidy("1h:all 30d:day"));
     let after = bytes(&old);
-    assert!(after * 3 < before, "{before} to {after}");
+    assert!(after * 2 < before, "{before} to {after}");
     old.check();
 }
 
@@ -203,7 +205,8 @@ fn a_tidier_may_be_cut_off_at_every_single_io() {
     let keep = "2h:all 30d:hour";
     old.tidy(keep);
     old.hours(6);
-    let expected: BTreeSet<u64> = by_rule(&old.tidy_on(&old.world.target_disk.fork(), keep).unwrap());
+    let expected: BTreeSet<u64> =
+        by_rule(&old.tidy_on(&old.world.target_disk.fork(), keep).unwrap());
     assert!(expected.len() > 8, "{expected:?}");
     let ios = crash_everywhere(
         &old.world.target_disk.fork(),
@@ -232,12 +235,12 @@ fn a_tidier_may_be_cut_off_at_every_single_io() {
 /// Tidiers come and end anywhere, of different minds, beside a server that writes, is killed and claims anew; answers are lost.
 #[test]
 fn several_tidiers_and_a_writer_lose_nothing_that_both_keep() {
-    let (mut finished, mut fenced) = (0, 0);
+    let (mut finished, mut fenced, mut checked, mut whole_seeds) = (0, 0, 0, 0);
     for seed in 20..26 {
         let mut old = Old::new(seed, Coding::of_seed(seed));
         old.hours(12);
         let kept_by = ["3h:all 30d:hour", "6h:all 30d:hour"];
-        let mut tidiers: Vec<Tidier> = Vec::new();
+        let (mut tidiers, mut has_gap): (Vec<Tidier>, bool) = (Vec::new(), false);
         for step in 0..1500_u64 {
             let which = old.world.rng.below(40);
             if tidiers.len() < 2 && which == 0 {
@@ -249,6 +252,7 @@ fn several_tidiers_and_a_writer_lose_nothing_that_both_keep() {
                 old.hours_without_settling();
             }
             if old.world.rng.below(200) == 0 {
+                has_gap |= old.world.desk.figures().gaps > 0;
                 old.world.restart(false);
             }
             if tidiers.is_empty() {
@@ -287,22 +291,23 @@ fn several_tidiers_and_a_writer_lose_nothing_that_both_keep() {
         let whole = old.world.told.iter().map(|(_, last)| *last).max().unwrap();
         for (hour, lsn) in last_of {
             let is_told = lsn <= whole && (hour + 1) * HOUR_MS <= newest_ms;
-            let is_in_gap = old.world.desk.figures().gaps > 0;
+            let is_in_gap = has_gap || old.world.desk.figures().gaps > 0;
+            whole_seeds += usize::from(!is_in_gap && is_told);
             assert!(
                 !is_told || is_in_gap || picture.chain(Lsn(lsn)).is_some(),
-                "{seed}: {lsn} of {hour}: {picture:?}"
+                "{seed}: {lsn} of {hour}: {:?}",
+                picture.ranges.iter().map(|it| (it.first.0, it.last.0)).collect::<Vec<_>>()
             );
         }
-        let mut checked = 0;
         for range in &picture.ranges {
             let lsn = range.first.0;
             let found = restored(&old.world.target(), lsn).unwrap();
             assert_eq!(Some(&found), old.world.states.get(&lsn), "{seed}: {lsn}");
             checked += 1;
         }
-        assert!(checked > 3, "{seed}: {checked}");
     }
-    assert!(finished > 6 && fenced > 0, "{finished} finished, {fenced} fenced");
+    let told = format!("{finished} finished, {fenced} fenced, {checked} checked, {whole_seeds} kept");
+    assert!(finished > 6 && fenced > 0 && checked > 30 && whole_seeds > 20, "{told}");
 }
 
 impl Old {

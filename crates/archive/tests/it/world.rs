@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use archive::{
-    ArchiveOptions, ArchiveStep, Archiver, Compression, Desk, Directory, Folder, Keep, Key, Keyed, Keys,
-    Name, Object, Picture, Point, Put, Request, Restored, Target, TargetError, TargetResult,
+    ArchiveOptions, ArchiveStep, Archiver, Compression, Desk, Directory, Folder, Keep, Key, Keyed,
+    Keys, Name, Object, Picture, Point, Put, Request, Restored, Target, TargetError, TargetResult,
 };
 use base::{DbId, Lsn, Record, RecordAddr, RecordKind};
 use env::Disk;

@@ -217,7 +217,8 @@ fn config_set_begins_and_ends_an_archive() {
         assert_eq!(connection.call(&["CONFIG", "SET", "archive", ""]).unwrap().text(), "OK");
         assert_eq!(info(&mut connection, "archive_state"), "off");
     }
-    for (keep, reply) in [("24h:all 7d:hour", "OK"), ("24h", "24h:all 7d:hour 30d:day"), ("", "OK")] {
+    for (keep, reply) in [("24h:all 7d:hour", "OK"), ("24h", "24h:all 7d:hour 30d:day"), ("", "OK")]
+    {
         let said = connection.call(&["CONFIG", "SET", "archive-keep", keep]).unwrap().text();
         assert!(said.contains(reply), "{said}");
     }

@@ -92,7 +92,8 @@ fn what_turns_bad_before_it_was_read_back_is_told_of_and_mended_by_a_copy() {
     bytes[130] ^= 1;
     fs::write(&log, bytes).unwrap();
     for round in 0..4 {
-        let value: String = (0..30_000).map(|at| char::from(b'a' + (at * 7 + at / 9 + round) as u8 % 26)).collect();
+        let value: String =
+            (0..30_000).map(|at| char::from(b'a' + (at * 7 + at / 9 + round) as u8 % 26)).collect();
         connection.call(&["SET", &format!("large-{round}"), &value]).unwrap();
         catch_up_or_gap(&mut connection);
     }

@@ -33,17 +33,31 @@ pub(crate) enum Request {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// The file is there, durable; `is_new` if it was not before.
-    Put { is_new: bool },
-    Opened { bytes: u64 },
+    Put {
+        is_new: bool,
+    },
+    Opened {
+        bytes: u64,
+    },
     /// Some of the names; more follow unless `is_last`.
-    Names { names: Vec<Vec<u8>>, is_last: bool },
+    Names {
+        names: Vec<Vec<u8>>,
+        is_last: bool,
+    },
     Done,
     /// There is no such file or directory.
     Absent,
     /// Of the files that were put or expected in this session the first `verified` were read back, and these were other than they should be.
-    Stand { put: u64, verified: u64, damaged: Vec<RelativePath> },
+    Stand {
+        put: u64,
+        verified: u64,
+        damaged: Vec<RelativePath>,
+    },
     /// It could not be done; `is_denied` if that is not permitted.
-    Failed { is_denied: bool, why: String },
+    Failed {
+        is_denied: bool,
+        why: String,
+    },
 }
 
 impl Request {
