@@ -11,7 +11,7 @@ use std::sync::Arc;
 use base::Lsn;
 use env::{Disk, Entropy};
 use redo::manifest::Parent;
-use redo::{Id, Made, NewLog};
+use redo::{Expiry, Id, Made, NewLog};
 
 use crate::error::{Error, Result};
 use crate::moments::Moments;
@@ -52,6 +52,8 @@ pub struct Request<'a> {
     pub into: Option<&'a Path>,
     /// The state that is wanted.
     pub point: Point,
+    /// When keys expire in the new log.
+    pub expiry: Expiry,
 }
 
 /// How far it is, in bytes done and in all of the step that it is at.
@@ -164,6 +166,7 @@ fn attempt(
     if let Some(into) = request.into {
         let mut log =
             NewLog::begin(disk, into, (restored.parent, chain.horizon), copy.total, entropy)?;
+        log.set_expiry(request.expiry, restored.time_ms)?;
         copy.copy(&chain, &whole, &mut log)?;
         progress(Restoring::Verifying);
         restored.made = Some(log.finish(restored.time_ms.unwrap_or(0))?);

@@ -70,6 +70,12 @@ pub struct DangerousCommand {
 }
 
 impl Note {
+    /// Whether it is of a command that has emptied or exchanged databases.
+    #[must_use]
+    pub const fn loses_data(&self) -> bool {
+        matches!(&self.event, NoteEvent::Command(command) if command.loses_data)
+    }
+
     /// Returns the note as the value of a record.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {

@@ -9,6 +9,7 @@
 //!                                  or the *root* of an object: its id, flags and expiry
 //!  element entry  (object, sub)    a chunk of a large string, a list node, a hash field,
 //!                                  a set member, a sorted-set member
+//!  library        (name)           a library of functions, which is in no database
 //! ```
 //!
 //! **Incarnations.** Elements name their object by [`ObjectId`], never by key: deleting a key of
@@ -86,6 +87,8 @@ pub enum RecordKind {
     Databases = 16,
     /// `value` = a [`crate::Note`]: of no entry, and garbage as soon as it is written.
     Note = 17,
+    /// `key` = the name, `value` = the source: a library of functions. It is in no database.
+    Library = 19,
     /// `db`, `key`, `value` = type, `expires_at_ms`: the key is there, and its value is lost.
     ValueLost = 27,
     /// `db`, `key` = the identity that an index has of the key (12 bytes), `value` = type,
@@ -95,11 +98,13 @@ pub enum RecordKind {
     KeyDeleted = 0x81,
     /// `object`, `sub`: the element entry is gone.
     ElementDeleted = 0x82,
+    /// `key`: the library of functions is gone.
+    LibraryDeleted = 0x83,
 }
 
 impl RecordKind {
     /// Every kind, in numeric order.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 23] = [
         Self::String,
         Self::LargeString,
         Self::StringChunk,
@@ -117,10 +122,12 @@ impl RecordKind {
         Self::ZSetMember,
         Self::Databases,
         Self::Note,
+        Self::Library,
         Self::ValueLost,
         Self::KeyLost,
         Self::KeyDeleted,
         Self::ElementDeleted,
+        Self::LibraryDeleted,
     ];
 
     /// Returns the kind with this number on disk.
@@ -148,6 +155,18 @@ impl RecordKind {
                 | Self::ZSetMember
                 | Self::ElementDeleted
         )
+    }
+
+    /// Whether the record is about a library of functions.
+    #[must_use]
+    pub const fn is_library(self) -> bool {
+        matches!(self, Self::Library | Self::LibraryDeleted)
+    }
+
+    /// Whether the record is about something that is in no database: then its `db` says nothing.
+    #[must_use]
+    pub const fn is_of_no_database(self) -> bool {
+        self.is_library() || matches!(self, Self::Databases | Self::Note)
     }
 
     /// Whether the record is the root of an object: it binds `(db, key)` to `object`.
@@ -237,6 +256,18 @@ impl<'a> Record<'a> {
         Self::whole(RecordKind::KeyDeleted, db, key, &[], None)
     }
 
+    /// Creates the state of a library of functions.
+    #[must_use]
+    pub const fn library(name: &'a [u8], source: &'a [u8]) -> Self {
+        Self::whole(RecordKind::Library, DbId(0), name, source, None)
+    }
+
+    /// Creates the deletion of a library of functions.
+    #[must_use]
+    pub const fn library_deleted(name: &'a [u8]) -> Self {
+        Self::whole(RecordKind::LibraryDeleted, DbId(0), name, &[], None)
+    }
+
     /// Creates the deletion of an element entry.
     #[must_use]
     pub const fn element_deleted(object: ObjectId, sub: &'a [u8]) -> Self {
@@ -253,7 +284,10 @@ mod tests {
         let numbers = RecordKind::ALL.map(|kind| kind as u8);
         assert_eq!(
             numbers,
-            [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 27, 28, 0x81, 0x82]
+            [
+                1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 19, 27, 28, 0x81, 0x82,
+                0x83
+            ]
         );
         for kind in RecordKind::ALL {
             assert_eq!(RecordKind::from_u8(kind as u8), Some(kind));

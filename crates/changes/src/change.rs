@@ -113,6 +113,18 @@ pub enum Change<'a> {
     },
     /// Damage has taken the value and the name of a key. It is given out so that every record is.
     KeyLost(Database),
+    /// There is a library of functions with this source, whatever it was before.
+    Library {
+        /// Its name.
+        name: &'a [u8],
+        /// Its source, first line included.
+        source: &'a [u8],
+    },
+    /// A library of functions is gone.
+    LibraryDeleted {
+        /// Its name.
+        name: &'a [u8],
+    },
     /// The log says something of itself: see [`base::Note`], which this is if this program knows it.
     Note(&'a [u8]),
     /// Databases were emptied or exchanged: all of these at once.

@@ -53,6 +53,8 @@ fn write_change(change: &Change<'_>, out: &mut Vec<u8>) {
         Change::Element { .. } => "element",
         Change::ElementDeleted(_) => "delete-element",
         Change::ValueLost { .. } | Change::KeyLost(_) => "lost",
+        Change::Library { .. } => "library",
+        Change::LibraryDeleted { .. } => "delete-library",
         Change::Note(_) => "note",
         Change::Databases(_) => "databases",
     };
@@ -98,6 +100,11 @@ fn write_change(change: &Change<'_>, out: &mut Vec<u8>) {
             write_database(database, out);
             out.extend_from_slice(br#","key":null"#);
         }
+        Change::Library { name, source } => {
+            write_named("library", name, out);
+            write_named("source", source, out);
+        }
+        Change::LibraryDeleted { name } => write_named("library", name, out),
         Change::Note(value) => write_note(value, out),
         Change::Databases(moved) => write_moved(moved, out),
     }

@@ -63,8 +63,8 @@ impl Translator {
                 plain::check(record)?;
                 self.replace_databases(Databases::read(record)?);
             }
-            kind if kind.is_element() || matches!(kind, RecordKind::KeyLost | RecordKind::Note) => {
-            }
+            kind if kind.is_element() || kind == RecordKind::KeyLost => {}
+            kind if kind.is_of_no_database() => {}
             _ => _ = self.bind(record),
         }
         Ok(())
@@ -151,6 +151,12 @@ impl Translator {
             }
             (RecordKind::KeyLost, None) => visit(&Change::KeyLost(place.database)),
             (RecordKind::Note, None) => visit(&Change::Note(record.value)),
+            (RecordKind::Library, None) => {
+                visit(&Change::Library { name: record.key, source: record.value });
+            }
+            (RecordKind::LibraryDeleted, None) => {
+                visit(&Change::LibraryDeleted { name: record.key });
+            }
             (_, None) => {
                 let databases = Databases::read(record).expect("it was read before");
                 let before = self.replace_databases(databases);

@@ -44,8 +44,9 @@ enum Command {
     Timeline(Place),
     /// Says of one state what a restore would read for it.
     Show(Show),
-    /// Reads all that a restore from an archive may read, and compares it with its checksums. With --restore the restore is rehearsed,
-    /// too, also of a data directory: to a temporary directory, to the last record and key, and removed.
+    /// Reads all that a restore from an archive may read, and compares it with its checksums; of a data directory, whose server
+    /// may run meanwhile, all records of each backup and of the newest state. With --restore the restore is rehearsed, too: to a
+    /// temporary directory, to the last record and key, and removed.
     Verify(Verify),
     /// Thins out an archive: which states are kept is said by --keep, as in the directive archive-keep. Also beside the server that
     /// writes it, and on any machine that reaches the archive.
@@ -60,6 +61,9 @@ enum Command {
 struct Verify {
     #[command(flatten)]
     place: Place,
+    /// Of a data directory: this backup only.
+    #[arg(long, value_name = "NAME")]
+    backup: Option<String>,
     #[command(flatten)]
     rehearsal: Rehearsal,
 }
@@ -261,20 +265,19 @@ fn timeline(place: &Place) -> anyhow::Result<ExitCode> {
 
 impl Verify {
     fn run(&self) -> anyhow::Result<ExitCode> {
-        let Self { place, rehearsal } = self;
-        let is_archive = place.directory().is_none();
-        if !is_archive && !rehearsal.is_wanted() {
-            anyhow::bail!(
-                "{url} is no archive: indelible log verify {url} reads what is in a data directory, and with --restore it is restored \
-                 to a temporary place",
-                url = place.url
-            );
-        }
-        let mut said = json!({});
-        let mut is_good = true;
-        if is_archive {
-            (is_good, said) = verify(place)?;
-        }
+        let Self { place, backup, rehearsal } = self;
+        let (is_good, mut said) = match (place.directory(), backup.as_deref()) {
+            (Some(directory), name) => {
+                let verified = backup::verify(directory, &place.devices, name, place.json)?;
+                let Some(verified) = verified else { return Ok(ExitCode::FAILURE) };
+                verified
+            }
+            (None, None) => verify(place)?,
+            (None, Some(name)) => anyhow::bail!(
+                "--backup is for data directories; of an archive all is read, and with --restore --at {name} that state is restored \
+                 to a temporary place"
+            ),
+        };
         if is_good && rehearsal.is_wanted() {
             let rehearsed = rehearsal.run(place)?;
             let Some(rehearsed) = rehearsed else { return Ok(ExitCode::FAILURE) };
@@ -339,6 +342,7 @@ pub(crate) struct FromArchive<'a> {
     pub(crate) database: Option<&'a str>,
     pub(crate) into: Option<&'a Path>,
     pub(crate) point: Point,
+    pub(crate) expiry: redo::Expiry,
     pub(crate) is_json: bool,
 }
 
@@ -351,6 +355,7 @@ impl FromArchive<'_> {
             database: Some(database),
             into: self.into,
             point: self.point.clone(),
+            expiry: self.expiry,
         };
         let (mut line, started) = (Line::new(), Instant::now());
         let disk: Arc<dyn env::Disk> = Arc::new(OsDisk);

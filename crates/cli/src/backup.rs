@@ -1,13 +1,18 @@
 //! What of the log in a data directory can be restored: `indelible backup list` and `timeline`.
 
 use std::fmt::Write as _;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use env_os::OsDisk;
-use redo::{BlockTime, NamedBackup, NotedCommand, StoredHistory, TimeOfBlock};
+use redo::{
+    BlockTime, CheckProgress, CheckRequest, CheckedState, NamedBackup, NotedCommand, StoredHistory,
+    TimeOfBlock, Verdict,
+};
 
 use crate::progress::Said;
+use crate::restore::remove_links_when_ended;
 
 /// Lists the backups of the log in `source`, or says what happened when in it; its server may run meanwhile.
 pub(crate) fn tell(
@@ -35,16 +40,71 @@ pub(crate) fn tell(
     Ok(ExitCode::SUCCESS)
 }
 
-const fn state_of(backup: &NamedBackup) -> &'static str {
-    if backup.is_lost { "lost" } else { "restorable" }
+/// Reads every record of the backups of the log in `source` and of its newest state, or of one backup; its server may run
+/// meanwhile. Whether all is good; `None` if there is no log.
+pub(crate) fn verify(
+    source: &Path,
+    devices: &[PathBuf],
+    name: Option<&str>,
+    is_json: bool,
+) -> anyhow::Result<Option<(bool, serde_json::Value)>> {
+    let reader = std::process::id();
+    remove_links_when_ended(source, devices, reader)?;
+    let mut said = Said::default();
+    let mut pace = |so_far: CheckProgress| {
+        said.say("verifying", so_far.done_bytes.saturating_mul(100) / so_far.all_bytes.max(1));
+        ControlFlow::Continue(())
+    };
+    let request = CheckRequest { source, devices, name, reader };
+    let Some(states) = redo::check_past(&OsDisk, &request, &mut pace)? else {
+        crate::log::say_no_log(source);
+        return Ok(None);
+    };
+    if !is_json {
+        states.iter().for_each(|state| println!("{}", checked(state)));
+    }
+    let said: Vec<_> = states.iter().map(checked_as_json).collect();
+    let is_good = states.iter().all(CheckedState::is_good);
+    Ok(Some((is_good, serde_json::json!({ "states": said }))))
+}
+
+fn checked(state: &CheckedState) -> String {
+    let what = state.backup.as_ref().map_or_else(
+        || "the newest state".to_owned(),
+        |backup| format!("{} {}", backup.number(), backup.name),
+    );
+    let found = match &state.verdict {
+        Verdict::Good { files, records } => {
+            format!("good, {records} records in {files} files were read")
+        }
+        Verdict::Lost => "LOST, a file that it needs is gone".to_owned(),
+        Verdict::Damaged(why) => format!("DAMAGED: {why}"),
+    };
+    format!("{what}: block {}, {found}", state.lsn)
+}
+
+fn checked_as_json(state: &CheckedState) -> serde_json::Value {
+    let (verdict, records, error) = match &state.verdict {
+        Verdict::Good { records, .. } => ("good", Some(*records), None),
+        Verdict::Lost => ("lost", None, None),
+        Verdict::Damaged(why) => ("damaged", None, Some(why.to_string())),
+    };
+    serde_json::json!({
+        "id": state.backup.as_ref().map(NamedBackup::number),
+        "name": state.backup.as_ref().map(|backup| &backup.name),
+        "lsn": state.lsn.0,
+        "state": verdict,
+        "records": records,
+        "error": error,
+    })
 }
 
 fn list(history: &StoredHistory) -> String {
     let mut text = String::new();
     for backup in &history.backups {
-        let NamedBackup { id, name, lsn, time_ms, .. } = backup;
-        let (made, state) = (TimeOfBlock(*time_ms), state_of(backup));
-        let _infallible = writeln!(text, "b-{id:06} {name}: block {lsn}, made {made}, {state}");
+        let NamedBackup { name, lsn, time_ms, .. } = backup;
+        let (number, state, made) = (backup.number(), backup.state(), TimeOfBlock(*time_ms));
+        let _infallible = writeln!(text, "{number} {name}: block {lsn}, made {made}, {state}");
     }
     if history.backups.is_empty() {
         text.push_str("there are no backups\n");
@@ -56,7 +116,7 @@ fn timeline(history: &StoredHistory) -> String {
     let StoredHistory { floor, floor_ms, last: (last, last_ms), flushes, commands, .. } = history;
     let mut entries: Vec<((u64, u8), String)> = Vec::new();
     for backup in &history.backups {
-        let (made, state) = (TimeOfBlock(backup.time_ms), state_of(backup));
+        let (made, state) = (TimeOfBlock(backup.time_ms), backup.state());
         let what = format!("{made}  backup {}, {state}", backup.name);
         entries.push(((backup.lsn.0, 1), what));
     }
@@ -85,11 +145,11 @@ fn timeline(history: &StoredHistory) -> String {
 fn backups(history: &StoredHistory) -> Vec<serde_json::Value> {
     let backups = history.backups.iter().map(|backup| {
         serde_json::json!({
-            "id": format!("b-{:06}", backup.id),
+            "id": backup.number(),
             "name": backup.name,
             "lsn": backup.lsn.0,
             "time_ms": backup.time_ms,
-            "state": state_of(backup),
+            "state": backup.state(),
         })
     });
     backups.collect()

@@ -37,9 +37,9 @@ pub(crate) struct Export {
     /// The dump, which appears when it is complete; - for standard output.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// How the dump is labelled: 9 to 15 of Redis, or 80 of Valkey.
-    #[arg(long, value_name = "V", default_value = "9", value_parser = export::version)]
-    rdb_version: Version,
+    /// How the dump is labelled: 9 to 15 of Redis, or 80 of Valkey. Without it 9, or 10 if there are libraries of functions.
+    #[arg(long, value_name = "V", value_parser = export::version)]
+    rdb_version: Option<Version>,
     /// The directory in which the data are made first, which takes as much room as they did; without it, the system's for temporary
     /// files.
     #[arg(long, value_name = "DIR")]
@@ -111,8 +111,13 @@ pub(crate) fn show(show: &Show) -> anyhow::Result<ExitCode> {
         _ => anyhow::bail!("give the name of a backup, a block or a time"),
     };
     let (target, database) = place.archive()?;
-    let request =
-        archive::Request { target: &*target, database: Some(database), into: None, point };
+    let request = archive::Request {
+        target: &*target,
+        database: Some(database),
+        into: None,
+        point,
+        expiry: redo::Expiry::Absolute,
+    };
     let disk: Arc<dyn env::Disk> = Arc::new(OsDisk);
     let mut line = Line::new();
     let found = archive::restore(&disk, &request, &mut OsEntropy, &mut |so_far| {
@@ -201,7 +206,7 @@ impl Rehearsal {
             directory: &data,
             devices: &[],
             lsn: None,
-            version: Version::Redis(9),
+            version: None,
             temporary: Some(temporary.directory.path()),
         };
         let exported = dump.rehearse()?;

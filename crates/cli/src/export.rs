@@ -30,9 +30,10 @@ struct Arguments {
     /// blocks there are, log dump when each was written.
     #[arg(long, value_name = "N")]
     lsn: Option<u64>,
-    /// How the dump is labelled: 9 to 15 of Redis, or 80 of Valkey. What is in it is the same.
-    #[arg(long, value_name = "V", default_value = "9", value_parser = version)]
-    rdb_version: Version,
+    /// How the dump is labelled: 9 to 15 of Redis, or 80 of Valkey. What is in it is the same. Without it 9, or 10
+    /// if there are libraries of functions.
+    #[arg(long, value_name = "V", value_parser = version)]
+    rdb_version: Option<Version>,
     /// The directories of log-devices; without them, those that the log itself names.
     #[arg(long = "device", visible_alias = "log-devices", value_name = "DIRECTORY", num_args = 1..)]
     devices: Vec<PathBuf>,
@@ -96,7 +97,8 @@ pub(crate) struct Dump<'a> {
     pub(crate) directory: &'a Path,
     pub(crate) devices: &'a [PathBuf],
     pub(crate) lsn: Option<u64>,
-    pub(crate) version: Version,
+    /// How it is labelled; without it as old as what is in it allows.
+    pub(crate) version: Option<Version>,
     pub(crate) temporary: Option<&'a Path>,
 }
 
@@ -139,7 +141,11 @@ impl Dump<'_> {
             directory: self.directory,
             devices: self.devices,
             lsn: self.lsn,
-            form: WriteOptions { version: self.version, ..WriteOptions::default() },
+            form: match self.version {
+                Some(version) => WriteOptions { version, ..WriteOptions::default() },
+                None => WriteOptions::default(),
+            },
+            may_raise_version: self.version.is_none(),
             now_ms: OsClock::new().now_ms(),
             disk: Arc::new(OsDisk),
             temporary: self.temporary.map_or(near, Path::to_owned),
@@ -163,13 +169,16 @@ pub(crate) fn keys_of(exported: &Exported) -> u64 {
 /// What was exported, for a person.
 pub(crate) fn report(exported: &Exported, seconds: f64) -> String {
     use std::fmt::Write as _;
-    let Exported { lsn, newest, cut_bytes, bytes, keys, figures } = exported;
+    let Exported { lsn, newest, cut_bytes, bytes, keys, libraries, figures } = exported;
     let mut text = String::new();
     for (database, types) in keys {
         let all: u64 = types.values().sum();
         let types: Vec<String> =
             types.iter().map(|(name, count)| format!("{name} {count}")).collect();
         let _infallible = writeln!(text, "database {database}: {all} keys: {}", types.join(", "));
+    }
+    if *libraries > 0 {
+        let _infallible = writeln!(text, "libraries of functions: {libraries}");
     }
     if figures.lost_keys > 0 {
         let _infallible = writeln!(

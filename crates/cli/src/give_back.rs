@@ -17,6 +17,7 @@ use env::Clock as _;
 use env_os::OsClock;
 
 use crate::client::{Client, Reply};
+use crate::expiry::Expiry;
 use crate::moment::Moment;
 use crate::view::room_for_a_copy;
 
@@ -25,17 +26,6 @@ const KEYS_A_STEP: &str = "1000";
 
 /// How often it is looked whether the view is there.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-
-/// When keys expire that are brought back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Expiry {
-    /// When they would have: those whose time has passed are not brought back.
-    Absolute,
-    /// After as long as they had left then.
-    Relative,
-    /// Never.
-    Never,
-}
 
 /// Brings single keys of a log as it was into a server that runs. What it has under their names stays, unless --replace is
 /// given. A password is taken from the variable REDISCLI_AUTH.
@@ -56,7 +46,7 @@ struct Arguments {
     /// Replaces what the server has under the names of the keys.
     #[arg(long = "replace")]
     replaces: bool,
-    /// When keys expire.
+    /// When keys expire; absolute: those whose time has passed are not brought back.
     #[arg(long, value_enum, default_value_t = Expiry::Absolute)]
     expiry: Expiry,
     /// The directory in which the log is restored meanwhile; without it, the system's for temporary files.

@@ -13,21 +13,28 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::archive::{FromArchive, is_archive};
 use crate::archive_places::KeyFiles;
+use crate::expiry::Expiry;
+use crate::in_place::InPlace;
 use crate::progress::Said;
 
 /// Makes a new data directory of the log in another one, as it was after a block: what the log has, and what its
 /// server has kept of what compactions replaced (log-history-seconds). The server may run meanwhile; nothing of its data is changed. What is made
-/// is a database of its own, checked to the last record.
+/// is a database of its own, checked to the last record. Or, with --in-place, sets the data directory of a server that has ended
+/// back to what it was.
 #[derive(Parser)]
 #[command(name = "indelible restore", version)]
 #[command(group(ArgGroup::new("point").required(true).args(["at", "before", "before_delete", "latest"])))]
-#[command(group(ArgGroup::new("target").required(true).multiple(true).args(["into", "dry_run"])))]
+#[command(group(ArgGroup::new("target").required(true).multiple(true).args(["into", "in_place", "dry_run"])))]
 struct Arguments {
     /// The data directory of the server, or an archive of its log: file:///path, s3://bucket/prefix or transfer:HOST:PORT/name.
     source: PathBuf,
     /// The data directory that is made: empty, or not there yet.
     #[arg(long, value_name = "DIR")]
     into: Option<PathBuf>,
+    /// Sets the data directory itself back, whose server has ended: what it is now is kept as a backup, files are put back in
+    /// place, and no more is written than segments that have blocks on both sides.
+    #[arg(long, conflicts_with_all = ["into", "dry_run"])]
+    in_place: bool,
     /// The state of this backup, after this block of the log, or at this time: 2026-11-22T10:31:05.412+01:00, or so long ago: -90s, -2m, -1h,
     /// -1d. Of a time it is the last block that was ended by then.
     #[arg(long, value_name = "NAME|LSN|TIME", allow_hyphen_values = true, value_parser = wanted)]
@@ -44,6 +51,9 @@ struct Arguments {
     /// The newest state.
     #[arg(long)]
     latest: bool,
+    /// When keys expire: absolute, when they would have; relative, after as long as they had left then; or never.
+    #[arg(long, value_enum, default_value_t = Expiry::Absolute)]
+    expiry: Expiry,
     /// Says what would be restored, and makes nothing.
     #[arg(long)]
     dry_run: bool,
@@ -150,6 +160,7 @@ impl Arguments {
             database: self.database.as_deref(),
             into: into.as_deref(),
             point,
+            expiry: self.expiry.of_log(),
             is_json: self.json,
         };
         from.run()
@@ -157,6 +168,18 @@ impl Arguments {
 
     fn run(self) -> anyhow::Result<ExitCode> {
         let point = self.point();
+        if self.in_place {
+            anyhow::ensure!(!is_archive(&self.source), "an archive is restored --into a directory");
+            anyhow::ensure!(
+                self.expiry == Expiry::Absolute,
+                "--expiry {} writes every key that expires anew, and --in-place writes as good as nothing: restore --into a \
+                 directory",
+                self.expiry.word()
+            );
+            let in_place =
+                InPlace { source: &self.source, devices: &self.devices, point, is_json: self.json };
+            return Ok(in_place.run()?.unwrap_or_else(|| no_log(&self.source)));
+        }
         if is_archive(&self.source) {
             return self.run_from_archive(point);
         }
@@ -177,6 +200,7 @@ impl Arguments {
             point,
             durable,
             reader: std::process::id(),
+            expiry: self.expiry.of_log(),
         };
         let number = request.reader;
         remove_links_when_ended(&self.source, &self.devices, number)?;
@@ -213,9 +237,17 @@ pub(crate) fn look(
         return Ok(None);
     };
     let durable = indexing::peek(&OsDisk, &source.join("index"), database.0)?.durable();
-    let (into, room_in) = (None, None);
     let reader = std::process::id();
-    let request = RestoreRequest { source, devices, into, room_in, point, durable, reader };
+    let request = RestoreRequest {
+        source,
+        devices,
+        into: None,
+        room_in: None,
+        point,
+        durable,
+        reader,
+        expiry: redo::Expiry::Absolute,
+    };
     remove_links_when_ended(source, devices, reader)?;
     let mut said = Said::default();
     let disk: Arc<dyn env::Disk> = Arc::new(OsDisk);
@@ -287,7 +319,11 @@ fn room(restored: &Restored, into: &Path) -> String {
 
 /// Takes away the links to a running server's files when the process is ended by SIGINT or SIGTERM; what is
 /// made is unfinished then, and the same command begins anew.
-fn remove_links_when_ended(source: &Path, devices: &[PathBuf], number: u32) -> anyhow::Result<()> {
+pub(crate) fn remove_links_when_ended(
+    source: &Path,
+    devices: &[PathBuf],
+    number: u32,
+) -> anyhow::Result<()> {
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
     let (source, devices) = (source.to_owned(), devices.to_vec());
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {

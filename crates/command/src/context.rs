@@ -22,6 +22,8 @@ pub struct Context<'a> {
     pub may_block: bool,
     /// Whether a script calls it.
     pub in_script: bool,
+    /// Whether a command that reads may store what it has found out (the count of PFCOUNT).
+    pub may_store: bool,
     /// The key whose creation made the server execute a blocked command again; `None` the first
     /// time. The command looks at no other key then, and a key of another type than it wants is
     /// not there yet. When it sets `blocking` again, it goes on waiting as it did before.

@@ -10,8 +10,8 @@ use crate::context::Context;
 use crate::error::CommandError;
 use crate::zset::{algebra, pop, range};
 use crate::{
-    bitfield, bitmap, dump, expire, generic, hash, list, list_blocking, scan, set, set_algebra,
-    sort, string, zset,
+    bitfield, bitmap, dump, expire, generic, geo, hash, hyperloglog, list, list_blocking, scan,
+    set, set_algebra, sort, string, zset,
 };
 
 /// Executes a command: `arguments[0]` is the command's name, the reply goes into the context.
@@ -56,6 +56,21 @@ const LIST: &[(&str, Handler)] = &[
     ("bitpos", bitmap::bitpos),
     ("getbit", bitmap::getbit),
     ("setbit", bitmap::setbit),
+    ("pfadd", hyperloglog::pfadd),
+    ("pfcount", hyperloglog::pfcount),
+    ("pfdebug", hyperloglog::pfdebug),
+    ("pfmerge", hyperloglog::pfmerge),
+    ("pfselftest", hyperloglog::pfselftest),
+    ("geoadd", geo::geoadd),
+    ("geodist", geo::geodist),
+    ("geohash", geo::geohash),
+    ("geopos", geo::geopos),
+    ("georadius", geo::georadius),
+    ("georadius_ro", geo::georadius_ro),
+    ("georadiusbymember", geo::georadiusbymember),
+    ("georadiusbymember_ro", geo::georadiusbymember_ro),
+    ("geosearch", geo::geosearch),
+    ("geosearchstore", geo::geosearchstore),
     ("blmove", list_blocking::blmove),
     ("blmpop", list_blocking::blmpop),
     ("blpop", list_blocking::blpop),

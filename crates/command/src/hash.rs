@@ -7,7 +7,7 @@ use crate::argument::{self, Pick};
 use crate::context::Context;
 use crate::error::{CommandError, Done};
 use crate::long_double::{LongDouble, NOT_FINITE};
-use crate::scan::{self, ScanOptions};
+use crate::scan::{self, Iterated, ScanOptions};
 
 /// The hash of a key, to be read.
 fn view<'a>(ctx: &'a mut Context<'_>, key: &[u8]) -> Result<Option<HashView<'a>>, WrongType> {
@@ -250,11 +250,12 @@ pub(crate) fn hscan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         ctx.reply.array(0);
         return Ok(());
     };
-    let options = ScanOptions::parse(cursor, &args[3..], false)?;
+    let options = ScanOptions::parse(cursor, &args[3..], Iterated::Fields)?;
     let mut found = Vec::new();
     let next = hash.scan(cursor, options.count, |field, value| {
         if options.matches(field) {
-            found.extend([field, value]);
+            found.push(field);
+            found.extend((!options.names_only).then_some(value));
         }
     });
     ctx.reply.array(2);

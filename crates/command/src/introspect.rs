@@ -181,7 +181,13 @@ fn write_names<'a>(names: impl Iterator<Item = &'a str>, reply: &mut Writer) {
 }
 
 fn write_key_spec(key: &KeySpec, reply: &mut Writer) {
-    reply.map(3);
+    if key.notes.is_empty() {
+        reply.map(3);
+    } else {
+        reply.map(4);
+        reply.bulk_str("notes");
+        reply.bulk_str(key.notes);
+    }
     reply.bulk_str("flags");
     write_names(key.flags.names(), reply);
 
@@ -244,6 +250,16 @@ fn write_docs(command: Command, reply: &mut Writer) {
     if let Some(deprecation) = spec.deprecated {
         map.text("deprecated_since", deprecation.since);
         map.text("replaced_by", deprecation.replaced_by);
+    }
+    let changes = spec.history.iter().filter(|change| change.served);
+    if changes.clone().next().is_some() {
+        let reply = map.field("history");
+        reply.set(changes.clone().count());
+        for change in changes {
+            reply.array(2);
+            reply.bulk_str(change.since);
+            reply.bulk_str(change.what);
+        }
     }
     if !spec.arguments.is_empty() {
         write_arguments(spec.arguments, map.field("arguments"));

@@ -12,6 +12,15 @@ use crate::error::{CommandError, Done};
 /// How many elements a call looks at when the client does not say.
 const COUNT_DEFAULT: usize = 10;
 
+/// What an iteration goes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Iterated {
+    Keys,
+    Fields,
+    Members,
+    ScoredMembers,
+}
+
 /// The cursor and the options of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScanOptions<'a> {
@@ -19,6 +28,8 @@ pub(crate) struct ScanOptions<'a> {
     pub(crate) cursor: u64,
     /// About how many elements to look at.
     pub(crate) count: usize,
+    /// NOVALUES or NOSCORES: names alone.
+    pub(crate) names_only: bool,
     pattern: Option<&'a [u8]>,
     type_name: Option<&'a [u8]>,
 }
@@ -46,17 +57,28 @@ pub fn parse_cursor(text: &[u8]) -> Result<u64, CommandError> {
 }
 
 impl<'a> ScanOptions<'a> {
-    /// The options behind the cursor; only an iteration over keys may ask for a type.
+    /// The options behind the cursor.
     ///
     /// # Errors
-    /// When one of them is unknown, incomplete or out of range.
+    /// When one of them is unknown, incomplete, out of range, or meant for another iteration.
     pub(crate) fn parse(
         cursor: u64,
         mut options: &[&'a [u8]],
-        may_ask_for_type: bool,
+        iterated: Iterated,
     ) -> Result<Self, CommandError> {
-        let mut parsed = Self { cursor, count: COUNT_DEFAULT, pattern: None, type_name: None };
+        let mut parsed = Self {
+            cursor,
+            count: COUNT_DEFAULT,
+            names_only: false,
+            pattern: None,
+            type_name: None,
+        };
         while let [word, rest @ ..] = options {
+            if asks_for_names(word, iterated)? {
+                parsed.names_only = true;
+                options = rest;
+                continue;
+            }
             let [value, rest @ ..] = rest else { return Err(CommandError::Syntax) };
             match word.to_ascii_lowercase().as_slice() {
                 b"count" => {
@@ -67,7 +89,7 @@ impl<'a> ScanOptions<'a> {
                     }
                 }
                 b"match" => parsed.pattern = (*value != b"*").then_some(*value),
-                b"type" if may_ask_for_type => parsed.type_name = Some(value),
+                b"type" if iterated == Iterated::Keys => parsed.type_name = Some(value),
                 _ => return Err(CommandError::Syntax),
             }
             options = rest;
@@ -86,10 +108,22 @@ impl<'a> ScanOptions<'a> {
     }
 }
 
+/// Whether an option asks for names alone.
+fn asks_for_names(option: &[u8], iterated: Iterated) -> Result<bool, CommandError> {
+    let (meant, misplaced) = if argument::is(option, "NOVALUES") {
+        (Iterated::Fields, "ERR NOVALUES option can only be used in HSCAN")
+    } else if argument::is(option, "NOSCORES") {
+        (Iterated::ScoredMembers, "ERR NOSCORES option can only be used in ZSCAN")
+    } else {
+        return Ok(false);
+    };
+    if iterated == meant { Ok(true) } else { Err(CommandError::other(misplaced)) }
+}
+
 /// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type].
 pub(crate) fn scan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let cursor = parse_cursor(args[1])?;
-    let options = ScanOptions::parse(cursor, &args[2..], true)?;
+    let options = ScanOptions::parse(cursor, &args[2..], Iterated::Keys)?;
     let mut keys: Vec<Box<[u8]>> = Vec::new();
     let next = ctx.keyspace.scan(ctx.db, cursor, options.count, |key, value_type| {
         if options.matches(key) && options.wants_type(value_type.name()) {

@@ -6,7 +6,7 @@ use keyspace::{Notify, Type, WrongType};
 use crate::argument::{self, Pick};
 use crate::context::Context;
 use crate::error::{CommandError, Done};
-use crate::scan::{self, ScanOptions};
+use crate::scan::{self, Iterated, ScanOptions};
 
 const NOT_EMPTY: &str = "no key holds an empty set";
 
@@ -178,7 +178,7 @@ pub(crate) fn sscan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         ctx.reply.array(0);
         return Ok(());
     };
-    let options = ScanOptions::parse(cursor, &args[3..], false)?;
+    let options = ScanOptions::parse(cursor, &args[3..], Iterated::Members)?;
     let mut found = Vec::new();
     let next = set.scan(cursor, options.count, |member| {
         if options.matches(member) {

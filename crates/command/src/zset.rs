@@ -21,7 +21,7 @@ use crate::argument::{self, Pick};
 use crate::context::Context;
 use crate::error::{CommandError, Done};
 use crate::float;
-use crate::scan::{self, ScanOptions};
+use crate::scan::{self, Iterated, ScanOptions};
 
 const NOT_A_NUMBER: CommandError = CommandError::other("ERR resulting score is not a number (NaN)");
 
@@ -43,7 +43,7 @@ fn write_member(reply: &mut Writer, (member, score): (&[u8], f64), with_scores: 
 
 /// Replaces `destination` by a sorted set of these members, or deletes it if there are none, and
 /// replies how many there are.
-fn store(
+pub(crate) fn store(
     ctx: &mut Context<'_>,
     destination: &[u8],
     members: &[(Box<[u8]>, f64)],
@@ -65,17 +65,17 @@ fn store(
 
 /// The options of ZADD.
 #[derive(Default)]
-struct AddOptions {
+pub(crate) struct AddOptions {
     /// Only new members.
-    nx: bool,
+    pub(crate) nx: bool,
     /// Only members that are there.
-    xx: bool,
+    pub(crate) xx: bool,
     /// Only to a higher score.
     gt: bool,
     /// Only to a lower score.
     lt: bool,
     /// Count changed members too.
-    ch: bool,
+    pub(crate) ch: bool,
     /// Add to the score.
     incr: bool,
 }
@@ -174,10 +174,21 @@ fn add(ctx: &mut Context<'_>, args: &[&[u8]], mut options: AddOptions) -> Done {
         .map(|text| float::parse(text))
         .collect::<Option<_>>()
         .ok_or(CommandError::NotAFloat)?;
+    let members = scores.into_iter().zip(pairs.iter().skip(1).step_by(2).copied());
+    add_members(ctx, key, members, &options)
+}
+
+/// Adds members with their scores, as the options say, and replies.
+pub(crate) fn add_members<'a>(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    members: impl Iterator<Item = (f64, &'a [u8])>,
+    options: &AddOptions,
+) -> Done {
     let (mut new, mut changed, mut last) = (0, 0, Added::Refused);
     let updated = ctx.keyspace.update::<ZSet, _>(ctx.db, key, !options.xx, |set| {
-        for (score, member) in scores.iter().zip(pairs.iter().skip(1).step_by(2)) {
-            last = options.add(set, member, *score)?;
+        for (score, member) in members {
+            last = options.add(set, member, score)?;
             new += usize::from(matches!(last, Added::New(_)));
             changed += usize::from(matches!(last, Added::Changed(_)));
         }
@@ -240,18 +251,35 @@ pub(crate) fn zmscore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
 }
 
 pub(crate) fn zrank(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    rank(ctx, args, false)
+    rank(ctx, args, "zrank", false)
 }
 
 pub(crate) fn zrevrank(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    rank(ctx, args, true)
+    rank(ctx, args, "zrevrank", true)
 }
 
-fn rank(ctx: &mut Context<'_>, args: &[&[u8]], reverse: bool) -> Done {
+fn rank(ctx: &mut Context<'_>, args: &[&[u8]], name: &'static str, reverse: bool) -> Done {
+    let with_score = match &args[3..] {
+        [] => false,
+        [word] if argument::is(word, "WITHSCORE") => true,
+        [_] => return Err(CommandError::Syntax),
+        _ => return Err(CommandError::WrongArity(name.into())),
+    };
     let set = ctx.keyspace.read::<ZSet>(ctx.db, args[1])?;
-    match set.and_then(|set| Some((set.rank(args[2])?.0, set.len()))) {
-        Some((index, len)) => ctx.reply.count(if reverse { len - 1 - index } else { index }),
-        None => ctx.reply.null(),
+    let Some((set, (index, score))) = set.and_then(|set| Some((set, set.rank(args[2])?))) else {
+        if with_score {
+            ctx.reply.null_array();
+        } else {
+            ctx.reply.null();
+        }
+        return Ok(());
+    };
+    if with_score {
+        ctx.reply.array(2);
+    }
+    ctx.reply.count(if reverse { set.len() - 1 - index } else { index });
+    if with_score {
+        ctx.reply.double(score);
     }
     Ok(())
 }
@@ -264,7 +292,7 @@ pub(crate) fn zscan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         ctx.reply.array(0);
         return Ok(());
     };
-    let options = ScanOptions::parse(cursor, &args[3..], false)?;
+    let options = ScanOptions::parse(cursor, &args[3..], Iterated::ScoredMembers)?;
     let mut found = Vec::new();
     let next = set.scan(cursor, options.count, |member, score| {
         if options.matches(member) {
@@ -273,10 +301,12 @@ pub(crate) fn zscan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     });
     ctx.reply.array(2);
     scan::write_cursor(ctx.reply, next);
-    ctx.reply.array(found.len() * 2);
+    ctx.reply.array(if options.names_only { found.len() } else { found.len() * 2 });
     for (member, score) in found {
         ctx.reply.bulk(member);
-        ctx.reply.bulk_double(score);
+        if !options.names_only {
+            ctx.reply.bulk_double(score);
+        }
     }
     Ok(())
 }

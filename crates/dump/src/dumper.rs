@@ -97,7 +97,10 @@ impl<T: Target> Dumper<T> {
         plain::check(record).map_err(|bad| Error::Record { addr, bad })?;
         let Stage::Sorting(sorter) = &mut self.stage else { panic!("all records have come") };
         match record.kind {
-            RecordKind::Databases
+            // What has libraries asks for them before the first record.
+            RecordKind::Library
+            | RecordKind::LibraryDeleted
+            | RecordKind::Databases
             | RecordKind::Note
             | RecordKind::KeyDeleted
             | RecordKind::ElementDeleted => Ok(()),

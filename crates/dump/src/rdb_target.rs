@@ -49,6 +49,18 @@ impl<W: Write> RdbTarget<W> {
         self
     }
 
+    /// Writes libraries of functions, which come before the first key.
+    ///
+    /// # Errors
+    /// When the version has none, or the target fails.
+    pub fn with_libraries<'a>(
+        mut self,
+        sources: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<Self, WriteError> {
+        sources.into_iter().try_for_each(|source| self.writer.function(source))?;
+        Ok(self)
+    }
+
     /// Ends the file, and returns the target, to which everything is written and not synced.
     ///
     /// # Errors

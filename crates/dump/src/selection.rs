@@ -71,6 +71,8 @@ pub struct Selected {
     pub cut_bytes: u64,
     /// The ids of the databases, by index.
     pub databases: Vec<DbId>,
+    /// The sources of the libraries of functions, in the order of their names.
+    pub libraries: Vec<Box<[u8]>>,
     /// Of each, how many keys it has, and how many of them expire.
     pub sizes: Vec<(u64, u64)>,
     /// How many records there are.
@@ -103,6 +105,7 @@ impl Selection {
             return Err(Error::NotTold { lsn, oldest, newest });
         }
         let databases = names.databases()?;
+        let libraries = std::mem::take(&mut names.libraries).into_values().collect();
         let sizes = databases.iter().map(|id| (*id, (0, 0))).collect();
         Ok(Self {
             stage: Stage::Names(names.sorter.finish()?),
@@ -115,6 +118,7 @@ impl Selection {
                 newest,
                 cut_bytes,
                 databases,
+                libraries,
                 sizes: Vec::new(),
                 records: 0,
             },
@@ -323,6 +327,8 @@ struct Names {
     end: Lsn,
     sorter: Sorter,
     map: Option<DatabaseMap>,
+    /// The libraries of functions, which are few: name and source.
+    libraries: BTreeMap<Box<[u8]>, Box<[u8]>>,
     /// The largest database that a record of a key names, and that record.
     last_database: Option<(DbId, RecordAddr)>,
     /// How many records have come.
@@ -339,6 +345,7 @@ impl Names {
             end,
             sorter: Sorter::new(spill),
             map: None,
+            libraries: BTreeMap::new(),
             last_database: None,
             number: 0,
             item: Vec::new(),
@@ -353,8 +360,17 @@ impl Names {
             self.map = Some(DatabaseMap::read(record).map_err(bad)?);
             return Ok(());
         }
-        if record.kind == RecordKind::Note {
-            return Ok(());
+        match record.kind {
+            RecordKind::Note => return Ok(()),
+            RecordKind::Library => {
+                self.libraries.insert(record.key.into(), record.value.into());
+                return Ok(());
+            }
+            RecordKind::LibraryDeleted => {
+                self.libraries.remove(record.key);
+                return Ok(());
+            }
+            _ => {}
         }
         let is_later = self.last_database.is_none_or(|(last, _)| record.db > last);
         if !record.kind.is_element() && is_later {

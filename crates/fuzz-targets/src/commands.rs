@@ -51,10 +51,12 @@ fn asks_for_much(arguments: &[&[u8]]) -> bool {
 
 /// The cases of the scripts that are compared with redis-server.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    const SCRIPTS: [&str; 10] = [
+    const SCRIPTS: [&str; 12] = [
         include_str!("../../../tests/conformance/bitops.txt"),
         include_str!("../../../tests/conformance/dump.txt"),
+        include_str!("../../../tests/conformance/geo.txt"),
         include_str!("../../../tests/conformance/hash.txt"),
+        include_str!("../../../tests/conformance/hyperloglog.txt"),
         include_str!("../../../tests/conformance/keys.txt"),
         include_str!("../../../tests/conformance/list.txt"),
         include_str!("../../../tests/conformance/scan.txt"),

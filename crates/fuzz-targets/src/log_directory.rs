@@ -15,9 +15,7 @@ use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId};
 use env::Disk;
 use env_sim::{Faults, SimClock, SimDisk, SimEntropy};
 use redo::manifest::{DeviceMark, Manifest, ManifestDevice};
-use redo::{
-    Compactor, Env, Flusher, Id, Log, Opened, Options, Recovery, Registry, Replay, Report, Step,
-};
+use redo::{Compactor, Env, Flusher, Id, Log, Opened, Options, Recovery, Replay, Report, Step};
 
 use crate::checksums::DATABASE;
 use crate::checksums::{self, Place};
@@ -45,11 +43,8 @@ pub(crate) fn disk_of(input: &[u8]) -> Option<Arc<dyn Disk>> {
     let device = directory().join("redo");
     disk.create_dir_all(&device).expect("an empty disk");
     let manifest = Manifest {
-        database: DATABASE,
-        hash_seed: [7; 16],
         epoch: 1,
         durable_lsn: Lsn(durable.into()),
-        horizon: Lsn::ZERO,
         next_segment: SegmentId(3),
         object_floor: ObjectId(9),
         devices: vec![ManifestDevice {
@@ -57,13 +52,7 @@ pub(crate) fn disk_of(input: &[u8]) -> Option<Arc<dyn Disk>> {
             path: PathBuf::from("redo"),
             is_leaving: false,
         }],
-        listed: Vec::new(),
-        history: Vec::new(),
-        history_floor: Lsn::ZERO,
-        history_floor_ms: 0,
-        history_points: Vec::new(),
-        registry: Registry::default(),
-        parent: None,
+        ..Manifest::new(DATABASE, [7; 16])
     };
     manifest.write(&disk, directory()).expect("a disk without faults");
     let mark = DeviceMark { database: DATABASE, device: DEVICE };

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use base::{Lsn, ObjectId, SegmentId};
 use redo::manifest::{KeptFile, Manifest, ManifestDevice};
-use redo::{Id, Listed, Registry};
+use redo::{Id, Listed};
 
 use crate::checksums;
 
@@ -21,21 +21,12 @@ pub(crate) fn run(input: &[u8]) {
 
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut manifest = Manifest {
-        database: Id([1; 16]),
-        hash_seed: [2; 16],
         epoch: 3,
         durable_lsn: Lsn(4),
         horizon: Lsn(5),
         next_segment: SegmentId(6),
         object_floor: ObjectId(9),
-        devices: Vec::new(),
-        listed: Vec::new(),
-        history: Vec::new(),
-        history_floor: Lsn::ZERO,
-        history_floor_ms: 0,
-        history_points: Vec::new(),
-        registry: Registry::default(),
-        parent: None,
+        ..Manifest::new(Id([1; 16]), [2; 16])
     };
     let empty = manifest.encode();
     for (number, path) in [(7, "redo"), (8, "/somewhere/else")] {

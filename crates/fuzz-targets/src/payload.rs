@@ -9,9 +9,21 @@ use crate::session::{Session, without_order};
 
 const RAW: u8 = 1;
 
+const FUNCTION_LIMITS: rdb::FunctionLimits = rdb::FunctionLimits {
+    source_bytes_max: 16 << 20,
+    libraries_max: 10_000,
+    all_bytes_max: 256 << 20,
+};
+
 pub(crate) fn run(input: &[u8]) {
     let Some((flags, bytes)) = input.split_first() else { return };
     let payload = if flags & RAW == 0 { rdb::seal(bytes.to_vec()) } else { bytes.to_vec() };
+    if let Ok(sources) = rdb::decode_functions(&payload, FUNCTION_LIMITS) {
+        for compress in [false, true] {
+            let encoded = rdb::encode_functions(sources.iter().map(Vec::as_slice), compress);
+            assert_eq!(rdb::decode_functions(&encoded, FUNCTION_LIMITS).as_ref(), Ok(&sources));
+        }
+    }
     let (mut session, logged) = Session::new();
     let reply = session.run(&[b"RESTORE", b"k", b"0", &payload]);
     let value = match rdb::decode(&payload, rdb::Limits::default()) {

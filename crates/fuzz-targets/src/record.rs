@@ -40,6 +40,8 @@ pub(crate) fn examples() -> Vec<Record<'static>> {
         Record::element(RecordKind::ZSetMember, ObjectId(5), b"member", b"\0\0\0\0\0\0\xf8?"),
         Record::whole(RecordKind::Databases, db, b"", b"\x05\x01\x00\x02\x03\x04", None),
         Record::whole(RecordKind::Note, db, b"", b"\x02\0\0\0\0\0\0\0\0\x05\x01n", None),
+        Record::library(b"mine", b"#!lua name=mine\nredis.register_function('f', print)"),
+        Record::library_deleted(b"mine"),
         Record::whole(RecordKind::ValueLost, db, b"v", &[2], Some(1_700_000_000_000)),
         Record::whole(RecordKind::KeyLost, DbId(3), b"an identity.", &[4], None),
         Record::element_deleted(object, b"other field"),

@@ -108,6 +108,7 @@ impl Session {
             string_bytes_max: 64 << 10,
             may_block: false,
             in_script: false,
+            may_store: true,
             ready: None,
             blocking: None,
         };

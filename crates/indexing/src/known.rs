@@ -16,6 +16,8 @@ const HAS_MAP: u8 = 1;
 const IS_RELOGGING: u8 = 2;
 const IS_BUILDING: u8 = 4;
 const HAS_KEYS: u8 = 8;
+const HAS_LIBRARIES: u8 = 16;
+const FLAGS: u8 = HAS_MAP | IS_RELOGGING | IS_BUILDING | HAS_KEYS | HAS_LIBRARIES;
 
 /// The newest record of the map of databases.
 #[derive(Debug)]
@@ -30,6 +32,8 @@ struct Map {
 #[derive(Debug, Clone)]
 pub struct Known {
     map: Option<Arc<Map>>,
+    /// Where the newest record of each library of functions is. They are few, and change seldom.
+    libraries: Arc<BTreeMap<Box<[u8]>, RecordAddr>>,
     is_relogging: bool,
     /// What was logged before the index was begun is being read: what a compaction has left of it has
     /// elements in front of their roots, which were logged again later. With it, how often the log had
@@ -46,9 +50,10 @@ pub struct Known {
 
 impl Known {
     /// Nothing is known: the log, opened for the `epoch`th time, is read from its first block on.
-    pub(crate) const fn nothing(epoch: u64) -> Self {
+    pub(crate) fn nothing(epoch: u64) -> Self {
         Self {
             map: None,
+            libraries: Arc::default(),
             is_relogging: false,
             building: Some(epoch),
             next_object: 0,
@@ -62,7 +67,7 @@ impl Known {
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (&[version, flags], mut rest) = bytes.split_first_chunk()?;
-        if version != VERSION || flags & !(HAS_MAP | IS_RELOGGING | IS_BUILDING | HAS_KEYS) != 0 {
+        if version != VERSION || flags & !FLAGS != 0 {
             return None;
         }
         let building = match flags & IS_BUILDING != 0 {
@@ -76,8 +81,13 @@ impl Known {
             true => Keys::Exact(take_keys(&mut rest)?),
             false => Keys::Unknown,
         };
+        let libraries = match flags & HAS_LIBRARIES != 0 {
+            true => take_libraries(&mut rest)?,
+            false => BTreeMap::new(),
+        };
         let mut known = Self {
             map: None,
+            libraries: Arc::new(libraries),
             is_relogging: flags & IS_RELOGGING != 0,
             building,
             next_object,
@@ -86,12 +96,7 @@ impl Known {
             garbage_known_at,
         };
         if flags & HAS_MAP != 0 {
-            let segment = u32::try_from(varint::take(&mut rest)?).ok()?;
-            let ordinal = u32::try_from(varint::take(&mut rest)?).ok()?;
-            if segment == 0 || SegmentId(segment) > SegmentId::MAX {
-                return None;
-            }
-            let addr = RecordAddr::new(SegmentId(segment), ordinal);
+            let addr = take_addr(&mut rest)?;
             known.map = Some(Arc::new(Map::read(rest, addr).ok()?));
             rest = &[];
         }
@@ -106,7 +111,8 @@ impl Known {
         let flags = flag(self.map.is_some(), HAS_MAP)
             | flag(self.is_relogging, IS_RELOGGING)
             | flag(self.building.is_some(), IS_BUILDING)
-            | flag(keys.is_some(), HAS_KEYS);
+            | flag(keys.is_some(), HAS_KEYS)
+            | flag(!self.libraries.is_empty(), HAS_LIBRARIES);
         let mut bytes = vec![VERSION, flags];
         let mut put = |number| varint::put(&mut bytes, number);
         self.building.into_iter().for_each(&mut put);
@@ -120,9 +126,15 @@ impl Known {
                 put(*count);
             }
         }
+        if !self.libraries.is_empty() {
+            varint::put(&mut bytes, self.libraries.len() as u64);
+            for (name, addr) in &*self.libraries {
+                varint::put_bytes(&mut bytes, name);
+                put_addr(&mut bytes, *addr);
+            }
+        }
         if let Some(map) = &self.map {
-            put(u64::from(map.addr.segment().0));
-            put(u64::from(map.addr.ordinal()));
+            put_addr(&mut bytes, map.addr);
             bytes.extend_from_slice(&map.value);
         }
         bytes
@@ -149,6 +161,12 @@ impl Known {
                 self.keys.keep_alive(&map.scopes);
                 self.map = Some(Arc::new(map));
                 self.is_relogging = false;
+            }
+            RecordKind::Library => {
+                Arc::make_mut(&mut self.libraries).insert(record.key.into(), addr);
+            }
+            RecordKind::LibraryDeleted => {
+                Arc::make_mut(&mut self.libraries).remove(record.key);
             }
             kind if kind.is_element() || kind == RecordKind::Note => {}
             kind => {
@@ -217,6 +235,11 @@ impl Known {
     #[must_use]
     pub fn databases_addr(&self) -> Option<RecordAddr> {
         self.map.as_ref().map(|map| map.addr)
+    }
+
+    /// The libraries of functions, and where each was logged.
+    pub fn libraries(&self) -> impl ExactSizeIterator<Item = (&[u8], RecordAddr)> {
+        self.libraries.iter().map(|(name, addr)| (&**name, *addr))
     }
 
     /// One above every database that a record of a key has named; 0 for none.
@@ -291,6 +314,33 @@ impl Map {
     }
 }
 
+fn put_addr(bytes: &mut Vec<u8>, addr: RecordAddr) {
+    varint::put(bytes, u64::from(addr.segment().0));
+    varint::put(bytes, u64::from(addr.ordinal()));
+}
+
+fn take_addr(rest: &mut &[u8]) -> Option<RecordAddr> {
+    let segment = u32::try_from(varint::take(rest)?).ok()?;
+    let ordinal = u32::try_from(varint::take(rest)?).ok()?;
+    let is_one = segment != 0 && SegmentId(segment) <= SegmentId::MAX;
+    is_one.then(|| RecordAddr::new(SegmentId(segment), ordinal))
+}
+
+/// Takes the libraries; `None` if they are not what [`Known::encode`] writes.
+fn take_libraries(rest: &mut &[u8]) -> Option<BTreeMap<Box<[u8]>, RecordAddr>> {
+    let mut libraries: BTreeMap<Box<[u8]>, RecordAddr> = BTreeMap::new();
+    let count = varint::take(rest).filter(|count| *count > 0)?;
+    for _ in 0..count {
+        let name = varint::take_bytes(rest)?;
+        let addr = take_addr(rest)?;
+        if libraries.last_key_value().is_some_and(|(last, _)| **last >= *name) {
+            return None;
+        }
+        libraries.insert(name.into(), addr);
+    }
+    Some(libraries)
+}
+
 /// Takes the counts; `None` if they are not what [`Known::encode`] writes.
 fn take_keys(rest: &mut &[u8]) -> Option<BTreeMap<DbId, u64>> {
     let mut keys = BTreeMap::new();
@@ -329,6 +379,25 @@ mod tests {
 
     fn string(db: u64) -> Record<'static> {
         Record::whole(RecordKind::String, DbId(db), b"k", b"v", None).new_entry(true)
+    }
+
+    #[test]
+    fn libraries_are_kept_with_a_cut() {
+        let mut known = known();
+        let at = |ordinal| RecordAddr::new(SegmentId(3), ordinal);
+        for (ordinal, name) in [(1, &b"b"[..]), (2, b"a"), (3, b"gone"), (4, b"b")] {
+            known.note(&Record::library(name, b"#!lua"), at(ordinal)).unwrap();
+        }
+        known.note(&Record::library_deleted(b"gone"), at(5)).unwrap();
+        let bytes = known.encode();
+        let read = Known::decode(&bytes).unwrap();
+        let libraries: Vec<_> = read.libraries().collect();
+        assert_eq!(libraries, [(&b"a"[..], at(2)), (b"b", at(4))]);
+        assert!(read.can_start() && read.databases_end() == DbId(0));
+        assert!((0..bytes.len()).all(|len| Known::decode(&bytes[..len]).is_none()));
+        known.note(&Record::library_deleted(b"a"), at(6)).unwrap();
+        known.note(&Record::library_deleted(b"b"), at(7)).unwrap();
+        assert_eq!(Known::decode(&known.encode()).unwrap().libraries().len(), 0);
     }
 
     fn keys(known: &Known) -> Option<Vec<(u64, u64)>> {

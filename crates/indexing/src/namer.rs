@@ -33,7 +33,7 @@ impl Namer {
     #[must_use]
     pub fn entry(&self, record: &Record<'_>, addr: RecordAddr) -> Option<Entry> {
         let name = match record.kind {
-            RecordKind::Databases | RecordKind::Note => return None,
+            kind if kind.is_of_no_database() => return None,
             kind if kind.is_element() => {
                 Name::new(Scope::object(record.object), self.hash(record.sub))
             }

@@ -1,7 +1,7 @@
 //! What is live: one pass over an index that knows the log up to its cut.
 //!
 //! A record is needed if and only if the newest entry of its name points to it, and its scope is alive;
-//! and the newest map of databases is. So what the pass does not meet is garbage, deletions apart: a log
+//! and the newest map of databases and the newest record of each library are. So what the pass does not meet is garbage, deletions apart: a log
 //! that was opened behind a cut learns from it what a scan would have told it.
 
 use std::collections::BTreeMap;
@@ -32,6 +32,9 @@ impl ValidityPass {
     pub fn new(index: &Index, known: &Known) -> Result<Self> {
         let mut live = LiveRecords::new();
         if let Some(addr) = known.databases_addr() {
+            live.insert(addr);
+        }
+        for (_, addr) in known.libraries() {
             live.insert(addr);
         }
         Ok(Self {

@@ -167,6 +167,10 @@ impl Keyspace {
             retired.push(addr);
             return Ok(());
         }
+        if record.kind.is_library() {
+            retired.extend(self.libraries.apply(record, addr, lsn));
+            return Ok(());
+        }
         if record.kind == RecordKind::Databases {
             retired.extend(self.databases_addr.replace(addr));
             limbo.map = Some(DatabaseMap::read(record)?);

@@ -38,6 +38,7 @@ use crate::entry::Entry;
 use crate::hasher::{Identity, KeyHasher};
 use crate::journal::Journal;
 use crate::keyspace::Keyspace;
+use crate::libraries::Libraries;
 use crate::lost::{LostKey, LostName};
 use crate::object::Object;
 use crate::record_check::{self, BadRecord};
@@ -69,10 +70,7 @@ impl Restored {
         record_check::check(record).map_err(bad)?;
         let mut object = None;
         let mut entry = match record.kind {
-            kind if kind.is_element()
-                || kind.is_delete()
-                || matches!(kind, RecordKind::Databases | RecordKind::Note) =>
-            {
+            kind if kind.is_element() || kind.is_delete() || kind.is_of_no_database() => {
                 return Err(bad("not the record of a key"));
             }
             RecordKind::String => string::entry_of(record),
@@ -250,6 +248,8 @@ pub struct ColdStart {
     pub keys: Vec<(DbId, u64)>,
     /// One above the largest database that a key was ever logged in; 0 for none.
     pub databases_seen: u64,
+    /// The libraries of functions.
+    pub libraries: Libraries,
 }
 
 /// What a keyspace with cold keys has in addition.
@@ -287,6 +287,7 @@ impl<J: Journal> Keyspace<J> {
         let (ids, next) = database_ids(map, self.dbs.len(), start.databases_seen);
         self.next_db_id = next;
         self.databases_addr = start.databases.as_ref().map(|(_, addr)| *addr);
+        self.libraries = start.libraries.clone();
         self.dbs = ids.into_iter().map(Db::cold).collect();
         for (id, count) in &start.keys {
             if let Some(index) = self.dbs.index_of(*id) {

@@ -27,6 +27,7 @@ impl<J: Journal> Keyspace<J> {
             rng: self.rng,
             scratch: self.scratch,
             databases_addr: self.databases_addr,
+            libraries: self.libraries,
             next_db_id: self.next_db_id,
             settings: self.settings,
             now_ms: self.now_ms,

@@ -31,6 +31,7 @@ impl Keyspace {
         self.dbs.swap(a, b);
         self.log_databases();
         self.effects.touched.extend(touched);
+        self.effects.note_all_changed(&self.watched);
         for db in [a, b] {
             for key in self.awaited.keys_of(db) {
                 let hash = self.hash_of(&key);
@@ -78,6 +79,7 @@ impl Keyspace {
             self.log_databases();
             self.dirty += count as u64;
         }
+        self.effects.note_all_changed(&self.watched);
         count
     }
 

@@ -116,31 +116,49 @@ pub struct Event {
 /// A key of a database.
 pub type DbKey = (DbIndex, Box<[u8]>);
 
+/// A change of data, for clients that keep copies of what they have read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// What this key holds, in one of the databases.
+    Key {
+        /// The key.
+        key: Box<[u8]>,
+        /// No command wanted it: the key has expired, or was evicted.
+        is_unasked: bool,
+    },
+    /// What every key holds may have changed: a database was emptied, or exchanged.
+    All,
+}
+
 /// Keys that clients wait for or watch, counted.
 #[derive(Debug, Default)]
-pub(crate) struct Interest(BTreeMap<DbKey, usize>);
+pub(crate) struct Interest {
+    keys: BTreeMap<DbKey, usize>,
+    /// Every change is told, of whatever key.
+    pub(crate) is_in_changes: bool,
+}
 
 impl Interest {
     pub(crate) fn add(&mut self, db: DbIndex, key: &[u8]) {
-        *self.0.entry((db, key.into())).or_insert(0) += 1;
+        *self.keys.entry((db, key.into())).or_insert(0) += 1;
     }
 
     pub(crate) fn remove(&mut self, db: DbIndex, key: &[u8]) {
         let key = (db, Box::from(key));
-        if let Some(count) = self.0.get_mut(&key) {
+        if let Some(count) = self.keys.get_mut(&key) {
             *count -= 1;
             if *count == 0 {
-                self.0.remove(&key);
+                self.keys.remove(&key);
             }
         }
     }
 
     pub(crate) fn has(&self, db: DbIndex, key: &[u8]) -> bool {
-        !self.0.is_empty() && self.0.contains_key(&(db, Box::from(key)))
+        !self.keys.is_empty() && self.keys.contains_key(&(db, Box::from(key)))
     }
 
     pub(crate) fn keys_of(&self, db: DbIndex) -> Vec<Box<[u8]>> {
-        self.0.keys().filter(|key| key.0 == db).map(|key| key.1.clone()).collect()
+        self.keys.keys().filter(|key| key.0 == db).map(|key| key.1.clone()).collect()
     }
 }
 
@@ -153,11 +171,16 @@ pub struct Effects {
     pub touched: Vec<DbKey>,
     /// Keys that clients block on and that have become non-empty, in order.
     pub ready: Vec<DbKey>,
+    /// What has changed, in order, if that was asked for.
+    pub changed: Vec<Change>,
 }
 
 impl Effects {
-    /// Notes that a key was touched, if it is watched.
+    /// Notes that a key was touched, if it is watched, or every change is told.
     pub(crate) fn note_touched(&mut self, watched: &Interest, db: DbIndex, key: &[u8]) {
+        if watched.is_in_changes {
+            self.note_changed(key);
+        }
         // A command, or a block, may touch it as often as it has elements.
         let is_last = |last: &DbKey| (last.0, &*last.1) == (db, key);
         if watched.has(db, key) && !self.touched.last().is_some_and(is_last) {
@@ -165,10 +188,35 @@ impl Effects {
         }
     }
 
+    #[cold]
+    fn note_changed(&mut self, key: &[u8]) {
+        match self.changed.last_mut() {
+            Some(Change::Key { key: last, is_unasked }) if **last == *key => *is_unasked = false,
+            _ => self.changed.push(Change::Key { key: key.into(), is_unasked: false }),
+        }
+    }
+
+    /// The change that was noted last was wanted by no command.
+    pub(crate) fn note_unasked(&mut self) {
+        if let Some(Change::Key { is_unasked, .. }) = self.changed.last_mut() {
+            *is_unasked = true;
+        }
+    }
+
+    /// Notes that every key may have changed, if changes are told.
+    pub(crate) fn note_all_changed(&mut self, watched: &Interest) {
+        if watched.is_in_changes {
+            self.changed.push(Change::All);
+        }
+    }
+
     /// Whether there is anything to do.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.touched.is_empty() && self.ready.is_empty()
+        self.events.is_empty()
+            && self.touched.is_empty()
+            && self.ready.is_empty()
+            && self.changed.is_empty()
     }
 }
 
@@ -192,6 +240,11 @@ impl Keyspace {
     /// Takes back one [`Keyspace::watch`].
     pub fn unwatch(&mut self, db: DbIndex, key: &[u8]) {
         self.watched.remove(db, key);
+    }
+
+    /// Whether every change appears in [`Effects::changed`], from now on.
+    pub const fn tell_changes(&mut self, are_told: bool) {
+        self.watched.is_in_changes = are_told;
     }
 
     /// Waits for the key: it appears in [`Effects::ready`] when it is created.
@@ -235,6 +288,20 @@ impl Keyspace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_that_has_expired_and_is_written_then_was_changed_by_a_command() {
+        let watched = Interest { is_in_changes: true, ..Interest::default() };
+        let mut effects = Effects::default();
+        let mut touch = |key: &[u8]| effects.note_touched(&watched, DbIndex::FIRST, key);
+        touch(b"a");
+        touch(b"b");
+        effects.note_unasked();
+        let change = |key: &[u8], is_unasked| Change::Key { key: key.into(), is_unasked };
+        assert_eq!(effects.changed, [change(b"a", false), change(b"b", true)]);
+        effects.note_touched(&watched, DbIndex::FIRST, b"b");
+        assert_eq!(effects.changed, [change(b"a", false), change(b"b", false)]);
+    }
 
     #[test]
     fn letters_come_back_as_redis_writes_them() {

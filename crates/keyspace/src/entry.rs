@@ -36,7 +36,7 @@ use crate::table::Keyed;
 const ACCESS_AT: usize = 8;
 const KEY_LEN_AT: usize = 12;
 const PAYLOAD_LEN_AT: usize = 16;
-const HEAD_BYTES: usize = 20;
+pub(crate) const HEAD_BYTES: usize = 20;
 const TTL_BYTES: usize = 12;
 const ALIGN: usize = 8;
 

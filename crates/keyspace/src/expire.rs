@@ -80,6 +80,7 @@ impl Keyspace {
         let Some((db, key)) = self.worst_of_samples(policy) else { return false };
         let hash = self.hash_of(&key);
         self.remove(db, hash, &key);
+        self.effects.note_unasked();
         self.count_evicted();
         self.notify(Notify::EVICTED, "evicted", db, &key);
         true

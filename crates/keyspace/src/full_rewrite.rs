@@ -5,13 +5,17 @@
 //!            and the ids that are used from here on are taken
 //!   step     every entry, under a fresh database id; every object, under a fresh incarnation,
 //!            its root first, so that whatever follows the log never holds elements without one
-//!   finish   a Databases record: the indexes have the fresh ids
+//!   finish   the libraries of functions, and that all others which the log ever had are gone;
+//!            what it has of them is retired;
+//!            a Databases record: the indexes have the fresh ids
 //! ```
 //!
 //! Until the last record is durable, a crash brings back the state that the log had before: what
 //! is logged in between belongs to databases that no index maps to, and to objects without a root
 //! that counts. From then on it brings back the keyspace as it was when that record was written.
-//! Afterwards every older record is garbage ([`Keyspace::retire_surveyed`]).
+//! Afterwards every older record is garbage ([`Keyspace::retire_surveyed`]). Those of libraries are so in the
+//! block of the last record: they have no database whose id would set them apart, so a record that follows
+//! must find them retired.
 //!
 //! # Invariants
 //! - Between begin and finish the keyspace does not change: the caller lets writers wait
@@ -153,9 +157,11 @@ impl Keyspace {
     /// Makes what was logged count, once its journal is connected. What the log had before is
     /// garbage as soon as the block that is open now is durable.
     pub fn finish_full_rewrite(&mut self, rewritten: FullRewritten) -> Survey {
-        let FullRewritten { next_object, survey, databases_addr } = rewritten;
+        let FullRewritten { next_object, mut survey, databases_addr } = rewritten;
         self.recorder.next_object = next_object;
         self.databases_addr = databases_addr;
+        // In one block with the map: either makes what was there before garbage.
+        self.libraries.log_anew(&mut self.recorder, std::mem::take(&mut survey.libraries));
         self.log_databases();
         survey
     }

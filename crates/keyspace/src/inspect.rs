@@ -4,11 +4,12 @@ use base::{DbId, DbIndex, ObjectId, RecordAddr};
 
 use crate::access;
 use crate::collection::{Collection, ValueRef};
-use crate::entry::{Entry, Kind, Payload};
+use crate::entry::{Entry, HEAD_BYTES, Kind, Payload};
 use crate::hash::{Hash, HashView};
 use crate::hasher::KeyHasher;
 use crate::keyspace::Keyspace;
 use crate::list::{List, ListView};
+use crate::object::{Body, Object};
 use crate::packed::{LARGE_ENCODING, Packed};
 use crate::set::{Set, SetView};
 use crate::string::{StringRef, inline_encoding, string_of};
@@ -36,6 +37,23 @@ pub enum Contents<'a> {
     Hash(HashView<'a>),
     Set(SetView<'a>),
     ZSet(ZSetView<'a>),
+}
+
+/// What finds a key takes: eight bytes and a tag, at two thirds' load.
+pub const TABLE_SHARE_BYTES: usize = 14;
+
+/// What a key and an inline string take in memory besides their bytes.
+pub const ENTRY_HEAD_BYTES: usize = HEAD_BYTES;
+
+/// What a key and its string take in memory, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StringLayout {
+    /// The block of the key, without the key and what is inline.
+    pub head_bytes: usize,
+    /// The length of the string.
+    pub value_bytes: usize,
+    /// The room that the string has.
+    pub value_room_bytes: usize,
 }
 
 /// The sum of `bytes` over `items`, estimated from the first `samples` of them (0: all).
@@ -122,11 +140,28 @@ impl Keyspace {
     /// The bytes that the key takes in memory, elements estimated from `samples` of them (0: all).
     pub fn memory_usage(&mut self, db: DbIndex, key: &[u8], samples: usize) -> Option<usize> {
         self.peek_name(db, key).map(|entry| {
-            // Its share of the table that finds it: eight bytes and a tag, at two thirds' load.
-            const TABLE_SHARE_BYTES: usize = 14;
             let object = entry.object().map_or(0, |object| object.allocated_bytes(samples));
             TABLE_SHARE_BYTES + entry.block_bytes() + object
         })
+    }
+
+    /// How a string of bytes lies in memory.
+    pub fn string_layout(&mut self, db: DbIndex, key: &[u8]) -> Option<StringLayout> {
+        let entry = self.peek(db, key)?;
+        let block_bytes = entry.block_bytes() - entry.key().len();
+        match entry.payload() {
+            Payload::Str(bytes) => Some(StringLayout {
+                head_bytes: block_bytes - bytes.len(),
+                value_bytes: bytes.len(),
+                value_room_bytes: bytes.len(),
+            }),
+            Payload::Object(Object { body: Body::String(string), .. }) => Some(StringLayout {
+                head_bytes: block_bytes,
+                value_bytes: string.bytes().len(),
+                value_room_bytes: string.room_bytes(),
+            }),
+            _ => None,
+        }
     }
 
     /// The bytes of a database's tables: of its keys, and of its expiring keys.

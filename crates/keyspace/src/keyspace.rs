@@ -19,6 +19,7 @@ use crate::entry::Entry;
 use crate::free::FreeQueue;
 use crate::hasher::KeyHasher;
 use crate::journal::Journal;
+use crate::libraries::Libraries;
 use crate::limbo::Limbo;
 use crate::lost::Lost;
 use crate::recorder::Recorder;
@@ -56,6 +57,7 @@ pub struct Keyspace<J: ?Sized = dyn Journal> {
     pub(crate) scratch: Vec<u8>,
     /// Where the newest `Databases` record is.
     pub(crate) databases_addr: Option<RecordAddr>,
+    pub(crate) libraries: Libraries,
     pub(crate) next_db_id: u64,
     pub(crate) settings: Settings,
     pub(crate) now_ms: i64,
@@ -98,6 +100,7 @@ impl<J: Journal> Keyspace<J> {
             rng: fastrand::Rng::with_seed(rng_seed),
             scratch: Vec::new(),
             databases_addr: None,
+            libraries: Libraries::default(),
             next_db_id: count,
             settings: Settings::default(),
             now_ms: 0,
@@ -277,6 +280,7 @@ impl Keyspace {
     /// Deletes a key that has expired.
     pub(crate) fn expire(&mut self, db: DbIndex, hash: u64, key: &[u8]) {
         if self.remove(db, hash, key) {
+            self.effects.note_unasked();
             self.stats.expired += 1;
             self.notify(Notify::EXPIRED, "expired", db, key);
         }

@@ -46,6 +46,8 @@ pub(crate) fn check(record: &Record<'_>) -> Result<(), &'static str> {
         RecordKind::ListNode => record.sub.len() == 8 && is_packed(record.value, 1),
         RecordKind::ZSetMember => is_score(record.value),
         RecordKind::Databases => is_map(record.value),
+        RecordKind::Library => is_word(record.key) && !record.value.is_empty(),
+        RecordKind::LibraryDeleted => is_word(record.key),
         RecordKind::ValueLost => lost_type(record.value).is_some(),
         RecordKind::KeyLost => {
             record.key.len() == size_of::<Identity>() && lost_type(record.value).is_some()
@@ -69,6 +71,11 @@ pub(crate) fn check(record: &Record<'_>) -> Result<(), &'static str> {
 pub(crate) fn lost_type(value: &[u8]) -> Option<Type> {
     let &[number] = value else { return None };
     Type::ALL.get(usize::from(number)).copied()
+}
+
+/// Whether a library can have this name.
+fn is_word(name: &[u8]) -> bool {
+    !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
 fn is_length(mut value: &[u8]) -> bool {
@@ -144,6 +151,10 @@ mod tests {
             whole(RecordKind::ValueLost, b""),
             whole(RecordKind::ValueLost, &[5]),
             whole(RecordKind::KeyLost, &[0]),
+            Record::library(b"", b"#!lua"),
+            Record::library(b"a b", b"#!lua"),
+            Record::library(b"a", b""),
+            Record::library_deleted(b""),
             whole(RecordKind::Databases, b""),
             whole(RecordKind::Databases, &[2, 2]),
             whole(RecordKind::Databases, &[2, 1, 1]),

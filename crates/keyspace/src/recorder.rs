@@ -94,6 +94,28 @@ impl Recorder {
         self.append(&Record::whole(RecordKind::Databases, DbId(0), &[], value, None))
     }
 
+    /// Logs a library of functions, and returns where it is. What was there before is the caller's to retire.
+    pub(crate) fn log_library(
+        &mut self,
+        name: &[u8],
+        source: &[u8],
+        is_new: bool,
+    ) -> Option<RecordAddr> {
+        self.append(&Record::library(name, source).new_entry(is_new))
+    }
+
+    /// Logs that a library of functions is gone.
+    pub(crate) fn log_library_deleted(&mut self, name: &[u8]) {
+        self.append(&Record::library_deleted(name));
+    }
+
+    /// A command has read what the block `lsn` says.
+    pub(crate) fn note_read_of(&mut self, lsn: Lsn) {
+        if lsn > self.journal.durable_lsn() {
+            self.read_lsn = self.read_lsn.max(lsn);
+        }
+    }
+
     /// The record at `addr` is no longer needed.
     pub(crate) fn retire(&mut self, addr: Option<RecordAddr>) {
         if let Some(addr) = addr {

@@ -82,6 +82,7 @@ impl Keyspace {
         if self.databases_addr.is_some_and(|addr| walk.has(addr)) {
             self.log_databases();
         }
+        self.libraries.rewrite(&mut self.recorder, |addr| walk.has(addr));
         if walk.is_at_start() {
             for db in self.dbs.iter_mut() {
                 let lost = db.lost_names.iter_mut();

@@ -67,6 +67,8 @@ pub struct Settings {
     pub zset_max_listpack_entries: usize,
     /// `zset-max-listpack-value`, in bytes.
     pub zset_max_listpack_value: usize,
+    /// `hll-sparse-max-bytes`: how long a HyperLogLog's string may be while it is sparse.
+    pub hll_sparse_max_bytes: usize,
     /// `list-max-listpack-size`: elements a node when positive, a size class when negative.
     pub list_max_listpack_size: i64,
     /// `maxmemory-policy`.
@@ -91,6 +93,7 @@ impl Default for Settings {
             set_max_intset_entries: 512,
             zset_max_listpack_entries: 128,
             zset_max_listpack_value: 64,
+            hll_sparse_max_bytes: 3000,
             list_max_listpack_size: -2,
             eviction: EvictionPolicy::NoEviction,
             is_memory_limited: false,

@@ -198,6 +198,7 @@ impl Keyspace {
                 self.effects.touched.push((db, key));
             }
         }
+        self.effects.note_all_changed(&self.watched);
         for db in dbs {
             for key in self.awaited.keys_of(*db) {
                 if self.is_there(*db, &key) {

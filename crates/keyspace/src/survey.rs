@@ -3,7 +3,9 @@
 //! When the journal is connected to a keyspace that has lived without one, the log in the directory
 //! may hold an older state. That state stays what a crash brings back until the new one is complete
 //! (see [`crate::FullRewrite`]), so nothing of it may be retired before, and no id that it uses may be
-//! used again.
+//! used again. Nor is anything known of what was retired in it: also what is obsolete counts as there.
+
+use std::collections::BTreeMap;
 
 use base::{DbId, ObjectId, Record, RecordAddr, RecordKind};
 
@@ -29,7 +31,7 @@ impl LogCheck {
             self.map = Some(DatabaseMap::read(record)?);
         } else if !record.kind.is_delete()
             && !record.kind.is_element()
-            && record.kind != RecordKind::Note
+            && !record.kind.is_of_no_database()
             && self.last_db.is_none_or(|(last, _)| last < record.db)
         {
             self.last_db = Some((record.db, addr));
@@ -55,12 +57,22 @@ struct Run {
     count: u32,
 }
 
+/// The libraries of functions that a log has had.
+#[derive(Default)]
+pub(crate) struct SurveyedLibraries {
+    /// Each name that a record has, and whether there is one of it at the end.
+    pub(crate) names: BTreeMap<Box<[u8]>, bool>,
+    /// Where they are, also those that are obsolete.
+    pub(crate) addrs: Vec<RecordAddr>,
+}
+
 /// What is in a log: see the file's top.
 #[derive(Default)]
 pub struct Survey {
-    /// Every record that may be retired, in runs, so that a block is one.
+    /// Every record that may be retired but those of libraries, in runs, so that a block is one.
     runs: Vec<Run>,
     check: LogCheck,
+    pub(crate) libraries: SurveyedLibraries,
     /// Above every object that a record names.
     pub(crate) next_object: u64,
 }
@@ -79,6 +91,12 @@ impl Survey {
     pub fn apply(&mut self, record: &Record<'_>, addr: RecordAddr) -> Result<(), BadRecord> {
         self.check.note(record, addr)?;
         self.next_object = self.next_object.max(record.object.0 + 1);
+        if record.kind.is_library() {
+            let is_there = record.kind == RecordKind::Library;
+            self.libraries.names.insert(record.key.into(), is_there);
+            self.libraries.addrs.extend(is_there.then_some(addr));
+            return Ok(());
+        }
         if record.kind.is_delete() {
             return Ok(());
         }
@@ -110,7 +128,7 @@ impl Survey {
         database_ids(map.as_ref(), count, seen)
     }
 
-    /// Every record that was seen and may be retired.
+    /// Every record that was seen and may be retired, but those of libraries.
     pub(crate) fn into_addrs(self) -> impl Iterator<Item = RecordAddr> + Send {
         self.runs.into_iter().flat_map(|Run { first, count }| {
             (0..count).map(move |step| RecordAddr::new(first.segment(), first.ordinal() + step))

@@ -34,6 +34,13 @@ pub enum BadPayload {
 /// metadata of a module, or is a hash with fields that expire; or it has a string that is longer than the limit. The
 /// texts are Redis'.
 pub fn decode(payload: &[u8], limits: Limits) -> Result<Value, BadPayload> {
+    let (body, version) = unseal(payload)?;
+    let value = read(body, version, limits).ok_or(BadPayload::Content)?;
+    if is_good(&value) { Ok(value) } else { Err(BadPayload::Content) }
+}
+
+/// Returns what a payload has in front of its footer, whose checksum is right, and its version.
+pub(crate) fn unseal(payload: &[u8]) -> Result<(&[u8], Version), BadPayload> {
     let body_bytes = payload.len().checked_sub(FOOTER_BYTES).ok_or(BadPayload::Footer)?;
     let (body, footer) = payload.split_at(body_bytes);
     let (summed, sum) = payload.split_at(body_bytes + 2);
@@ -42,11 +49,7 @@ pub fn decode(payload: &[u8], limits: Limits) -> Result<Value, BadPayload> {
         _ => None,
     };
     let version = version.ok_or(BadPayload::Footer)?;
-    if sum != crc64(summed).to_le_bytes() {
-        return Err(BadPayload::Footer);
-    }
-    let value = read(body, version, limits).ok_or(BadPayload::Content)?;
-    if is_good(&value) { Ok(value) } else { Err(BadPayload::Content) }
+    if sum == crc64(summed).to_le_bytes() { Ok((body, version)) } else { Err(BadPayload::Footer) }
 }
 
 /// Reads a value and nothing behind it.

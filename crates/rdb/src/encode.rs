@@ -76,7 +76,7 @@ pub(crate) fn put_length(out: &mut Vec<u8>, value: u64) {
 }
 
 /// Appends a string, as an integer if it is the decimal form of a small one.
-fn put_string(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(crate) fn put_string(out: &mut Vec<u8>, bytes: &[u8]) {
     if !put_as_integer(out, bytes) {
         put_length(out, bytes.len() as u64);
         out.extend_from_slice(bytes);

@@ -26,6 +26,7 @@ mod encode;
 mod error;
 mod event;
 mod form;
+mod functions;
 mod input;
 mod lzf;
 mod packed;
@@ -41,12 +42,19 @@ pub use digest::{DatasetFingerprint, Digest, Fingerprint};
 pub use encode::{encode, seal};
 pub use error::Error;
 pub use event::{Checksum, Event, Key, Kind};
+pub use functions::{BadFunctions, FunctionLimits, decode_functions, encode_functions};
 pub use reader::Reader;
 pub use version::{REDIS_VERSION_MAX, VALKEY_VERSION, Version};
 pub use writer::{WriteError, WriteOptions, Writer};
 
 /// The version that payloads are written with: Redis 7.0's.
 pub const VERSION: u16 = 10;
+
+/// Shorter strings are not compressed, as in Redis.
+const PACKED_BYTES_MIN: usize = 21;
+
+/// What compressing must save, as in Redis.
+const SAVED_BYTES_MIN: usize = 4;
 
 /// What is read of a dump or a payload at most.
 #[derive(Clone, Copy, Debug)]

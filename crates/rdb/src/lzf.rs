@@ -64,22 +64,43 @@ fn piece<'a>(input: &'a [u8], begin: usize, out: &mut Vec<u8>) -> Option<&'a [u8
 /// Bits of a hash of three bytes.
 const HASH_BITS: u32 = 13;
 
+/// After so many strings in a row that became no shorter it is not tried with each.
+const IN_VAIN_MAX: u32 = 16;
+
+/// It is tried with one string in so many then, until one becomes shorter,
+const TRIED_OF: u32 = 8;
+
+/// and with all that are longer than this.
+const PASSED_OVER_BYTES_MAX: usize = 4096;
+
 /// Compresses strings one after the other.
 #[derive(Debug)]
 pub(crate) struct Packer {
     /// Where three bytes of this hash were last, plus `base`; below it: in an earlier string.
     places: Box<[u32]>,
     base: u32,
+    /// How many strings in a row became no shorter, those among them that were passed over.
+    in_vain: u32,
 }
 
 impl Packer {
     pub(crate) fn new() -> Self {
-        Self { places: vec![0; 1 << HASH_BITS].into_boxed_slice(), base: 1 }
+        Self { places: vec![0; 1 << HASH_BITS].into_boxed_slice(), base: 1, in_vain: 0 }
     }
 
     /// Appends `input` compressed to at most `bytes_max` bytes; whether it fits. Otherwise `out` has
-    /// something of no use at its end.
+    /// something of no use at its end. Where strings do not become shorter, most are passed over: data
+    /// that is encrypted, compressed or random costs little.
     pub(crate) fn compress(&mut self, input: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> bool {
+        let is_tried = self.in_vain < IN_VAIN_MAX
+            || self.in_vain.is_multiple_of(TRIED_OF)
+            || input.len() > PASSED_OVER_BYTES_MAX;
+        let fits = is_tried && self.fits(input, bytes_max, out);
+        self.in_vain = if fits { 0 } else { self.in_vain.wrapping_add(1) };
+        fits
+    }
+
+    fn fits(&mut self, input: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> bool {
         let Ok(input_bytes) = u32::try_from(input.len()) else { return false };
         if self.base.checked_add(input_bytes).is_none() {
             self.places.fill(0);
@@ -165,6 +186,103 @@ fn low_byte(number: usize) -> u8 {
     number.to_le_bytes()[0]
 }
 
+/// Bits of the hash of liblzf's table.
+const TABLE_BITS: u32 = 16;
+
+/// Compresses `input` to at most `bytes_max` bytes, `None` if it does not fit: byte by byte what Redis' `lzf_compress`
+/// makes of it, which is one of many right answers.
+pub(crate) fn compress_like_redis(input: &[u8], bytes_max: usize) -> Option<Vec<u8>> {
+    /// As the macro `IDX`, of three bytes.
+    fn hash(three: &[u8]) -> usize {
+        let three = three[..3].iter().fold(0_u32, |hash, byte| hash << 8 | u32::from(*byte));
+        let mixed = (three >> (24 - TABLE_BITS)).wrapping_sub(three.wrapping_mul(5));
+        (mixed & ((1 << TABLE_BITS) - 1)) as usize
+    }
+    fn end_run(out: &mut [u8], to: usize, literals: usize) {
+        out[to - literals - 1] = low_byte(literals.wrapping_sub(1));
+    }
+    if input.is_empty() || bytes_max == 0 {
+        return None;
+    }
+    // Where three bytes of this hash were last. What is at 0 is never referred to.
+    let mut places = vec![0_usize; 1 << TABLE_BITS];
+    let mut out = vec![0; bytes_max];
+    // `literals` bytes in front of `to` are a run, whose length is in front of them.
+    let (mut at, mut to, mut literals) = (0, 1, 0);
+    while at + 2 < input.len() {
+        let from = std::mem::replace(&mut places[hash(&input[at..])], at);
+        let is_near = from > 0 && at - from <= DISTANCE_MAX;
+        if !is_near || input[from..from + 3] != input[at..at + 3] {
+            *out.get_mut(to)? = input[at];
+            (at, to, literals) = (at + 1, to + 1, literals + 1);
+            if literals == LITERALS_MAX {
+                end_run(&mut out, to, literals);
+                (to, literals) = (to + 1, 0);
+            }
+            continue;
+        }
+        let is_empty = usize::from(literals == 0);
+        if to - is_empty + 4 >= bytes_max {
+            return None;
+        }
+        end_run(&mut out, to, literals);
+        to -= is_empty;
+        let same = same_like_redis(input, from, at);
+        let (length, distance) = (same - 2, at - from - 1);
+        if length < 7 {
+            out[to] = low_byte((distance >> 8) + (length << 5));
+        } else {
+            out[to] = low_byte((distance >> 8) + (7 << 5));
+            out[to + 1] = low_byte(length - 7);
+            to += 1;
+        }
+        out[to + 1] = low_byte(distance);
+        // The length of the next run has its place.
+        (at, to, literals) = (at + same, to + 3, 0);
+        if at + 2 >= input.len() {
+            break;
+        }
+        for place in [at - 2, at - 1] {
+            places[hash(&input[place..])] = place;
+        }
+    }
+    if to + 3 > bytes_max {
+        return None;
+    }
+    for byte in &input[at..] {
+        out[to] = *byte;
+        (to, literals) = (to + 1, literals + 1);
+        if literals == LITERALS_MAX {
+            end_run(&mut out, to, literals);
+            (to, literals) = (to + 1, 0);
+        }
+    }
+    end_run(&mut out, to, literals);
+    out.truncate(to - usize::from(literals == 0));
+    Some(out)
+}
+
+/// How many bytes at `at` Redis takes for those at `from`, of which three are the same. Its loop, sixteen of whose turns
+/// are written out, finds up to two bytes more near the end.
+fn same_like_redis(input: &[u8], from: usize, at: usize) -> usize {
+    let bytes_max = (input.len() - at - 2).min(PIECE_BYTES_MAX);
+    let mut bytes = 2;
+    if bytes_max > 16 {
+        for _ in 0..16 {
+            bytes += 1;
+            if input[from + bytes] != input[at + bytes] {
+                return bytes;
+            }
+        }
+    }
+    loop {
+        bytes += 1;
+        if bytes >= bytes_max || input[from + bytes] != input[at + bytes] {
+            return bytes;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -220,6 +338,24 @@ mod tests {
         assert_eq!(first, second);
     }
 
+    #[test]
+    fn what_never_becomes_shorter_is_tried_now_and_then() {
+        let mut packer = Packer::new();
+        let mut compresses = |text: &[u8]| packer.compress(text, text.len() - 4, &mut Vec::new());
+        let (same, long) = ([7; 100], [7; PASSED_OVER_BYTES_MAX + 1]);
+        for number in 0..100_u8 {
+            // No three bytes come twice.
+            assert!(!compresses(&std::array::from_fn::<u8, 100, _>(
+                |at| number.wrapping_add(low_byte(at))
+            )));
+        }
+        let tries = 1 + (0..TRIED_OF).take_while(|_| !compresses(&same)).count();
+        assert!((2..=8).contains(&tries), "{tries}");
+        assert!(compresses(&same), "one has become shorter");
+        (0..100_u8).for_each(|_| _ = compresses(&std::array::from_fn::<u8, 100, _>(low_byte)));
+        assert!(compresses(&long), "a long one is always tried");
+    }
+
     proptest! {
         #[test]
         fn what_is_packed_unfolds(
@@ -229,6 +365,18 @@ mod tests {
             let mut out = Vec::new();
             prop_assert!(Packer::new().compress(&text, usize::MAX, &mut out));
             prop_assert_eq!(expand(&out, text.len()), Some(text));
+        }
+
+        #[test]
+        fn what_is_packed_like_redis_unfolds(
+            pieces in prop::collection::vec(prop::collection::vec(0..4_u8, 0..400), 0..60),
+            saved in 0..40_usize,
+        ) {
+            let text = pieces.concat();
+            if let Some(out) = compress_like_redis(&text, text.len().saturating_sub(saved)) {
+                prop_assert!(out.len() <= text.len() - saved);
+                prop_assert_eq!(expand(&out, text.len()), Some(text));
+            }
         }
     }
 }

@@ -16,15 +16,10 @@ use crate::form::{number, opcode};
 use crate::input::length;
 use crate::lzf::Packer;
 use crate::version::Version;
+use crate::{PACKED_BYTES_MIN, SAVED_BYTES_MIN};
 
 /// What is gathered before it is written.
 const BUFFER_BYTES: usize = 256 << 10;
-
-/// Shorter strings are not compressed, as in Redis.
-const PACKED_BYTES_MIN: usize = 21;
-
-/// What compressing must save, as in Redis.
-const SAVED_BYTES_MIN: usize = 4;
 
 /// How a dump is written.
 #[derive(Clone, Copy, Debug)]
@@ -37,10 +32,34 @@ pub struct WriteOptions {
     pub checksum: bool,
 }
 
+impl WriteOptions {
+    /// The oldest version that has functions.
+    pub const WITH_FUNCTIONS: Version = Version::Redis(10);
+
+    /// Whether a dump that is written so may have functions.
+    ///
+    /// # Errors
+    /// If the version is below 10.
+    pub const fn check_functions(&self) -> Result<(), WriteError> {
+        self.version.check("functions", Self::WITH_FUNCTIONS)
+    }
+}
+
 impl Default for WriteOptions {
     /// Version 9, compressed, with a checksum: what Redis does by default, and every server reads.
     fn default() -> Self {
         Self { version: Version::Redis(9), compress: true, checksum: true }
+    }
+}
+
+impl Version {
+    const fn check(self, what: &'static str, at_least: Self) -> Result<(), WriteError> {
+        match (self, at_least) {
+            (Self::Redis(has), Self::Redis(needs)) if has < needs => {
+                Err(WriteError::Unknown { version: self, what, at_least })
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -150,7 +169,7 @@ impl<W: Write> Writer<W> {
     /// If the version is below 10.
     pub fn function(&mut self, code: &[u8]) -> Result<(), WriteError> {
         self.outside();
-        self.needs("functions", Version::Redis(10))?;
+        self.needs("functions", WriteOptions::WITH_FUNCTIONS)?;
         self.buffer.push(opcode::FUNCTION);
         self.put_string(code)
     }
@@ -366,12 +385,7 @@ impl<W: Write> Writer<W> {
     }
 
     fn needs(&self, what: &'static str, at_least: Version) -> Result<(), WriteError> {
-        match (self.version, at_least) {
-            (Version::Redis(has), Version::Redis(needs)) if has < needs => {
-                Err(WriteError::Unknown { version: self.version, what, at_least })
-            }
-            _ => Ok(()),
-        }
+        self.version.check(what, at_least)
     }
 
     fn put_string(&mut self, bytes: &[u8]) -> Result<(), WriteError> {

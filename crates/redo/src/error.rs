@@ -229,7 +229,7 @@ pub enum Error {
 
     /// What is restored does not fit.
     #[error(
-        "restoring into {path} takes up to {needed_bytes} bytes{with}, and {free_bytes} are free there; nothing was made: make room, or give a directory on another disk",
+        "restoring into {path} takes up to {needed_bytes} bytes{with}, and {free_bytes} are free there; nothing was made: make room, or restore --into a directory on another disk",
         path = path.display(),
         with = if *is_next_to_server { ", with what the server that runs on that disk must have left" } else { "" }
     )]
@@ -260,6 +260,85 @@ pub enum Error {
         records: u64,
         /// How many were read back.
         found: u64,
+    },
+
+    /// How long keys had left is not known.
+    #[error(
+        "when block {lsn} was ended is not known, so it is not known either which keys had expired then, and how long others had left: use --expiry absolute"
+    )]
+    NoTimeOf {
+        /// The block.
+        lsn: Lsn,
+    },
+
+    /// A log is being set back in place, and that was interrupted.
+    #[error(
+        "indelible restore --in-place of {path} was interrupted, and the log cannot be used before it has ended: run the same command again",
+        path = path.display()
+    )]
+    RewindUnfinished {
+        /// The data directory.
+        path: PathBuf,
+    },
+
+    /// A log is to be set back to where it is.
+    #[error("the log ends with block {lsn}: there is nothing to undo")]
+    NothingToUndo {
+        /// The last block.
+        lsn: Lsn,
+    },
+
+    /// A log cannot be set back, because no backup of what it is now can be made.
+    #[error(
+        "what the log is now cannot be kept, and nothing was changed: there are {backups} backups, and {files} files would be kept for them; delete some first"
+    )]
+    CannotKeep {
+        /// How many backups there are.
+        backups: usize,
+        /// How many files would be kept for them and one more.
+        files: usize,
+    },
+
+    /// A directory that was given is none of the log's.
+    #[error(
+        "{path} is no device of this log; give the directories that it has, or none, and those that it names are taken",
+        path = path.display()
+    )]
+    NoDeviceOf {
+        /// The directory.
+        path: PathBuf,
+    },
+
+    /// A file has blocks on both sides, and cannot be cut.
+    #[error(
+        "{path} has blocks behind block {lsn} and was compacted, so it cannot be cut there; nothing was changed: restore --into another directory",
+        path = path.display()
+    )]
+    NotCut {
+        /// The file.
+        path: PathBuf,
+        /// The block that is wanted.
+        lsn: Lsn,
+    },
+
+    /// A check of the past was ended, because it keeps room.
+    #[error(
+        "the disk of {path} is short of room, and what is checked keeps files that could go: make room, and check again",
+        path = path.display()
+    )]
+    ShortOfRoom {
+        /// The directory.
+        path: PathBuf,
+    },
+
+    /// A file that was to be put in place is gone.
+    #[error(
+        "{path} was to be put in place by indelible restore --in-place, and it is not there any more: the log cannot be used until it is",
+        path = path.display()
+    )]
+    PutBackMissing {
+        /// Where it was kept.
+        path: PathBuf,
     },
 
     /// A reader of blocks would miss deletions.

@@ -73,7 +73,15 @@ impl Raise {
 pub(crate) type Results = Result<i32, Raise>;
 
 /// What a script gets to know when it was stopped.
-pub(crate) const STOPPED: &str = "Script killed by user with SCRIPT KILL...";
+pub(crate) const SCRIPT_STOPPED: &str = "Script killed by user with SCRIPT KILL...";
+
+/// What a function does.
+pub(crate) const FUNCTION_STOPPED: &str = "Script killed by user with FUNCTION KILL.";
+
+/// What is told to what runs.
+fn stop_text(frame: &mut Frame<'_>) -> &'static str {
+    frame.run().map_or(SCRIPT_STOPPED, |run| run.stop_text)
+}
 
 /// A function of Rust that Lua can call.
 #[derive(Clone, Copy)]
@@ -181,7 +189,8 @@ where
                 }
                 Raise::Value => Outcome::Value,
                 Raise::Stop => {
-                    frame.push_error(STOPPED.as_bytes());
+                    let text = stop_text(&mut frame);
+                    frame.push_error(text.as_bytes());
                     Outcome::Value
                 }
             }
@@ -390,6 +399,7 @@ unsafe fn ask(state: *mut lua_State) -> Interrupt {
         Err(panic) => frame.stop_by(panic),
     }
     frame.make_room();
-    frame.push_error(STOPPED.as_bytes());
+    let text = stop_text(&mut frame);
+    frame.push_error(text.as_bytes());
     Interrupt::Stop
 }

@@ -52,6 +52,20 @@ pub enum LibraryError {
     /// There is a library of this name, which must not be replaced.
     #[error("Library '{0}' already exists")]
     Exists(String),
+    /// The same of one that is restored.
+    #[error("Library {0} already exists")]
+    RestoredExists(String),
+    /// The source has more bytes than it may have.
+    #[error("Library code of {0} bytes is too long: it may have {1}; keep data in keys")]
+    TooLong(usize, usize),
+    /// There are as many libraries as there may be.
+    #[error("Too many libraries: there may be {0}; put several functions into one")]
+    TooMany(usize),
+    /// The sources of all libraries would have more bytes than they may have.
+    #[error(
+        "Libraries would have {0} bytes of code together: they may have {1}; delete some, or keep data in keys"
+    )]
+    NoRoom(usize, usize),
     /// The source is not Lua.
     #[error("Error compiling function: {0}")]
     NotCompiled(String),

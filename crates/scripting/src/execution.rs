@@ -1,4 +1,4 @@
-//! A script that runs in steps: what it asks of its host is answered between two of them.
+//! A script, or a function, that runs in steps: what it asks of its host is answered between two of them.
 //!
 //! ```text
 //!   owner   begin ─► step ─────────────────► step(answer) ─► …                     ─► Step::Ends
@@ -16,6 +16,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use resp::{Protocol, Writer};
 
 use crate::host::{Ending, Host, Interrupt, Level, Permission};
+use crate::libraries::{Function, Libraries};
 use crate::scripts::{Script, Scripts};
 
 /// What a script's stack has: address space, of which a script takes what it uses. Lua limits how deep calls go in C
@@ -95,10 +96,47 @@ pub enum Answer {
     Clock(Duration),
 }
 
+/// What is run, with the interpreter that has it.
+pub enum Program {
+    /// A script.
+    Script(Box<Scripts>, Script),
+    /// A function of a library.
+    Function(Box<Libraries>, Function),
+}
+
+/// An interpreter that has run something.
+pub enum Interpreter {
+    /// That of scripts.
+    Scripts(Box<Scripts>),
+    /// That of libraries.
+    Libraries(Box<Libraries>),
+}
+
+impl Program {
+    fn run(
+        self,
+        keys: &[&[u8]],
+        arguments: &[&[u8]],
+        host: &mut dyn Host,
+        out: &mut Writer,
+    ) -> (Interpreter, Ending) {
+        match self {
+            Self::Script(mut scripts, script) => {
+                let ending = scripts.run(script, keys, arguments, host, out);
+                (Interpreter::Scripts(scripts), ending)
+            }
+            Self::Function(mut libraries, function) => {
+                let ending = libraries.call(&function, keys, arguments, host, out);
+                (Interpreter::Libraries(libraries), ending)
+            }
+        }
+    }
+}
+
 /// The script has ended.
 pub struct Ended {
-    /// All scripts again.
-    pub scripts: Box<Scripts>,
+    /// What has run it, with all that it has.
+    pub interpreter: Interpreter,
     /// How it has ended.
     pub ending: Ending,
     /// Its reply.
@@ -144,8 +182,7 @@ impl Execution {
     #[must_use]
     pub fn new(
         stack: Stack,
-        mut scripts: Box<Scripts>,
-        script: Script,
+        program: Program,
         keys: &[&[u8]],
         arguments: &[&[u8]],
         (protocol, reply_bytes_max): (Protocol, usize),
@@ -157,8 +194,8 @@ impl Execution {
             let mut reply = Writer::new(protocol);
             reply.limit(reply_bytes_max);
             let (keys, arguments) = (keys.slices(), arguments.slices());
-            let ending = scripts.run(script, &keys, &arguments, &mut host, &mut reply);
-            Ended { scripts, ending, reply }
+            let (interpreter, ending) = program.run(&keys, &arguments, &mut host, &mut reply);
+            Ended { interpreter, ending, reply }
         };
         Self { coroutine: Some(Coroutine::with_stack(stack.0, run)) }
     }

@@ -202,7 +202,11 @@ impl<'l> Frame<'l> {
     /// Fails when the heap is full. To be called before anything is allocated that a script can make
     /// larger than its arguments.
     pub(crate) fn check_room(&self, bytes: usize) -> Result<(), Raise> {
-        if bytes < self.heap.room() { Ok(()) } else { Err(Raise::memory()) }
+        if bytes < self.heap.room() {
+            return Ok(());
+        }
+        self.heap.note_refused();
+        Err(Raise::memory())
     }
 
     /// To be called in loops: asks from time to time whether the script goes on.

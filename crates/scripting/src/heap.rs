@@ -56,6 +56,11 @@ impl Heap {
         self.max_bytes.get().saturating_sub(self.used_bytes.get())
     }
 
+    /// A function in Rust has found no room.
+    pub(crate) fn note_refused(&self) {
+        self.has_refused.set(true);
+    }
+
     /// Whether memory was refused since this was asked.
     pub(crate) fn take_refused(&self) -> bool {
         self.has_refused.take()

@@ -17,8 +17,8 @@ pub trait Host {
     /// Whether the user may execute a command with these arguments: `redis.acl_check_cmd`.
     fn permission(&mut self, arguments: &[&[u8]]) -> Permission;
 
-    /// Called every [`crate::Options::interrupt_every`] instructions, and from functions that work for
-    /// long: about once a millisecond. The
+    /// Called every [`crate::Options::interrupt_every`] instructions, or [`crate::LOADING_INTERRUPT_EVERY`]
+    /// while a library is loaded, and from functions that work for long: about once a millisecond. The
     /// server may serve others here, and stops scripts that were killed or that take too long.
     fn interrupt(&mut self) -> Interrupt;
 

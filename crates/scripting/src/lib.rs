@@ -21,7 +21,7 @@
 //!   over a Rust frame that has something to drop. So Rust called from Lua sees only a [`frame::Frame`],
 //!   none of its methods can raise, and an error becomes a jump in [`entry`], when all is dropped.
 //! - [`machine`] owns a state: it compiles, runs and interrupts.
-//! - [`sandbox`], [`redis_api`], [`json`], [`msgpack`], [`packing`], [`bits`], [`pattern`], [`table`]
+//! - [`sandbox`], [`redis_api`], [`registration`], [`json`], [`msgpack`], [`packing`], [`bits`], [`pattern`], [`table`]
 //!   and [`text`] are what scripts see, in safe Rust over `Frame`.
 //! - [`scripts`] and [`libraries`] are what the server sees.
 //!
@@ -62,6 +62,7 @@ mod packing;
 mod pattern;
 mod random;
 mod redis_api;
+mod registration;
 mod sandbox;
 mod scripts;
 mod shebang;
@@ -71,9 +72,14 @@ mod to_lua;
 mod to_reply;
 
 pub use error::{LibraryError, ScriptError};
-pub use execution::{Answer, Arguments, Ask, Call, Ended, Execution, NoStack, Stack, Step};
+pub use execution::{
+    Answer, Arguments, Ask, Call, Ended, Execution, Interpreter, NoStack, Program, Stack, Step,
+};
 pub use host::{Ending, Host, Interrupt, Level, Permission};
-pub use libraries::{Function, Libraries, Library, LibraryFunction};
-pub use machine::Options;
+pub use libraries::{
+    Existing, Function, LIBRARIES_MAX, Libraries, Library, LibraryFunction, SOURCE_BYTES_MAX,
+    library_name,
+};
+pub use machine::{LOADING_INTERRUPT_EVERY, Options};
 pub use scripts::{Origin, Script, ScriptId, Scripts, mentions};
 pub use shebang::ScriptFlags;

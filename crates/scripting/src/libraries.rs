@@ -1,20 +1,29 @@
 //! The libraries of FUNCTION: source that registers functions, which FCALL calls by name.
 //!
-//! A library is loaded as a whole or not at all. What is loaded lives in memory only: that it comes
+//! ```text
+//!   source ─► first line ─► compiled, run once ─► Prepared: its functions ─► no name taken? ─► installed
+//! ```
+//!
+//! What is loaded together is installed together or not at all. What is loaded lives in memory only: that it comes
 //! back after a start is the server's matter, which keeps the source.
+//!
+//! Functions are found by their names in any case of letters, as in Redis; libraries are not.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use resp::Writer;
 
-use crate::entry::{Raise, Results};
 use crate::error::LibraryError;
-use crate::frame::{Frame, Kind, Reference};
+use crate::frame::Reference;
 use crate::host::{Ending, Host};
 use crate::machine::{Machine, Options, Task};
+use crate::registration::Registered;
 use crate::sandbox::Api;
-use crate::shebang::{self, ScriptFlags, is_name};
+use crate::scripts::mentions;
+use crate::shebang::{self, ScriptFlags};
 
 /// What errors and positions call a library's source.
 const CHUNK_NAME: &std::ffi::CStr = c"@user_function";
@@ -22,19 +31,24 @@ const CHUNK_NAME: &std::ffi::CStr = c"@user_function";
 /// What a function costs next to its texts.
 const OVERHEAD_BYTES: usize = 128;
 
-/// A function that a library has registered.
-#[derive(Debug)]
-pub(crate) struct Registered {
-    name: Vec<u8>,
-    description: Option<Vec<u8>>,
-    flags: ScriptFlags,
-    pub(crate) callback: Reference,
+/// The longest source of a library: it is compiled in one piece, and is one record of a log.
+pub const SOURCE_BYTES_MAX: usize = 16 << 20;
+
+/// How many libraries there may be.
+pub const LIBRARIES_MAX: usize = 10_000;
+
+/// The name of the library with this source.
+///
+/// # Errors
+/// When the source does not begin as one does.
+pub fn library_name(source: &[u8]) -> Result<Box<[u8]>, LibraryError> {
+    shebang::of_library(source).map(|(name, _)| name.into())
 }
 
 /// A function of a library.
 #[derive(Debug)]
 pub struct LibraryFunction {
-    name: Box<[u8]>,
+    name: Arc<[u8]>,
     description: Option<Box<[u8]>>,
     flags: ScriptFlags,
     callback: Reference,
@@ -63,15 +77,15 @@ impl LibraryFunction {
 /// A loaded library.
 #[derive(Debug)]
 pub struct Library {
-    code: Box<[u8]>,
+    source: Arc<[u8]>,
     functions: Vec<LibraryFunction>,
 }
 
 impl Library {
     /// Its source, first line included.
     #[must_use]
-    pub fn code(&self) -> &[u8] {
-        &self.code
+    pub fn source(&self) -> &Arc<[u8]> {
+        &self.source
     }
 
     /// Its functions, in the order in which they were registered.
@@ -85,22 +99,62 @@ impl Library {
             function.name.len() + function.description.as_ref().map_or(0, |text| text.len())
         };
         let functions = self.functions.iter().map(|f| texts(f) + OVERHEAD_BYTES).sum::<usize>();
-        self.code.len() + OVERHEAD_BYTES + functions
+        self.source.len() + OVERHEAD_BYTES + functions
     }
 }
 
-/// A function that was found: to be called before libraries change.
+/// A library whose source has run, and that is not there yet. It is installed or dropped.
+#[derive(Debug)]
+struct Prepared {
+    name: Box<[u8]>,
+    library: Library,
+}
+
+/// What becomes of libraries that are there when others are restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// They go.
+    Flushed,
+    /// They stay; one of the same name as one that comes is an error.
+    Kept,
+    /// They stay, but for those of the same names.
+    Replaced,
+}
+
+/// A function that was found: to be called before libraries change.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
+    name: Arc<[u8]>,
     callback: Reference,
     flags: ScriptFlags,
+    is_suspect: bool,
 }
 
 impl Function {
+    /// Its name, as its library has registered it.
+    #[must_use]
+    pub fn name(&self) -> &Arc<[u8]> {
+        &self.name
+    }
+
     /// What it says of itself.
     #[must_use]
     pub fn flags(&self) -> ScriptFlags {
         self.flags
+    }
+
+    /// Whether one of [`Options::suspect_words`] is in the source of its library.
+    #[must_use]
+    pub fn is_suspect(&self) -> bool {
+        self.is_suspect
+    }
+}
+
+/// A name as functions are found by it.
+fn folded(name: &[u8]) -> Cow<'_, [u8]> {
+    match name.iter().any(u8::is_ascii_uppercase) {
+        true => Cow::Owned(name.to_ascii_lowercase()),
+        false => Cow::Borrowed(name),
     }
 }
 
@@ -109,8 +163,13 @@ impl Function {
 pub struct Libraries {
     machine: Machine,
     libraries: BTreeMap<Box<[u8]>, Library>,
+    /// Functions by their names in lower case.
     functions: HashMap<Box<[u8]>, Function>,
     bytes: usize,
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 impl Libraries {
@@ -129,63 +188,148 @@ impl Libraries {
     /// as before.
     ///
     /// While its source runs, `host` is asked only to log and, in [`Host::interrupt`], whether it has taken too
-    /// long: half a second in Redis.
+    /// long.
     ///
     /// # Errors
     /// When the source is wrong, does not end, or has names that are taken.
     pub fn load(
         &mut self,
-        code: &[u8],
+        source: &[u8],
         replaces: bool,
         host: &mut dyn Host,
     ) -> Result<Box<[u8]>, LibraryError> {
-        let (name, source) = shebang::of_library(code)?;
-        let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        if !replaces && self.libraries.contains_key(&name[..]) {
+        let is_known = |name: &[u8]| self.libraries.contains_key(name);
+        let (name, _) = shebang::of_library(source)?;
+        if !replaces && is_known(&name) {
             return Err(LibraryError::Exists(lossy(&name)));
         }
-        self.machine.show_globals(true);
-        let registered = self.register(source, host);
-        self.machine.show_globals(false);
-        let registered = registered?;
-        let taken = registered.iter().find(|function| {
-            let is_replaced = |library: &Library| {
-                library.functions.iter().any(|old| *old.name == function.name[..])
-            };
-            self.functions.contains_key(&function.name[..])
-                && !self.libraries.get(&name[..]).is_some_and(is_replaced)
-        });
-        let refused = match taken {
-            Some(function) => Some(LibraryError::FunctionExists(lossy(&function.name))),
-            None if registered.is_empty() => Some(LibraryError::Empty),
-            None => None,
-        };
-        if let Some(error) = refused {
-            for function in registered {
-                self.machine.release(function.callback);
-            }
+        if !is_known(&name) && self.libraries.len() >= LIBRARIES_MAX {
+            return Err(LibraryError::TooMany(LIBRARIES_MAX));
+        }
+        let prepared = self.prepare(source, host)?;
+        let taken = self.taken(&prepared.library, &self.freed([&*prepared.name]));
+        if let Some(taken) = taken {
+            let error = LibraryError::FunctionExists(lossy(&taken));
+            self.forget([prepared]);
             return Err(error);
         }
-        // An old one of this name goes only now.
-        let _ = self.delete(&name);
-        let functions: Vec<LibraryFunction> = registered
-            .into_iter()
-            .map(|function| LibraryFunction {
-                name: function.name.into(),
-                description: function.description.map(Into::into),
-                flags: function.flags,
-                callback: function.callback,
-            })
-            .collect();
-        for function in &functions {
-            let found = Function { callback: function.callback, flags: function.flags };
-            self.functions.insert(function.name.clone(), found);
-        }
-        let library = Library { code: code.into(), functions };
-        self.bytes += library.bytes();
-        let name: Box<[u8]> = name.into();
-        self.libraries.insert(name.clone(), library);
+        let name = prepared.name.clone();
+        self.install(prepared);
         Ok(name)
+    }
+
+    /// Loads several libraries at once: FUNCTION RESTORE. Returns their names; on an error, all is as before.
+    ///
+    /// # Errors
+    /// As [`Libraries::load`].
+    pub fn restore<S: AsRef<[u8]>>(
+        &mut self,
+        sources: &[S],
+        existing: Existing,
+        host: &mut dyn Host,
+    ) -> Result<Vec<Box<[u8]>>, LibraryError> {
+        let mut all = Vec::new();
+        let checked = self
+            .prepare_all(sources, &mut all, host)
+            .and_then(|()| self.check_restored(&all, existing));
+        if let Err(error) = checked {
+            self.forget(all);
+            return Err(error);
+        }
+        if existing == Existing::Flushed {
+            let names: Vec<_> = self.libraries.keys().cloned().collect();
+            names.iter().for_each(|name| self.remove(name));
+        }
+        let names = all.iter().map(|prepared| prepared.name.clone()).collect();
+        all.into_iter().for_each(|prepared| self.install(prepared));
+        Ok(names)
+    }
+
+    /// Prepares these libraries, which must not have anything in common.
+    fn prepare_all<S: AsRef<[u8]>>(
+        &mut self,
+        sources: &[S],
+        all: &mut Vec<Prepared>,
+        host: &mut dyn Host,
+    ) -> Result<(), LibraryError> {
+        let (mut names, mut functions) = (BTreeSet::new(), BTreeSet::new());
+        for source in sources {
+            let (name, _) = shebang::of_library(source.as_ref())?;
+            if !names.insert(name.clone()) {
+                return Err(LibraryError::Exists(lossy(&name)));
+            }
+            if names.len() > LIBRARIES_MAX {
+                return Err(LibraryError::TooMany(LIBRARIES_MAX));
+            }
+            let prepared = self.prepare(source.as_ref(), host)?;
+            all.push(prepared);
+            let registered = all.last().map(|prepared| &prepared.library.functions);
+            for function in registered.into_iter().flatten() {
+                if !functions.insert(folded(&function.name).into_owned()) {
+                    return Err(LibraryError::FunctionExists(lossy(&function.name)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all of these can be installed.
+    fn check_restored(&self, all: &[Prepared], existing: Existing) -> Result<(), LibraryError> {
+        if existing == Existing::Flushed {
+            return Ok(());
+        }
+        let names: BTreeSet<&[u8]> = all.iter().map(|prepared| &*prepared.name).collect();
+        let known = names.iter().filter(|name| self.libraries.contains_key(**name));
+        let known: BTreeSet<&[u8]> = known.copied().collect();
+        if existing == Existing::Kept
+            && let Some(name) = known.first()
+        {
+            return Err(LibraryError::RestoredExists(lossy(name)));
+        }
+        if self.libraries.len() - known.len() + all.len() > LIBRARIES_MAX {
+            return Err(LibraryError::TooMany(LIBRARIES_MAX));
+        }
+        let freed = self.freed(known);
+        let taken = all.iter().find_map(|prepared| self.taken(&prepared.library, &freed));
+        taken.map_or(Ok(()), |name| Err(LibraryError::FunctionExists(lossy(&name))))
+    }
+
+    /// The names, in lower case, of the functions of these libraries, as far as they are there.
+    fn freed<'n>(&self, names: impl IntoIterator<Item = &'n [u8]>) -> HashSet<Cow<'_, [u8]>> {
+        let libraries = names.into_iter().filter_map(|name| self.libraries.get(name));
+        libraries.flat_map(|library| &library.functions).map(|it| folded(&it.name)).collect()
+    }
+
+    /// The name of a function of `library` that a function which is there has, but for those that are `freed`.
+    fn taken(&self, library: &Library, freed: &HashSet<Cow<'_, [u8]>>) -> Option<Arc<[u8]>> {
+        let taken = library.functions.iter().find(|function| {
+            let name = folded(&function.name);
+            self.functions.contains_key(&*name) && !freed.contains(&*name)
+        });
+        taken.map(|function| Arc::clone(&function.name))
+    }
+
+    /// Runs the source of a library.
+    fn prepare(&mut self, source: &[u8], host: &mut dyn Host) -> Result<Prepared, LibraryError> {
+        if source.len() > SOURCE_BYTES_MAX {
+            return Err(LibraryError::TooLong(source.len(), SOURCE_BYTES_MAX));
+        }
+        let (name, body) = shebang::of_library(source)?;
+        self.machine.show_globals(true);
+        let registered = self.register(body, host);
+        self.machine.show_globals(false);
+        let registered = registered?;
+        if registered.is_empty() {
+            return Err(LibraryError::Empty);
+        }
+        let functions = registered.into_iter().map(|function| LibraryFunction {
+            name: function.name.into(),
+            description: function.description.map(Into::into),
+            flags: function.flags,
+            callback: function.callback,
+        });
+        let library = Library { source: source.into(), functions: functions.collect() };
+        Ok(Prepared { name: name.into(), library })
     }
 
     fn register(
@@ -202,26 +346,44 @@ impl Libraries {
         registered.map_err(|error| LibraryError::Failed(error.text))
     }
 
-    /// Finds a function.
-    #[must_use]
-    pub fn find(&self, name: &[u8]) -> Option<Function> {
-        self.functions.get(name).copied()
+    /// Puts a library in the place of one of the same name.
+    fn install(&mut self, Prepared { name, library }: Prepared) {
+        self.remove(&name);
+        let is_suspect = mentions(&library.source, self.machine.options().suspect_words);
+        for LibraryFunction { name, flags, callback, .. } in &library.functions {
+            let found =
+                Function { name: Arc::clone(name), callback: *callback, flags: *flags, is_suspect };
+            self.functions.insert(folded(name).into(), found);
+        }
+        self.bytes += library.bytes();
+        self.libraries.insert(name, library);
     }
 
-    /// Calls a function, which an error calls `name`, and writes its reply.
+    /// Drops libraries that are not installed.
+    fn forget(&mut self, all: impl IntoIterator<Item = Prepared>) {
+        let functions = all.into_iter().flat_map(|prepared| prepared.library.functions);
+        functions.for_each(|function| self.machine.release(function.callback));
+    }
+
+    /// Finds a function.
+    #[must_use]
+    pub fn find(&self, name: &[u8]) -> Option<&Function> {
+        self.functions.get(&*folded(name))
+    }
+
+    /// Calls a function, and writes its reply.
     ///
     /// # Panics
     /// As a panic of `host` goes on.
     pub fn call(
         &mut self,
-        function: Function,
-        name: &[u8],
+        function: &Function,
         keys: &[&[u8]],
         arguments: &[&[u8]],
         host: &mut dyn Host,
         out: &mut Writer,
     ) -> Ending {
-        let function = function.callback;
+        let (name, function) = (&*function.name, function.callback);
         let task = Task { function, keys, arguments, name, is_script: false };
         self.machine.run(&task, host, out)
     }
@@ -231,13 +393,20 @@ impl Libraries {
     /// # Errors
     /// When there is none of this name.
     pub fn delete(&mut self, name: &[u8]) -> Result<(), LibraryError> {
-        let library = self.libraries.remove(name).ok_or(LibraryError::NotFound)?;
+        if !self.libraries.contains_key(name) {
+            return Err(LibraryError::NotFound);
+        }
+        self.remove(name);
+        Ok(())
+    }
+
+    fn remove(&mut self, name: &[u8]) {
+        let Some(library) = self.libraries.remove(name) else { return };
         self.bytes -= library.bytes();
         for function in library.functions {
-            self.functions.remove(&function.name);
+            self.functions.remove(&*folded(&function.name));
             self.machine.release(function.callback);
         }
-        Ok(())
     }
 
     /// Drops all libraries, and the state of Lua with them: FUNCTION FLUSH. Returns what is to be dropped, which
@@ -250,6 +419,12 @@ impl Libraries {
     /// The libraries with their names, in the order of the names.
     pub fn list(&self) -> impl Iterator<Item = (&[u8], &Library)> {
         self.libraries.iter().map(|(name, library)| (&**name, library))
+    }
+
+    /// The library of this name.
+    #[must_use]
+    pub fn get(&self, name: &[u8]) -> Option<&Library> {
+        self.libraries.get(name)
     }
 
     /// The number of libraries: `number_of_libraries`.
@@ -275,143 +450,4 @@ impl Libraries {
     pub fn machine_bytes(&self) -> usize {
         self.machine.used_bytes()
     }
-}
-
-/// `redis.register_function(name, callback)`, or with a table of named arguments.
-pub(crate) fn register_function(frame: &mut Frame<'_>) -> Results {
-    if frame.run().is_none_or(|run| run.registered.is_none()) {
-        return Err(Raise::reply(
-            "redis.register_function can only be called on FUNCTION LOAD command",
-        ));
-    }
-    let registered = match frame.arguments() {
-        1 => read_named(frame)?,
-        2 => read_positional(frame)?,
-        _ => {
-            return Err(Raise::reply("wrong number of arguments to redis.register_function"));
-        }
-    };
-    let taken = frame.run().and_then(|run| run.registered.as_mut());
-    let Some(functions) = taken else { return Ok(0) };
-    let error = if !is_name(&registered.name) {
-        "Library names can only contain letters, numbers, or underscores(_) and must be at least \
-         one character long"
-    } else if functions.iter().any(|function| function.name == registered.name) {
-        "Function already exists in the library"
-    } else {
-        functions.push(registered);
-        return Ok(0);
-    };
-    frame.release(registered.callback);
-    Err(Raise::reply(error))
-}
-
-fn read_positional(frame: &mut Frame<'_>) -> Result<Registered, Raise> {
-    let Some(name) = frame.argument_text(1) else {
-        return Err(Raise::reply("first argument to redis.register_function must be a string"));
-    };
-    if frame.kind(2) != Kind::Function {
-        return Err(Raise::reply("second argument to redis.register_function must be a function"));
-    }
-    frame.push_copy(2);
-    let callback = frame.keep();
-    let flags = ScriptFlags::default();
-    Ok(Registered { name: name.to_vec(), description: None, flags, callback })
-}
-
-fn read_named(frame: &mut Frame<'_>) -> Result<Registered, Raise> {
-    if frame.kind(1) != Kind::Table {
-        return Err(Raise::reply(
-            "calling redis.register_function with a single argument is only applicable to Lua \
-             table (representing named arguments).",
-        ));
-    }
-    let (mut name, mut description) = (None, None);
-    let mut flags = ScriptFlags::default();
-    let mut has_callback = false;
-    frame.push_nil();
-    while frame.next(1) {
-        let key = match frame.kind(-2) {
-            Kind::String => frame.bytes(-2).unwrap_or_default().to_ascii_lowercase(),
-            // A number could be text, which no argument is called.
-            Kind::Number => Vec::new(),
-            _ => {
-                return Err(Raise::reply(
-                    "named argument key given to redis.register_function is not a string",
-                ));
-            }
-        };
-        match &key[..] {
-            b"function_name" => name = Some(read_text(frame, "function_name")?),
-            b"description" => description = Some(read_text(frame, "description")?),
-            b"callback" if frame.kind(-1) == Kind::Function => has_callback = true,
-            b"callback" => {
-                return Err(Raise::reply(
-                    "callback argument given to redis.register_function must be a function",
-                ));
-            }
-            b"flags" if frame.kind(-1) == Kind::Table => read_flags(frame, &mut flags)?,
-            b"flags" => {
-                return Err(Raise::reply(
-                    "flags argument to redis.register_function must be a table representing \
-                     function flags",
-                ));
-            }
-            _ => {
-                return Err(Raise::reply("unknown argument given to redis.register_function"));
-            }
-        }
-        frame.pop(1);
-    }
-    let Some(name) = name else {
-        return Err(Raise::reply("redis.register_function must get a function name argument"));
-    };
-    if !has_callback {
-        return Err(Raise::reply("redis.register_function must get a callback argument"));
-    }
-    push_callback(frame);
-    let callback = frame.keep();
-    Ok(Registered { name, description, flags, callback })
-}
-
-/// Pushes the field `callback`, however it is written.
-fn push_callback(frame: &mut Frame<'_>) {
-    frame.push_nil();
-    while frame.next(1) {
-        let is_callback = frame.bytes(-2).is_some_and(|key| key.eq_ignore_ascii_case(b"callback"));
-        if is_callback {
-            frame.remove_second();
-            return;
-        }
-        frame.pop(1);
-    }
-    frame.push_nil();
-}
-
-/// The topmost value as text.
-fn read_text(frame: &mut Frame<'_>, what: &str) -> Result<Vec<u8>, Raise> {
-    if !matches!(frame.kind(-1), Kind::String | Kind::Number) {
-        return Err(Raise::reply(format!(
-            "{what} argument given to redis.register_function must be a string"
-        )));
-    }
-    Ok(frame.pushed_text().to_vec())
-}
-
-/// Adds the flags in the topmost value, a table.
-fn read_flags(frame: &mut Frame<'_>, flags: &mut ScriptFlags) -> Result<(), Raise> {
-    for number in 1.. {
-        frame.raw_element(-1, number);
-        if frame.kind(-1) == Kind::Nil {
-            break;
-        }
-        let name = frame.bytes(-1).map(<[u8]>::to_ascii_lowercase);
-        let Some(flag) = name.and_then(|name| ScriptFlags::of_name(&name)) else {
-            return Err(Raise::reply("unknown flag given"));
-        };
-        flags.add(flag);
-        frame.pop(1);
-    }
-    frame.pop(1);
-    Ok(())
 }

@@ -22,12 +22,12 @@ use mlua_sys::{
 };
 use resp::{Protocol, Writer};
 
-use crate::entry;
+use crate::entry::{self, FUNCTION_STOPPED, SCRIPT_STOPPED};
 use crate::frame::{Frame, Reference};
 use crate::heap::{Heap, allocate};
 use crate::host::{Ending, Host, Interrupt};
-use crate::libraries::Registered;
 use crate::random::Random;
+use crate::registration::{Registered, Registry};
 use crate::sandbox::{self, Api};
 use crate::to_reply;
 
@@ -45,6 +45,10 @@ pub(crate) const GUARD: c_int = 1;
 
 /// What of the buffer for replies is kept for the next run.
 pub(crate) const REPLY_KEPT_BYTES: usize = 64 << 10;
+
+/// After how many instructions [`Host::interrupt`] is called while a library is loaded: each may take a tenth of a
+/// second, when it joins strings of hundreds of megabytes.
+pub const LOADING_INTERRUPT_EVERY: i32 = 100;
 
 /// The limits of a Lua state.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +83,9 @@ pub(crate) struct Run<'h> {
     pub(crate) protocol: Protocol,
     pub(crate) random: Random,
     /// What FUNCTION LOAD has registered; none when a script or a function runs.
-    pub(crate) registered: Option<Vec<Registered>>,
+    pub(crate) registered: Option<Registry>,
+    /// What it is told when it was stopped.
+    pub(crate) stop_text: &'static str,
     stopped: bool,
     panic: Option<Box<dyn Any + Send>>,
 }
@@ -157,7 +163,7 @@ impl Machine {
             Self { state, heap, options, reply: Writer::default(), random: Random::default() };
         sandbox::furnish(&mut machine.frame(), options, api);
         assert_eq!(machine.frame().top(), BASE, "the handler and the globals");
-        machine.set_hook();
+        machine.set_hook(options.interrupt_every);
         machine.frame().collect(None);
         machine
     }
@@ -173,6 +179,17 @@ impl Machine {
 
     /// Compiles source. The error is Lua's text.
     pub(crate) fn compile(&mut self, source: &[u8], name: &CStr) -> Result<Reference, NotCompiled> {
+        match self.compile_once(source, name) {
+            // The garbage of earlier runs may have had the memory: whether it compiles must not depend on that.
+            Err(_) if self.heap.take_refused() => {
+                self.frame().collect(None);
+                self.compile_once(source, name)
+            }
+            compiled => compiled,
+        }
+    }
+
+    fn compile_once(&mut self, source: &[u8], name: &CStr) -> Result<Reference, NotCompiled> {
         let mut frame = self.frame();
         if frame.compile(source, name) {
             return Ok(frame.keep());
@@ -202,7 +219,8 @@ impl Machine {
             }
         }
         let arguments = if task.is_script { 0 } else { 2 };
-        let (called, run) = self.call(arguments, None, host);
+        let stop_text = if task.is_script { SCRIPT_STOPPED } else { FUNCTION_STOPPED };
+        let (called, run) = self.call(arguments, None, stop_text, host);
         let protocol = run.protocol;
         self.take_back(run);
         let mut frame = self.frame();
@@ -223,15 +241,31 @@ impl Machine {
         function: Reference,
         host: &mut dyn Host,
     ) -> Result<Vec<Registered>, NotRegistered> {
+        match self.register_once(function, host) {
+            // As in `compile`.
+            Err(NotRegistered { was_short: true, .. }) => self.register_once(function, host),
+            registered => registered,
+        }
+    }
+
+    fn register_once(
+        &mut self,
+        function: Reference,
+        host: &mut dyn Host,
+    ) -> Result<Vec<Registered>, NotRegistered> {
         let mut frame = self.frame();
         frame.push_kept(function);
-        let (called, mut run) = self.call(0, Some(Vec::new()), host);
-        let registered = run.registered.take().unwrap_or_default();
+        let every = self.options.interrupt_every;
+        self.set_hook(every.min(LOADING_INTERRUPT_EVERY));
+        let (called, mut run) = self.call(0, Some(Registry::default()), FUNCTION_STOPPED, host);
+        self.set_hook(every);
+        let registered = run.registered.take().unwrap_or_default().into_functions();
         self.take_back(run);
         let mut frame = self.frame();
+        let is_stopped = matches!(called, Called::Raised { is_stopped: true });
         let outcome = match called {
             Called::Returned => Ok(registered),
-            Called::Raised { is_stopped } => {
+            Called::Raised { .. } => {
                 for function in registered {
                     frame.release(function.callback);
                 }
@@ -240,11 +274,14 @@ impl Machine {
                 } else {
                     String::from_utf8_lossy(&to_reply::error_line(&mut frame)).into_owned()
                 };
-                Err(NotRegistered { text })
+                Err(NotRegistered { text, was_short: false })
             }
         };
-        self.end_run();
-        outcome
+        let was_short = self.end_run();
+        outcome.map_err(|NotRegistered { text, .. }| {
+            // What was stopped has had its time.
+            NotRegistered { text, was_short: was_short && !is_stopped }
+        })
     }
 
     /// Makes the globals of a library's first run, or of its functions, those that scripts see.
@@ -256,7 +293,8 @@ impl Machine {
     fn call<'h>(
         &mut self,
         arguments: i32,
-        registered: Option<Vec<Registered>>,
+        registered: Option<Registry>,
+        stop_text: &'static str,
         host: &'h mut dyn Host,
     ) -> (Called, Run<'h>) {
         let mut run = Run {
@@ -265,6 +303,7 @@ impl Machine {
             protocol: Protocol::Resp2,
             random: self.random,
             registered,
+            stop_text,
             stopped: false,
             panic: None,
         };
@@ -290,7 +329,7 @@ impl Machine {
         self.reply = run.reply;
         self.reply.reset(REPLY_KEPT_BYTES);
         if run.stopped {
-            self.set_hook();
+            self.set_hook(self.options.interrupt_every);
         }
         if let Some(panic) = run.panic {
             self.end_run();
@@ -298,19 +337,20 @@ impl Machine {
         }
     }
 
-    /// Drops what a run has left on the stack; and garbage at once, when memory has become short.
-    fn end_run(&mut self) {
+    /// Drops what a run has left on the stack; and garbage at once, when memory has become short. Whether it has.
+    fn end_run(&mut self) -> bool {
         self.frame().truncate(BASE);
         let is_short = self.heap.room() < self.options.memory_bytes_max / 4;
-        if self.heap.take_refused() || is_short {
+        let collects = self.heap.take_refused() || is_short;
+        if collects {
             self.frame().collect(None);
         }
+        collects
     }
 
-    fn set_hook(&mut self) {
-        let every = self.options.interrupt_every.max(1);
+    fn set_hook(&mut self, every: i32) {
         // SAFETY: the state is valid.
-        unsafe { lua_sethook(self.state.as_ptr(), Some(entry::hook), LUA_MASKCOUNT, every) };
+        unsafe { lua_sethook(self.state.as_ptr(), Some(entry::hook), LUA_MASKCOUNT, every.max(1)) };
     }
 
     /// The stack, while nothing runs.
@@ -337,4 +377,6 @@ pub(crate) struct NotCompiled {
 #[derive(Debug)]
 pub(crate) struct NotRegistered {
     pub(crate) text: String,
+    /// Memory was short: there may be more now.
+    was_short: bool,
 }

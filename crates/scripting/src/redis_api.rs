@@ -8,10 +8,10 @@ use sha1::{Digest, Sha1};
 use crate::entry::{Entry, Raise, Results};
 use crate::frame::{Frame, Kind};
 use crate::host::{Interrupt, Level, Permission};
-use crate::libraries::register_function;
 use crate::machine::{Options, REPLY_KEPT_BYTES, Run};
 use crate::number::shortest;
 use crate::random::Random;
+use crate::registration::register_function;
 use crate::sandbox::{Api, set_functions};
 use crate::to_lua::push_reply;
 

@@ -29,6 +29,10 @@ const RESTS: u32 = 9;
 /// Processors are short when a thread waits for one in more than this share of the time, of 1,000.
 const SHORT_PERMILLE: u128 = 100;
 
+/// Nothing else needs processors, however long threads wait for one, while the executor works for others in less than this share
+/// of the time, of 1,000: where there is one processor, its walk of memory and this thread wait for each other.
+const LOADED_PERMILLE: u128 = 50;
+
 /// What the system counts of one thread.
 pub(crate) struct Accounts(File);
 
@@ -77,11 +81,15 @@ impl Courtesy {
         Some(Self { own: Accounts::of_this_thread()?, executor, rests: Rests::default() })
     }
 
-    /// How long to rest from now on; `None` to go on with the work. To be asked between any two pieces of it.
-    pub(crate) fn rest(&mut self) -> Option<Duration> {
+    /// How long to rest from now on, where the executor has worked for this thread for so long until now; `None` to go on with
+    /// the work. To be asked between any two pieces of it.
+    pub(crate) fn rest(&mut self, worked_for_this: Duration) -> Option<Duration> {
         // Accounts that cannot be read any more tell of no waiting.
         let own = self.own.read()?;
-        self.rests.look(Instant::now(), own, || self.executor.read().unwrap_or_default())
+        self.rests.look(Instant::now(), own, || {
+            let Counted { ran, waited } = self.executor.read().unwrap_or_default();
+            Counted { ran: ran.saturating_sub(worked_for_this), waited }
+        })
     }
 }
 
@@ -115,11 +123,14 @@ impl Rests {
         }
         let executor = executor();
         let passed = now.saturating_duration_since(began);
-        let is_short = |now: Counted, before: Counted| {
-            let waited = now.waited.saturating_sub(before.waited);
-            waited.as_nanos() * 1_000 > passed.as_nanos() * SHORT_PERMILLE
+        let is_above = |now: Duration, before: Duration, permille| {
+            now.saturating_sub(before).as_nanos() * 1_000 > passed.as_nanos() * permille
         };
-        if is_short(own, own_before) || is_short(executor, executor_before) {
+        let is_short =
+            |now: Counted, before: Counted| is_above(now.waited, before.waited, SHORT_PERMILLE);
+        if is_above(executor.ran, executor_before.ran, LOADED_PERMILLE)
+            && (is_short(own, own_before) || is_short(executor, executor_before))
+        {
             self.work = None;
             self.until = Some(now + worked * RESTS);
             return Some(worked * RESTS);
@@ -134,8 +145,13 @@ mod tests {
     use super::*;
 
     /// Runs a thread for some seconds that, while it works, waits for a processor in this share of the time, next to an
-    /// executor that waits in that share of it. Returns the share of the time that it ran.
+    /// executor that is busy and waits in that share of it. Returns the share of the time that it ran.
     fn runs(own_waits: f64, executor_waits: f64) -> f64 {
+        runs_next_to(0.5, own_waits, executor_waits)
+    }
+
+    /// The same, with an executor that works for others in such a share of the time.
+    fn runs_next_to(executor_runs: f64, own_waits: f64, executor_waits: f64) -> f64 {
         let (began, step) = (Instant::now(), Duration::from_micros(500));
         let (mut rests, mut now) = (Rests::default(), began);
         let (mut own, mut executor) = (Counted::default(), Counted::default());
@@ -145,6 +161,7 @@ mod tests {
                 own.waited += step.mul_f64(own_waits);
                 executor.waited += step.mul_f64(executor_waits);
             }
+            executor.ran += step.mul_f64(executor_runs);
             now += step;
         }
         own.ran.as_secs_f64() / (now - began).as_secs_f64()
@@ -167,6 +184,11 @@ mod tests {
         // A tenth of a processor while it works: 40 ms, and 36 ms of rest.
         let share = runs(0.9, 0.0);
         assert!((0.045..0.06).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn next_to_an_executor_that_does_nothing_for_others_it_does_not_rest() {
+        assert!(runs_next_to(0.01, 0.6, 0.3) > 0.35);
     }
 
     #[test]

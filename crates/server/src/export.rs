@@ -37,6 +37,8 @@ pub struct Request<'a> {
     pub lsn: Option<u64>,
     /// The form of the dump.
     pub form: WriteOptions,
+    /// Whether a later version is taken if the one in `form` does not have all that there is.
+    pub may_raise_version: bool,
     /// The time, in Unix milliseconds.
     pub now_ms: i64,
     /// The disk with all of it.
@@ -79,6 +81,8 @@ pub struct Exported {
     pub bytes: u64,
     /// The keys of each database that has any, by type.
     pub keys: BTreeMap<u32, BTreeMap<&'static str, u64>>,
+    /// How many libraries of functions are in it.
+    pub libraries: u64,
     /// How many keys are in it, and what was left out.
     pub figures: Figures,
 }
@@ -171,10 +175,17 @@ fn run(
     }
     let selected = selection.finish();
     let (lsn, newest, cut_bytes) = (selected.lsn, selected.newest, selected.cut_bytes);
+    let library_count = selected.libraries.len();
     let counting = Counting { output, bytes: 0 };
     let file = BufWriter::with_capacity(CHUNK_BYTES, counting);
     let facts = facts(request.now_ms, log.database(), lsn);
-    let target = RdbTarget::begin(file, request.form, &facts)?.with_sizes(selected.sizes.clone());
+    let mut form = request.form;
+    if request.may_raise_version && !selected.libraries.is_empty() {
+        form.version = WriteOptions::WITH_FUNCTIONS;
+    }
+    let libraries = selected.libraries.iter().map(|source| &**source);
+    let target = RdbTarget::begin(file, form, &facts)?.with_libraries(libraries)?;
+    let target = target.with_sizes(selected.sizes.clone());
     let target = Counted { target, keys: BTreeMap::new() };
     let dumper = Dumper::new(&selected.databases, target, spill);
     let mut dump = StoredDump::new(log, selected, dumper);
@@ -189,7 +200,8 @@ fn run(
         Out::File(sink) => sink.complete()?,
         Out::Stream(mut stream) => stream.flush().map_err(WriteError::Io)?,
     }
-    Ok(Exported { lsn, newest, cut_bytes, bytes, keys, figures })
+    let libraries = library_count as u64;
+    Ok(Exported { lsn, newest, cut_bytes, bytes, keys, libraries, figures })
 }
 
 fn percentage((done, total): (u64, u64)) -> u64 {

@@ -21,7 +21,7 @@
 //! ```
 //!
 //! The engine and everything below it see the world through `env` and can be driven by a
-//! simulation; only `reactor`, the threads of `owned_log`, `archive_threads` and `migrate`, and `start` touch sockets, threads and signals.
+//! simulation; only `reactor`, the threads of `owned_log`, `archive_threads`, `verify_thread` and `migrate`, and `start` touch sockets, threads and signals.
 
 pub mod archive_threads;
 pub mod config;
@@ -49,6 +49,7 @@ pub mod save;
 mod start;
 pub mod tail;
 mod to_import;
+pub mod verify_thread;
 
 pub use error::ServeError;
 pub use owned_log::start_without_index as start_log;

@@ -16,10 +16,12 @@ mod bounded;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{Lsn, Record, RecordAddr};
+use base::{Lsn, Record, RecordAddr, RecordKind};
 use env::Disk;
 use indexing::{Believed, Known, LogIndex};
-use keyspace::{ApplyError, BadRecord, ColdStart, EvictionPolicy, Keyspace, NoJournal, Survey};
+use keyspace::{
+    ApplyError, BadRecord, ColdStart, EvictionPolicy, Keyspace, Libraries, NoJournal, Survey,
+};
 use logindex::Indexer;
 
 pub use bounded::Room;
@@ -186,16 +188,29 @@ pub fn load_cold(
     );
     let mut keyspace = shape.keyspace(seed);
     keyspace.skip_objects_below(floor.max(known.next_object()));
-    keyspace.begin_cold(&cold_start(known), Box::new(restorer.another()));
+    let start = cold_start(known, opened.log.reader())?;
+    keyspace.begin_cold(&start, Box::new(restorer.another()));
     Ok(ColdLoad { keyspace, opened, index, warmup, restorer })
 }
 
-fn cold_start(known: &Known) -> ColdStart {
-    ColdStart {
+fn cold_start(known: &Known, mut reader: redo::Reader) -> indexing::Result<ColdStart> {
+    let mut libraries = Libraries::default();
+    for (name, addr) in known.libraries() {
+        let what = "no library where the index says";
+        let bad = BadRecord { kind: RecordKind::Library, what };
+        let found = reader.record(addr)?.ok_or(bad.clone())?;
+        let record = found.record();
+        if record.kind != RecordKind::Library || record.key != name {
+            return Err(bad.into());
+        }
+        libraries.read(name, record.value, addr);
+    }
+    Ok(ColdStart {
+        libraries,
         databases: known.map().cloned().zip(known.databases_addr()),
         keys: known.keys().map(Iterator::collect).unwrap_or_default(),
         databases_seen: known.databases_end().0,
-    }
+    })
 }
 
 /// A keyspace being filled, as the log sees it.

@@ -38,6 +38,7 @@ use crate::reactor::{LoopHooks, Reactor};
 use crate::save::{SaveThreads, remove_temporaries};
 use crate::tail::TailThread;
 use crate::to_import::ToImport;
+use crate::verify_thread::VerifyThread;
 use crate::{listen, process};
 
 /// The outside world, real or not.
@@ -169,6 +170,11 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     let archive_host = engine.another_host();
     let archive_disk = Arc::clone(&log_place.disk);
     engine.archive_by(Box::new(ArchiveThreads::new(archive_host, archive_disk, open_archive)));
+    let verify_host = engine.another_host();
+    let (verified_disk, verify_clock) = (Arc::clone(&log_place.disk), Arc::clone(&log_place.clock));
+    let verified = log_place.directory.clone();
+    let verifier = VerifyThread::new(verify_host, verified_disk, verify_clock, verified);
+    engine.verify_by(Box::new(verifier));
     engine.tail_by(Box::new(TailThread::new(tail_host, wake_by(&log_place.waker))));
     if let Err(why) = remove_temporaries(&*log_place.disk, &log_place.directory) {
         logger.warning(&format!("What an unfinished dump has left stays: {why}"));

@@ -267,7 +267,8 @@ impl Run {
             let into = Path::new("/far");
             let disk: Arc<dyn Disk> = Arc::new(SimDisk::new(self.rng.next(), Faults::default()));
             let point = Point::Lsn(lsn.0);
-            let request = Request { target: &far, database: None, into: Some(into), point };
+            let expiry = redo::Expiry::Absolute;
+            let request = Request { target: &far, database: None, into: Some(into), point, expiry };
             let mut entropy = SimEntropy::new(self.rng.next());
             archive::restore(&disk, &request, &mut entropy, &mut |_| {})
                 .map_err(|error| format!("ARCHIVE: block {lsn}: {error}"))?;

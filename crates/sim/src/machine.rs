@@ -348,6 +348,7 @@ impl Machine {
     pub(crate) fn look(&mut self) -> Result<&Picture, String> {
         let mut tap = lock(&self.tap);
         let (touched, logged) = (tap.take_touched(), std::mem::take(&mut tap.logged));
+        let libraries_touched = tap.take_libraries_touched();
         drop(tap);
         self.shadow.apply(&logged)?;
         let keyspace = self.shadow.keyspace();
@@ -358,6 +359,9 @@ impl Machine {
                     self.picture.look(keyspace, db, &key);
                 }
             }
+        }
+        if libraries_touched {
+            self.picture.look_at_libraries(keyspace);
         }
         Ok(&self.picture)
     }

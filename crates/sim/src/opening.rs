@@ -258,6 +258,7 @@ fn recover_cold(
         assert_eq!(keyspace.database_id(db), full.database_id(db), "database {db}");
         assert_eq!(keyspace.size(db).0, full.size(db).0, "keys of database {db}");
     }
+    assert!(keyspace.libraries().eq(full.libraries()), "both have the same libraries");
     let picture = Picture::of(&full);
     let (tap, summary) = (Tap::new(&full, retired, addresses), opened.summary.clone());
     let open = start_log(site, rng, identity, opened, tap, shadow, Some(index))?;

@@ -86,6 +86,7 @@ impl Run {
             point: RestorePoint::Lsn(lsn.0),
             durable: Lsn::ZERO,
             reader: 1,
+            expiry: redo::Expiry::Absolute,
         };
         let mut entropy = SimEntropy::new(self.rng.next());
         match redo::restore(&disk, &request, &mut entropy, &mut |_| {}) {

@@ -19,6 +19,8 @@ pub(crate) type Name = (DbIndex, Box<[u8]>);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Picture {
     keys: BTreeMap<Name, u64>,
+    /// The libraries of functions.
+    libraries: BTreeMap<Box<[u8]>, u64>,
     total: u64,
 }
 
@@ -32,7 +34,26 @@ impl Picture {
                 picture.put(name, Some(digest(&entry)));
             });
         }
+        picture.look_at_libraries(keyspace);
         picture
+    }
+
+    /// Looks at the libraries of functions again.
+    pub(crate) fn look_at_libraries(&mut self, keyspace: &Keyspace) {
+        for share in std::mem::take(&mut self.libraries).into_values() {
+            self.total = self.total.wrapping_sub(share);
+        }
+        keyspace.libraries().for_each(|(_, source)| self.put_library(source));
+    }
+
+    /// Takes a library, whose source names it.
+    pub(crate) fn put_library(&mut self, source: &[u8]) {
+        let mut share = Hash::new(7);
+        share.add(source);
+        let share = share.end();
+        let first_line = source.split(|byte| *byte == b'\n').next();
+        self.libraries.insert(first_line.unwrap_or_default().into(), share);
+        self.total = self.total.wrapping_add(share);
     }
 
     /// One number that says the same as the picture.
@@ -42,7 +63,8 @@ impl Picture {
 
     /// Whether it has all of another one.
     pub(crate) fn has(&self, other: &Self) -> bool {
-        other.keys.iter().all(|(name, digest)| self.keys.get(name) == Some(digest))
+        let has_key = |(name, digest)| self.keys.get(name) == Some(digest);
+        other.keys.iter().all(has_key) && self.libraries == other.libraries
     }
 
     /// Looks at a key again.
@@ -102,6 +124,9 @@ impl Picture {
             .filter(|name| self.keys.get(*name) != found.keys.get(*name))
             .map(|(db, key)| format!("db {db} {}", key.escape_ascii()))
             .collect();
+        if self.libraries != found.libraries {
+            differing.push("libraries".to_owned());
+        }
         differing.sort();
         differing.dedup();
         differing.join(", ")

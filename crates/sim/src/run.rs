@@ -22,7 +22,7 @@ use crate::index::Fate;
 use crate::ledger::Ledger;
 use crate::life::Life;
 use crate::machine::{LogShape, MEMORY_MAX_BYTES, Machine, boot, data_dir, device_dir};
-use crate::named::{BACKUP_SEEDS, NamedBackups};
+use crate::named::NamedBackups;
 use crate::opening::Site;
 use crate::past::{HISTORY_SEEDS, history_of};
 use crate::picture::{Hash, Picture};
@@ -206,12 +206,7 @@ impl Run {
             index,
             ledger: Ledger::new(plan.is_traced),
             tally: Tally { seeds: 1, ..Tally::default() },
-            workload: Workload::new(
-                SimEntropy::new(rng.next()),
-                is_large,
-                plan.seed >= SAVE_SEEDS,
-                plan.seed >= BACKUP_SEEDS,
-            ),
+            workload: Workload::new(SimEntropy::new(rng.next()), plan.seed, is_large),
             named: NamedBackups::default(),
             replies: Hash::new(plan.seed),
             policy: 0,

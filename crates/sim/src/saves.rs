@@ -114,6 +114,7 @@ fn parse(bytes: &[u8]) -> Result<(Lsn, Picture), String> {
             Event::EndOfKey => {
                 picture.put_dumped(open.take().ok_or("an end without a key")?)?;
             }
+            Event::Function(source) => picture.put_library(source),
             Event::End { .. } => return Ok((lsn, picture)),
             _ => {}
         }

@@ -46,6 +46,8 @@ pub(crate) struct Tap {
     /// Keys whose state must be looked at again, and whether that is true of all.
     touched: BTreeSet<LoggedKey>,
     all_touched: bool,
+    /// A library of functions has changed.
+    libraries_touched: bool,
     /// The engine does what no client has asked for: it deletes what has expired, and logs anew what
     /// lies in damaged segments, which changes no key.
     pub(crate) is_between_commands: bool,
@@ -113,6 +115,10 @@ impl Tap {
         self.blocks = Some((first, lsn));
         if record.kind == RecordKind::Databases {
             self.hear_databases(record.value, lsn);
+            return;
+        }
+        if record.kind.is_library() {
+            self.libraries_touched = true;
             return;
         }
         if record.kind == RecordKind::Note {
@@ -184,6 +190,11 @@ impl Tap {
         self.all_touched = true;
     }
 
+    /// Whether a library of functions has changed since the last call.
+    pub(crate) fn take_libraries_touched(&mut self) -> bool {
+        std::mem::take(&mut self.libraries_touched)
+    }
+
     /// The keys that have changed since the last call; `None` for all of them.
     pub(crate) fn take_touched(&mut self) -> Option<Vec<Name>> {
         let touched = std::mem::take(&mut self.touched);
@@ -240,9 +251,9 @@ impl Journal for Wiretap {
         if let Some(addresses) = &mut tap.addresses {
             addresses.note(record, addr, lsn);
         }
-        // Not behind the last one: its command asks which block it is in.
+        // Not behind the last one and the libraries in front of it: they are one block.
         let is_block_full =
-            tap.is_copying && record.kind != RecordKind::Databases && self.rng.below(6) == 0;
+            tap.is_copying && !record.kind.is_of_no_database() && self.rng.below(6) == 0;
         tap.logged.push(Logged::new(record, addr, lsn));
         drop(tap);
         if is_block_full {

@@ -8,8 +8,17 @@ use std::collections::BTreeSet;
 use base::DbIndex;
 use env_sim::SimEntropy;
 
+use crate::named::BACKUP_SEEDS;
+use crate::saves::SAVE_SEEDS;
+
 /// How many databases the server has.
 pub(crate) const DATABASES: usize = 3;
+
+/// From this seed on strings count elements, and sorted sets have places.
+pub(crate) const FAMILY_SEEDS: u64 = 14_000_000_000;
+
+/// From here on libraries of functions are loaded and deleted.
+const LIBRARY_SEEDS: u64 = 16_000_000_000;
 
 /// Keys of each type.
 const KEYS: u64 = 3;
@@ -68,9 +77,22 @@ impl Op {
         Self { args, ..Self::default() }
     }
 
-    /// A command as a trace writes it: `{40 f v}` stands for `f0 v f1 v` and so on up to 39, and a
-    /// comma in the value of CONFIG SET for a blank.
+    /// Makes a library of functions of this name another one.
+    fn library(name: &str, value: &str) -> Self {
+        let source = format!(
+            "#!lua name={name}\nredis.register_function('{name}', function() return '{value}' end)"
+        );
+        Self::of("FUNCTION LOAD REPLACE").arg(source.into_bytes())
+    }
+
+    /// A command as a trace writes it: `{40 f v}` stands for `f0 v f1 v` and so on up to 39, a
+    /// comma in the value of CONFIG SET for a blank, and `LIBRARY name value` for the FUNCTION LOAD of one.
     pub(crate) fn parse(line: &str) -> Self {
+        if let Some((name, value)) =
+            line.strip_prefix("LIBRARY ").and_then(|words| words.split_once(' '))
+        {
+            return Self::library(name, value);
+        }
         let mut words = Vec::new();
         let mut rest = line;
         while let Some((before, after)) = rest.split_once('{') {
@@ -145,15 +167,23 @@ pub(crate) struct Workload {
     pub(crate) large: bool,
     /// Whether dumps are.
     pub(crate) saves: bool,
+    /// Whether strings count elements and sorted sets have places.
+    has_families: bool,
+    /// Whether libraries of functions are.
+    libraries: bool,
     /// Whether named backups are, and their names; those that were to be deleted.
     backups: Option<Vec<String>>,
     pub(crate) deleted: BTreeSet<String>,
 }
 
 impl Workload {
-    pub(crate) fn new(rng: SimEntropy, large: bool, saves: bool, backs_up: bool) -> Self {
-        let (backups, deleted) = (backs_up.then(Vec::new), BTreeSet::new());
-        Self { rng, serial: 0, large, saves, backups, deleted }
+    /// Of the run with this seed.
+    pub(crate) fn new(rng: SimEntropy, seed: u64, large: bool) -> Self {
+        let backups = (seed >= BACKUP_SEEDS).then(Vec::new);
+        let (saves, has_families) = (seed >= SAVE_SEEDS, seed >= FAMILY_SEEDS);
+        let libraries = seed >= LIBRARY_SEEDS;
+        let deleted = BTreeSet::new();
+        Self { rng, serial: 0, large, saves, has_families, libraries, backups, deleted }
     }
 
     /// Makes a backup of now or of the past, or deletes one.
@@ -239,6 +269,9 @@ impl Workload {
 
     /// A command that may stand anywhere.
     pub(crate) fn data(&mut self) -> Op {
+        if self.libraries && self.one_in(20) {
+            return self.library();
+        }
         match self.below(100) {
             0..22 => self.string(),
             22..38 => self.hash(),
@@ -247,6 +280,15 @@ impl Workload {
             63..76 => self.zset(),
             76..98 => self.generic(),
             _ => self.flush(),
+        }
+    }
+
+    fn library(&mut self) -> Op {
+        let name = self.pick(&["one", "two", "three"]).to_owned();
+        match self.below(12) {
+            0 => Op::of("FUNCTION FLUSH"),
+            1..4 => Op::of(&format!("FUNCTION DELETE {name}")),
+            _ => Op::library(&name, &self.value()),
         }
     }
 
@@ -341,7 +383,28 @@ impl Workload {
         Op::of(&line).kind(Kind::Blocking)
     }
 
+    /// A string or a sorted set that is more to its commands.
+    fn family(&mut self) -> Op {
+        let (key, other, member) = (self.key('s'), self.key('s'), self.member());
+        let (places, more, place) = (self.key('z'), self.key('z'), self.below(180));
+        match self.below(10) {
+            0..3 => Op::of(&format!("PFADD {key} {member} {}", self.value())).shows(&[&key]),
+            // It stores the count.
+            3..5 => Op::of(&format!("PFCOUNT {key}")).shows(&[&key]),
+            5 => Op::of(&format!("PFMERGE {key} {other}")),
+            6 => Op::of(&format!("PFDEBUG TODENSE {key}")).shows(&[&key]),
+            7 => Op::of(&format!("GEOADD {places} {place} 38 {member}")).shows(&[&places]),
+            8 => Op::of(&format!(
+                "GEOSEARCHSTORE {places} {more} FROMLONLAT {place} 38 BYRADIUS 2000 km"
+            )),
+            _ => Op::of(&format!("ZRANK {places} {member} WITHSCORE")).shows(&[&places]),
+        }
+    }
+
     fn string(&mut self) -> Op {
+        if self.has_families && self.one_in(5) {
+            return self.family();
+        }
         let (key, value) = (self.key('s'), self.value());
         let number = self.below(5000);
         match self.below(30) {

@@ -330,3 +330,35 @@ def test_connection_pool_and_names(client):
     assert client.get("in") is None
     pooled.flushdb()
     pool.disconnect()
+
+
+def test_client_side_cache():
+    from redis.cache import CacheConfig
+    from redis.connection import CacheProxyConnection
+
+    # It asks for 7.4, though what it needs is in 7.0.
+    CacheProxyConnection.MIN_ALLOWED_VERSION = "7.0.0"
+    with (
+        connect(protocol=3, decode_responses=True, cache_config=CacheConfig()) as client,
+        connect(decode_responses=True) as other,
+    ):
+        other.flushall()
+        cache = client.get_cache()
+        for value in ["1", "2", "3"]:
+            other.set("a", value)
+            wait_until(lambda: client.get("a") == value)
+            assert cache.size == 1
+            assert client.get("a") == value
+        assert client.mget("a", "b") == ["3", None]
+        other.mset({"a": "4", "b": "5"})
+        wait_until(lambda: client.mget("a", "b") == ["4", "5"])
+        assert client.get("a") == "4"
+        other.delete("a")
+        wait_until(lambda: client.get("a") is None)
+        other.set("a", "6", px=50)
+        assert client.get("a") in ["6", None]
+        wait_until(lambda: client.get("a") is None)
+        other.set("c", "7")
+        assert client.get("c") == "7"
+        other.flushall()
+        wait_until(lambda: client.get("c") is None)

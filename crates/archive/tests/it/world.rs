@@ -513,7 +513,8 @@ pub(crate) fn restore_into(
     point: Point,
 ) -> archive::Result<Restored> {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-    let request = Request { target, database: None, into: Some(Path::new(INTO)), point };
+    let (database, into, expiry) = (None, Some(Path::new(INTO)), redo::Expiry::Absolute);
+    let request = Request { target, database, into, point, expiry };
     archive::restore(&shared, &request, &mut SimEntropy::new(9), &mut |_| {})
 }
 

@@ -171,8 +171,8 @@ impl Database {
         waker: &Waker,
     ) -> Result<Self> {
         let hasher = KeyHasher::new(seed);
-        let start =
-            ColdStart { databases: None, keys: vec![(DbId(0), place.keys)], databases_seen: 1 };
+        let keys = vec![(DbId(0), place.keys)];
+        let start = ColdStart { keys, databases_seen: 1, ..ColdStart::default() };
         let mut keyspace = Keyspace::new(NoJournal, seed, 1);
         keyspace.begin_cold(&start, Box::new(TreeRestorer::new(Arc::clone(&tree), hasher)));
         let mut traversal = Traversal::new(tree, hasher);

@@ -55,6 +55,20 @@ fn elements_that_come_before_their_root_are_told_behind_it() {
 }
 
 #[test]
+fn libraries_of_functions_are_told_with_their_source() {
+    let mut line = Vec::new();
+    let records = [Record::library(b"a", b"#!lua name=a"), Record::library_deleted(b"a")];
+    write_block(&mut Translator::new(1 << 20), Lsn(7), 0, &records, &mut line)
+        .expect("good records");
+    let block: Value = serde_json::from_slice(&line).expect("JSON");
+    let expected = serde_json::json!([
+        {"op": "library", "library": "a", "source": "#!lua name=a"},
+        {"op": "delete-library", "library": "a"},
+    ]);
+    assert_eq!(block["changes"], expected);
+}
+
+#[test]
 fn a_bad_record_gives_nothing_out() {
     let mut translator = Translator::new(1 << 20);
     let bad = Record::whole(RecordKind::HashPacked, DB, b"k", b"\0\x01f", None);

@@ -34,8 +34,28 @@ macro_rules! conformance {
 }
 
 conformance!(
-    bitops, client, config, dump, hash, keys, list, migrate, multi, protocol, pubsub, scan,
-    scripting, server, set, sort, string, zset
+    bitops,
+    client,
+    config,
+    dump,
+    functions,
+    geo,
+    hash,
+    hyperloglog,
+    keys,
+    list,
+    migrate,
+    multi,
+    protocol,
+    pubsub,
+    scan,
+    scripting,
+    server,
+    set,
+    sort,
+    string,
+    tracking,
+    zset,
 );
 
 fn scripts() -> std::path::PathBuf {

@@ -73,6 +73,13 @@ fn fixtures() -> Vec<Fixture> {
             "sorted-set",
             many(&["ZADD", ""], &|n| vec![n.to_string(), padded(n)], 300),
         ),
+        make("sparse counter", "hyperloglog", many(&["PFADD", ""], &|n| vec![n.to_string()], 50)),
+        make("dense counter", "hyperloglog", many(&["PFADD", ""], &|n| vec![n.to_string()], 3000)),
+        make(
+            "places",
+            "geo",
+            many(&["GEOADD", ""], &|n| vec![(n % 180).to_string(), "38".into(), padded(n)], 300),
+        ),
     ]
 }
 

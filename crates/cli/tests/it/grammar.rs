@@ -44,6 +44,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "DIGEST",
             "DIGEST-VALUE @key @key",
             "OBJECT @key",
+            "LISTPACK @key",
+            "QUICKLIST @key",
+            "SDSLEN @key",
+            "STRUCTSIZE",
             "POPULATE :count $prefix :size",
             "STRINGMATCH-LEN :len $pattern",
             "SET-ACTIVE-EXPIRE :flag",
@@ -61,6 +65,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("acl|setuser", &["$user $rule"]),
+    ("pfdebug", &["GETREG @key", "DECODE @key", "ENCODING @key", "TODENSE @key", "$word @key"]),
 ];
 
 /// One argument of a command, as COMMAND DOCS describes it.
@@ -69,10 +74,28 @@ pub(crate) struct Argument {
     pub(crate) name: String,
     kind: String,
     token: Option<String>,
+    /// The version that has brought it, if the command is older.
+    since: Option<String>,
     optional: bool,
     multiple: bool,
     multiple_token: bool,
     arguments: Vec<Argument>,
+}
+
+impl Argument {
+    /// Whether a server of this version knows it.
+    fn is_in(&self, version: [u32; 3]) -> bool {
+        let number = |text: &str| text.parse::<u32>().expect("a number");
+        self.since.as_ref().is_none_or(|since| {
+            since.split('.').map(number).collect::<Vec<u32>>() <= version.to_vec()
+        })
+    }
+
+    /// Drops what a server of this version does not know.
+    fn keep(&mut self, version: [u32; 3]) {
+        self.arguments.retain(|argument| argument.is_in(version));
+        self.arguments.iter_mut().for_each(|argument| argument.keep(version));
+    }
 }
 
 /// One command or subcommand.
@@ -187,6 +210,7 @@ fn arguments_of(reply: &Reply) -> Vec<Argument> {
             name: field(facts, "name").map(Reply::text).unwrap_or_default(),
             kind: field(facts, "type").map(Reply::text).unwrap_or_default(),
             token: field(facts, "token").map(Reply::text),
+            since: field(facts, "since").map(Reply::text),
             optional: has("optional"),
             multiple: has("multiple"),
             multiple_token: has("multiple_token"),
@@ -202,6 +226,13 @@ fn field<'a>(map: &'a Reply, name: &str) -> Option<&'a Reply> {
 }
 
 impl Shape {
+    /// Without the arguments that a server of this version does not know.
+    pub(crate) fn of_version(mut self, version: [u32; 3]) -> Shape {
+        self.arguments.retain(|argument| argument.is_in(version));
+        self.arguments.iter_mut().for_each(|argument| argument.keep(version));
+        self
+    }
+
     /// A random call: the name and a slot for each argument.
     pub(crate) fn call(&self, random: &mut Random) -> Vec<Slot> {
         let words = self.name.split('|').map(|word| Slot::Word(word.to_uppercase()));

@@ -16,6 +16,7 @@
 //!   cold_expiry                                   keys that expire while they are in the log only
 //!   object_ids                                    large objects over restarts
 //!   backups                                       named backups, and which command has emptied what
+//!   tracking                                      what clients are told that keep copies, next to Redis
 //!   scripting                                     Lua scripts that run for long, and kills while they write
 //!   hot_keys                                      what was used before a restart is in memory first
 //!   lifecycle                                     one server on a unix socket, from start to end
@@ -73,10 +74,12 @@ mod fail_closed;
 mod fault_injection;
 mod format_1;
 mod full_disk;
+mod functions;
 mod grammar;
 mod hard_links;
 mod hot_keys;
 mod import;
+mod in_place;
 mod instant_start;
 mod io_errors;
 mod kill;
@@ -111,6 +114,7 @@ mod rdb_files;
 mod reload;
 mod reply_limits;
 mod restore;
+mod restore_expiry;
 mod script;
 mod scripting;
 mod shutdown_ioctl;
@@ -120,8 +124,10 @@ mod tap_inspect;
 mod tap_process;
 mod tap_recording;
 mod tap_replay;
+mod tracking;
 mod transfer;
 mod transfer_device;
+mod verify_backups;
 mod view;
 mod wire;
 

@@ -209,3 +209,30 @@ fn a_program_called_redis_server_is_the_server() {
     let _ended = Connection::open(port).unwrap().call(&["SHUTDOWN"]);
     wait_until(|| !pid.exists());
 }
+
+#[test]
+fn debug_listpack_and_quicklist_write_the_elements_to_the_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let options = ["--enable-debug-command", "yes", "--logfile", log.to_str().unwrap()];
+    let server = Program::indelible().start(&options);
+    let mut client = server.connect();
+    let long = "x".repeat(60);
+    client.call(&["HSET", "h", "field", "two\nlines", "other", &long]).unwrap();
+    let reply = client.words("DEBUG LISTPACK h");
+    assert_eq!(reply.text(), "Listpack structure printed on stdout");
+    let shown = format!("    3    60 \"{}\"…\n", &long[..40]);
+    let expected =
+        ["DEBUG LISTPACK: 4 elements\n", "    0     5 \"field\"\n", "\"two\\nlines\"\n", &shown];
+    for line in expected {
+        assert!(read(&log).contains(line), "{line:?} in {}", read(&log));
+    }
+    for number in 0..200 {
+        client.words(&format!("RPUSH l {number}"));
+    }
+    assert_eq!(client.words("DEBUG QUICKLIST l").text(), "Quicklist structure printed on stdout");
+    for line in ["DEBUG QUICKLIST: 200 elements\n", "  127     3 \"127\"\n", "  and 72 more\n"] {
+        assert!(read(&log).contains(line), "{line:?} in {}", read(&log));
+    }
+    assert!(!read(&log).contains("\"128\""), "no more than that");
+}

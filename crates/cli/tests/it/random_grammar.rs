@@ -15,6 +15,9 @@ use crate::wire::{Connection, Reply};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+/// The version that replies are compared with.
+const REDIS_VERSION: [u32; 3] = [7, 0, 15];
+
 /// Calls of the short run.
 const CALLS: u64 = 12_000;
 
@@ -116,11 +119,11 @@ impl Pair {
     fn shared_shapes(&mut self) -> BTreeMap<String, Shape> {
         let listed = self.sides[0].words("COMMAND LIST");
         let redis: BTreeSet<String> = listed.elements().iter().map(Reply::text).collect();
-        let mut shapes = Grammar::of(&mut self.sides[1]).0;
-        shapes.retain(|name, _| {
+        let shapes = Grammar::of(&mut self.sides[1]).0.into_iter();
+        let shared = shapes.filter(|(name, _)| {
             redis.contains(name) && differences::reason_not_to_send(name).is_none()
         });
-        shapes
+        shared.map(|(name, shape)| (name, shape.of_version(REDIS_VERSION))).collect()
     }
 
     /// A random call of a command.

@@ -11,6 +11,8 @@ pub struct KeySpec {
     pub find: FindKeys,
     /// What happens to them.
     pub flags: KeyFlags,
+    /// What else is to be known, if there is anything. Redis' own words.
+    pub notes: &'static str,
 }
 
 /// The first step of a key spec.
@@ -69,6 +71,7 @@ impl KeySpec {
             begin: BeginSearch::Index(first),
             find: FindKeys::Range { last, step, limit: 0 },
             flags,
+            notes: "",
         }
     }
 
@@ -79,12 +82,19 @@ impl KeySpec {
             begin: BeginSearch::Index(index),
             find: FindKeys::KeyNum { count_index: 0, first_key: 1, step: 1 },
             flags,
+            notes: "",
         }
+    }
+
+    /// The same with notes.
+    #[must_use]
+    pub const fn noted(self, notes: &'static str) -> Self {
+        Self { notes, ..self }
     }
 
     /// Keys that only the command's own function finds.
     #[must_use]
     pub const fn unknown(flags: KeyFlags) -> Self {
-        Self { begin: BeginSearch::Unknown, find: FindKeys::Unknown, flags }
+        Self { begin: BeginSearch::Unknown, find: FindKeys::Unknown, flags, notes: "" }
     }
 }

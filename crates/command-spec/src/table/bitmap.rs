@@ -40,7 +40,8 @@ pub(super) static COMMANDS: &[Spec] = &[
         arity: -2,
         flags: flags![WRITE DENYOOM],
         acl: acl![BITMAP],
-        keys: &[KeySpec::one(1, key_flags![RW ACCESS UPDATE VARIABLE_FLAGS])],
+        keys: &[KeySpec::one(1, key_flags![RW ACCESS UPDATE VARIABLE_FLAGS])
+            .noted("This command allows both access and modification of the key")],
         propagation: Propagation::Verbatim,
         since: "3.2.0",
         summary: "Reads, sets and increments integers of any width inside a string.",

@@ -120,7 +120,6 @@ const CLIENT: &[Spec] = &[
         summary: "Turns the tracking of the next command's keys on or off.",
         complexity: "O(1)",
         arguments: &[Arg::one_of("mode", &[Arg::word("yes", "YES"), Arg::word("no", "NO")])],
-        limit: "Refused: there is no tracking.",
         ..BASE
     },
     Spec {
@@ -226,7 +225,6 @@ const CLIENT: &[Spec] = &[
         acl: acl![CONNECTION],
         since: "2.4.0",
         history: &[
-            Change::absent(Origin::RedisThenValkey("8.0.0"), "7.4.0", "`MAXAGE`."),
             Change::absent(Origin::Valkey, "8.0.0", "`TYPE PRIMARY`."),
             Change::absent(Origin::Valkey, "8.1.0", "`ID` takes several ids."),
             Change::absent(
@@ -262,6 +260,7 @@ const CLIENT: &[Spec] = &[
                         Arg::string("ip:port").token("ADDR").optional(),
                         Arg::string("ip:port").token("LADDR").since("6.2.0").optional(),
                         Arg::string("yes/no").token("SKIPME").optional(),
+                        Arg::integer("maxage").token("MAXAGE").since("7.4.0").optional(),
                     ],
                 )
                 .multiple(),
@@ -414,7 +413,6 @@ const CLIENT: &[Spec] = &[
             Arg::word("optout", "OPTOUT").optional(),
             Arg::word("noloop", "NOLOOP").optional(),
         ],
-        limit: "`ON` is refused.",
         ..BASE
     },
     Spec {

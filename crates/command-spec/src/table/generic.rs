@@ -8,6 +8,12 @@ use crate::spec::{
 
 const BASE: Spec = Spec { group: Group::Generic, ..Spec::BLANK };
 
+/// What Redis notes of the keys that SORT finds.
+const SORTED_BY: &str = "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from \
+    the content of the key we sort";
+const SORTED_TO: &str = "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear \
+    anywhere in the argument array";
+
 /// The commands of the group, by name.
 pub(super) static COMMANDS: &[Spec] = &[
     Spec {
@@ -366,8 +372,8 @@ pub(super) static COMMANDS: &[Spec] = &[
         acl: acl![SET SORTEDSET LIST DANGEROUS],
         keys: &[
             KeySpec::one(1, key_flags![RO ACCESS]),
-            KeySpec::unknown(key_flags![RO ACCESS]),
-            KeySpec::unknown(key_flags![OW UPDATE]),
+            KeySpec::unknown(key_flags![RO ACCESS]).noted(SORTED_BY),
+            KeySpec::unknown(key_flags![OW UPDATE]).noted(SORTED_TO),
         ],
         propagation: Propagation::Verbatim,
         since: "1.0.0",
@@ -391,7 +397,10 @@ pub(super) static COMMANDS: &[Spec] = &[
         arity: -2,
         flags: flags![READONLY MOVABLEKEYS],
         acl: acl![SET SORTEDSET LIST DANGEROUS],
-        keys: &[KeySpec::one(1, key_flags![RO ACCESS]), KeySpec::unknown(key_flags![RO ACCESS])],
+        keys: &[
+            KeySpec::one(1, key_flags![RO ACCESS]),
+            KeySpec::unknown(key_flags![RO ACCESS]).noted(SORTED_BY),
+        ],
         since: "7.0.0",
         summary: "Returns the elements of a list, set or sorted set in order.",
         complexity: "O(N+M*log(M)), N the number of elements and M the number of elements returned.",

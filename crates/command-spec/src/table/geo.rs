@@ -31,7 +31,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .multiple(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -58,7 +57,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -71,7 +69,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the positions of members as Geohash strings.",
         complexity: "O(1) for each member asked for.",
         arguments: &[Arg::key("key", 0), Arg::string("member").optional().multiple()],
-        served: false,
         ..BASE
     },
     Spec {
@@ -84,7 +81,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the positions of members.",
         complexity: "O(1) for each member asked for.",
         arguments: &[Arg::key("key", 0), Arg::string("member").optional().multiple()],
-        served: false,
         ..BASE
     },
     Spec {
@@ -98,11 +94,13 @@ pub(super) static COMMANDS: &[Spec] = &[
                 begin: BeginSearch::Keyword { keyword: "STORE", start_from: 6 },
                 find: FindKeys::Range { last: 0, step: 1, limit: 0 },
                 flags: key_flags![OW UPDATE],
+                notes: "",
             },
             KeySpec {
                 begin: BeginSearch::Keyword { keyword: "STOREDIST", start_from: 6 },
                 find: FindKeys::Range { last: 0, step: 1, limit: 0 },
                 flags: key_flags![OW UPDATE],
+                notes: "",
             },
         ],
         propagation: Propagation::Verbatim,
@@ -149,7 +147,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -193,7 +190,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             .optional(),
             Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -207,11 +203,13 @@ pub(super) static COMMANDS: &[Spec] = &[
                 begin: BeginSearch::Keyword { keyword: "STORE", start_from: 5 },
                 find: FindKeys::Range { last: 0, step: 1, limit: 0 },
                 flags: key_flags![OW UPDATE],
+                notes: "",
             },
             KeySpec {
                 begin: BeginSearch::Keyword { keyword: "STOREDIST", start_from: 5 },
                 find: FindKeys::Range { last: 0, step: 1, limit: 0 },
                 flags: key_flags![OW UPDATE],
+                notes: "",
             },
         ],
         propagation: Propagation::Verbatim,
@@ -257,7 +255,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -300,7 +297,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             .optional(),
             Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -382,7 +378,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::word("withdist", "WITHDIST").optional(),
             Arg::word("withhash", "WITHHASH").optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -464,7 +459,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             .optional(),
             Arg::word("storedist", "STOREDIST").optional(),
         ],
-        served: false,
         ..BASE
     },
 ];

@@ -3,8 +3,8 @@
 pub(super) mod expiry;
 
 use crate::spec::{
-    Arg, Change, Deprecation, Group, KeySpec, Origin, Propagation, Spec, acl, always, flags,
-    key_flags, when,
+    Arg, Change, Deprecation, Group, KeySpec, Propagation, Spec, acl, always, flags, key_flags,
+    when,
 };
 
 const BASE: Spec = Spec { group: Group::Hash, ..Spec::BLANK };
@@ -179,7 +179,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         tips: &["nondeterministic_output"],
         keys: &[KeySpec::one(1, key_flags![RO ACCESS])],
         since: "2.8.0",
-        history: &[Change::absent(Origin::RedisThenValkey("8.0.0"), "7.4.0", "`NOVALUES`.")],
         summary: "Iterates over the fields and values of a hash.",
         complexity: "O(1) a call, O(N) for the whole iteration.",
         arguments: &[
@@ -187,6 +186,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::integer("cursor"),
             Arg::pattern("pattern").token("MATCH").optional(),
             Arg::integer("count").token("COUNT").optional(),
+            Arg::word("novalues", "NOVALUES").since("7.4.0").optional(),
         ],
         ..BASE
     },

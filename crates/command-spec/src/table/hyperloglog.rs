@@ -17,7 +17,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Counts elements in a HyperLogLog, creating it when the key is new.",
         complexity: "O(1) for each element.",
         arguments: &[Arg::key("key", 0), Arg::string("element").optional().multiple()],
-        served: false,
         ..BASE
     },
     Spec {
@@ -25,13 +24,14 @@ pub(super) static COMMANDS: &[Spec] = &[
         arity: -2,
         flags: flags![READONLY MAY_REPLICATE],
         acl: acl![HYPERLOGLOG],
-        keys: &[KeySpec::range(1, -1, 1, key_flags![RW ACCESS])],
+        keys: &[KeySpec::range(1, -1, 1, key_flags![RW ACCESS]).noted(
+            "RW because it may change the internal representation of the key, and propagate to replicas",
+        )],
         propagation: Propagation::Verbatim,
         since: "2.8.9",
         summary: "Returns about how many different elements HyperLogLogs have counted.",
         complexity: "O(N), N the number of keys.",
         arguments: &[Arg::key("key", 0).multiple()],
-        served: false,
         ..BASE
     },
     Spec {
@@ -46,7 +46,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         complexity: "Depends on the subcommand.",
         system: true,
         arguments: &[Arg::string("subcommand"), Arg::key("key", 0)],
-        served: false,
         ..BASE
     },
     Spec {
@@ -63,7 +62,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Merges HyperLogLogs into one.",
         complexity: "O(N), N the number of HyperLogLogs.",
         arguments: &[Arg::key("destkey", 0), Arg::key("sourcekey", 1).optional().multiple()],
-        served: false,
         ..BASE
     },
     Spec {
@@ -75,7 +73,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Tests the implementation of HyperLogLog.",
         complexity: "Constant, but long.",
         system: true,
-        served: false,
         ..BASE
     },
 ];

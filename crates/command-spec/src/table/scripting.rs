@@ -4,6 +4,12 @@ use crate::spec::{Arg, Group, KeySpec, Origin, Propagation, Spec, acl, flags, ke
 
 const BASE: Spec = Spec { group: Group::Scripting, ..Spec::BLANK };
 
+/// What Redis notes of the keys of scripts.
+const WORST: &str =
+    "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE";
+const WORST_READ: &str =
+    "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS";
+
 /// The commands of the group, by name.
 pub(super) static COMMANDS: &[Spec] = &[
     Spec {
@@ -11,7 +17,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         arity: -3,
         flags: flags![NOSCRIPT STALE SKIP_MONITOR MAY_REPLICATE MAY_WRITE NO_MANDATORY_KEYS MOVABLEKEYS],
         acl: acl![SCRIPTING],
-        keys: &[KeySpec::counted(2, key_flags![RW ACCESS UPDATE])],
+        keys: &[KeySpec::counted(2, key_flags![RW ACCESS UPDATE]).noted(WORST)],
         propagation: Propagation::Effects,
         since: "2.6.0",
         summary: "Executes a script.",
@@ -29,7 +35,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         arity: -3,
         flags: flags![READONLY NOSCRIPT STALE SKIP_MONITOR NO_MANDATORY_KEYS MOVABLEKEYS],
         acl: acl![SCRIPTING],
-        keys: &[KeySpec::counted(2, key_flags![RO ACCESS])],
+        keys: &[KeySpec::counted(2, key_flags![RO ACCESS]).noted(WORST_READ)],
         since: "7.0.0",
         summary: "Executes a script that writes nothing.",
         complexity: "Depends on the script.",
@@ -81,7 +87,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         arity: -3,
         flags: flags![NOSCRIPT STALE SKIP_MONITOR MAY_REPLICATE MAY_WRITE NO_MANDATORY_KEYS MOVABLEKEYS],
         acl: acl![SCRIPTING],
-        keys: &[KeySpec::counted(2, key_flags![RW ACCESS UPDATE])],
+        keys: &[KeySpec::counted(2, key_flags![RW ACCESS UPDATE]).noted(WORST)],
         propagation: Propagation::Effects,
         since: "7.0.0",
         summary: "Calls a function.",
@@ -92,7 +98,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::key("key", 0).optional().multiple(),
             Arg::string("arg").optional().multiple(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -100,7 +105,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         arity: -3,
         flags: flags![READONLY NOSCRIPT STALE SKIP_MONITOR NO_MANDATORY_KEYS MOVABLEKEYS],
         acl: acl![SCRIPTING],
-        keys: &[KeySpec::counted(2, key_flags![RO ACCESS])],
+        keys: &[KeySpec::counted(2, key_flags![RO ACCESS]).noted(WORST_READ)],
         since: "7.0.0",
         summary: "Calls a function that writes nothing.",
         complexity: "Depends on the function.",
@@ -110,7 +115,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::key("key", 0).optional().multiple(),
             Arg::string("arg").optional().multiple(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -120,7 +124,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Functions: scripts that the server keeps with its data.",
         complexity: "Depends on the subcommand.",
         subcommands: FUNCTION,
-        served: false,
         ..BASE
     },
     Spec {
@@ -146,7 +149,6 @@ const FUNCTION: &[Spec] = &[
         summary: "Deletes a library and its functions.",
         complexity: "O(1)",
         arguments: &[Arg::string("library-name")],
-        served: false,
         ..BASE
     },
     Spec {
@@ -157,7 +159,6 @@ const FUNCTION: &[Spec] = &[
         since: "7.0.0",
         summary: "Returns all libraries in a form that FUNCTION RESTORE takes.",
         complexity: "O(N), N the number of functions.",
-        served: false,
         ..BASE
     },
     Spec {
@@ -175,7 +176,6 @@ const FUNCTION: &[Spec] = &[
             &[Arg::word("async", "ASYNC"), Arg::word("sync", "SYNC")],
         )
         .optional()],
-        served: false,
         ..BASE
     },
     Spec {
@@ -186,7 +186,6 @@ const FUNCTION: &[Spec] = &[
         since: "7.0.0",
         summary: "Explains the subcommands.",
         complexity: "O(1)",
-        served: false,
         ..BASE
     },
     Spec {
@@ -198,7 +197,6 @@ const FUNCTION: &[Spec] = &[
         since: "7.0.0",
         summary: "Ends the function that is running, unless it has written.",
         complexity: "O(1)",
-        served: false,
         ..BASE
     },
     Spec {
@@ -214,7 +212,6 @@ const FUNCTION: &[Spec] = &[
             Arg::string("library-name-pattern").token("LIBRARYNAME").optional(),
             Arg::word("withcode", "WITHCODE").optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -228,7 +225,6 @@ const FUNCTION: &[Spec] = &[
         summary: "Creates a library from its source.",
         complexity: "O(1), and the compilation of the source.",
         arguments: &[Arg::word("replace", "REPLACE").optional(), Arg::string("function-code")],
-        served: false,
         ..BASE
     },
     Spec {
@@ -253,7 +249,6 @@ const FUNCTION: &[Spec] = &[
             )
             .optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -265,7 +260,6 @@ const FUNCTION: &[Spec] = &[
         since: "7.0.0",
         summary: "Describes the function that is running, and the engines.",
         complexity: "O(1)",
-        served: false,
         ..BASE
     },
 ];

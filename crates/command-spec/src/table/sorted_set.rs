@@ -3,8 +3,8 @@
 pub(super) mod algebra;
 
 use crate::spec::{
-    Arg, Change, Deprecation, Group, KeySpec, Origin, Propagation, Spec, acl, always, flags,
-    key_flags, when,
+    Arg, Change, Deprecation, Group, KeySpec, Propagation, Spec, acl, always, flags, key_flags,
+    when,
 };
 
 const BASE: Spec = Spec { group: Group::SortedSet, ..Spec::BLANK };
@@ -312,15 +312,18 @@ pub(super) static COMMANDS: &[Spec] = &[
     },
     Spec {
         name: "zrank",
-        arity: 3,
+        arity: -3,
         flags: flags![READONLY FAST],
         acl: acl![SORTEDSET],
         keys: &[KeySpec::one(1, key_flags![RO ACCESS])],
         since: "2.0.0",
-        history: &[Change::absent(Origin::Common, "7.2.0", "`WITHSCORE`.")],
         summary: "Returns the rank of a member, counted from the lowest score.",
         complexity: "O(log(N))",
-        arguments: &[Arg::key("key", 0), Arg::string("member")],
+        arguments: &[
+            Arg::key("key", 0),
+            Arg::string("member"),
+            Arg::word("withscore", "WITHSCORE").since("7.2.0").optional(),
+        ],
         ..BASE
     },
     Spec {
@@ -447,15 +450,18 @@ pub(super) static COMMANDS: &[Spec] = &[
     },
     Spec {
         name: "zrevrank",
-        arity: 3,
+        arity: -3,
         flags: flags![READONLY FAST],
         acl: acl![SORTEDSET],
         keys: &[KeySpec::one(1, key_flags![RO ACCESS])],
         since: "2.0.0",
-        history: &[Change::absent(Origin::Common, "7.2.0", "`WITHSCORE`.")],
         summary: "Returns the rank of a member, counted from the highest score.",
         complexity: "O(log(N))",
-        arguments: &[Arg::key("key", 0), Arg::string("member")],
+        arguments: &[
+            Arg::key("key", 0),
+            Arg::string("member"),
+            Arg::word("withscore", "WITHSCORE").since("7.2.0").optional(),
+        ],
         ..BASE
     },
     Spec {
@@ -466,7 +472,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         tips: &["nondeterministic_output"],
         keys: &[KeySpec::one(1, key_flags![RO ACCESS])],
         since: "2.8.0",
-        history: &[Change::absent(Origin::Valkey, "8.0.0", "`NOSCORES`.")],
         summary: "Iterates over the members and scores of a sorted set.",
         complexity: "O(1) a call, O(N) for the whole iteration.",
         arguments: &[
@@ -474,6 +479,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::integer("cursor"),
             Arg::pattern("pattern").token("MATCH").optional(),
             Arg::integer("count").token("COUNT").optional(),
+            Arg::word("noscores", "NOSCORES").since("8.0.0").optional(),
         ],
         ..BASE
     },

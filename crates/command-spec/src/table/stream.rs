@@ -60,7 +60,8 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE DENYOOM FAST],
         acl: acl![STREAM],
         tips: &["nondeterministic_output"],
-        keys: &[KeySpec::one(1, key_flags![RW UPDATE])],
+        keys: &[KeySpec::one(1, key_flags![RW UPDATE])
+            .noted("UPDATE instead of INSERT because of the optional trimming feature")],
         propagation: Propagation::Rewritten(&[when(
             "without a whole id, or trims about",
             "XADD key MAXLEN = threshold id field value ...",
@@ -394,6 +395,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             begin: BeginSearch::Keyword { keyword: "STREAMS", start_from: 1 },
             find: FindKeys::Range { last: -1, step: 1, limit: 2 },
             flags: key_flags![RO ACCESS],
+            notes: "",
         }],
         since: "5.0.0",
         history: &[Change::absent(Origin::Redis, "8.10.0", "`MAXCOUNT` and `MAXSIZE`.")],
@@ -417,6 +419,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             begin: BeginSearch::Keyword { keyword: "STREAMS", start_from: 4 },
             find: FindKeys::Range { last: -1, step: 1, limit: 2 },
             flags: key_flags![RO ACCESS],
+            notes: "",
         }],
         propagation: Propagation::Rewritten(&[
             when(

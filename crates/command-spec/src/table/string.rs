@@ -134,7 +134,8 @@ pub(super) static COMMANDS: &[Spec] = &[
         arity: -2,
         flags: flags![WRITE FAST],
         acl: acl![STRING],
-        keys: &[KeySpec::one(1, key_flags![RW ACCESS UPDATE])],
+        keys: &[KeySpec::one(1, key_flags![RW ACCESS UPDATE])
+            .noted("RW and UPDATE because it changes the TTL")],
         propagation: Propagation::Rewritten(&[
             EXPIRED,
             when("with a time to come", "PEXPIREAT key unix-time-milliseconds"),
@@ -325,6 +326,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             begin: BeginSearch::Index(1),
             find: FindKeys::KeyNum { count_index: 0, first_key: 1, step: 2 },
             flags: key_flags![OW UPDATE],
+            notes: "",
         }],
         propagation: Propagation::Rewritten(&[when(
             "with EX or PX",
@@ -390,7 +392,8 @@ pub(super) static COMMANDS: &[Spec] = &[
         arity: -3,
         flags: flags![WRITE DENYOOM],
         acl: acl![STRING],
-        keys: &[KeySpec::one(1, key_flags![RW ACCESS UPDATE VARIABLE_FLAGS])],
+        keys: &[KeySpec::one(1, key_flags![RW ACCESS UPDATE VARIABLE_FLAGS])
+            .noted("RW and ACCESS due to the optional `GET` argument")],
         propagation: Propagation::Rewritten(&[
             when("with a time to come", "SET key value PXAT unix-time-milliseconds"),
             EXPIRED,

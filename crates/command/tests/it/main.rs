@@ -1,6 +1,8 @@
 //! The command crate as its users see it.
 
 mod generic;
+mod geo;
+mod hyperloglog;
 mod introspect;
 mod list;
 mod session;

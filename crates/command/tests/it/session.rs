@@ -21,6 +21,8 @@ pub(crate) struct Session {
     /// The key that [`Session::run_blocked`] says is there.
     ready: Option<Vec<u8>>,
     may_block: bool,
+    /// Whether a command that reads may store what it has found out.
+    pub(crate) may_store: bool,
 }
 
 impl Session {
@@ -36,6 +38,7 @@ impl Session {
             blocking: None,
             ready: None,
             may_block: false,
+            may_store: true,
         }
     }
 
@@ -69,6 +72,7 @@ impl Session {
             string_bytes_max: 512 << 20,
             may_block: self.may_block,
             in_script: false,
+            may_store: self.may_store,
             ready: self.ready.as_deref(),
             blocking: None,
         };

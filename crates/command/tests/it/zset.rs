@@ -119,6 +119,18 @@ fn scores_and_ranks() {
             ("ZRANK z a", ":0"),
             ("ZREVRANK z a", ":4"),
             ("ZRANK z x", "$-1"),
+            ("ZRANK z b WITHSCORE", "*2 :1 $1 2"),
+            ("ZREVRANK z b withscore", "*2 :3 $1 2"),
+            ("ZRANK long m100 WITHSCORE", "*2 :105 $3 200"),
+            ("ZRANK z x WITHSCORE", "*-1"),
+            ("ZREVRANK nokey x WITHSCORE", "*-1"),
+            ("ZRANK z a WITHSCORES", "-ERR syntax error"),
+            ("ZRANK z a WITHSCORE x", "-ERR wrong number of arguments for 'zrank' command"),
+            ("ZREVRANK z a b c", "-ERR wrong number of arguments for 'zrevrank' command"),
+            (
+                "ZRANK string a WITHSCORE",
+                "-WRONGTYPE Operation against a key holding the wrong kind of value",
+            ),
             ("ZRANK long m100", ":105"),
             ("ZREVRANK long m100", ":99"),
             ("ZCARD long", ":205"),
@@ -532,6 +544,44 @@ fn encodings_are_the_ones_that_redis_names() {
             ("ZSCORE z zero", "$1 0"),
             ("ZADD full -0 zero", ":1"),
             ("ZSCORE full zero", "$2 -0"),
+        ],
+    );
+}
+
+#[test]
+fn a_rank_with_its_score_is_a_pair_in_both_protocols() {
+    let mut session = session();
+    session.protocol = Protocol::Resp3;
+    assert_eq!(session.run("ZRANK z b WITHSCORE"), "*2 :1 ,2");
+    assert_eq!(session.run("ZREVRANK z x WITHSCORE"), "_");
+}
+
+#[test]
+fn iterations_return_names_alone_when_they_are_asked_to() {
+    const FOR_HASHES: &str = "-ERR NOVALUES option can only be used in HSCAN";
+    const FOR_SORTED_SETS: &str = "-ERR NOSCORES option can only be used in ZSCAN";
+    let mut session = Session::new();
+    session.run("ZADD z 1 a 2 b");
+    session.run("HSET h f 1 g 2");
+    session.run("SADD s m");
+    check(
+        &mut session,
+        &[
+            ("ZSCAN z 0", "*2 $1 0 *4 $1 a $1 1 $1 b $1 2"),
+            ("ZSCAN z 0 NOSCORES", "*2 $1 0 *2 $1 a $1 b"),
+            ("ZSCAN z 0 noscores MATCH b COUNT 5", "*2 $1 0 *1 $1 b"),
+            ("ZSCAN z 0 COUNT 5 NOSCORES", "*2 $1 0 *2 $1 a $1 b"),
+            ("HSCAN h 0", "*2 $1 0 *4 $1 f $1 1 $1 g $1 2"),
+            ("HSCAN h 0 NOVALUES", "*2 $1 0 *2 $1 f $1 g"),
+            ("HSCAN h 0 MATCH g novalues", "*2 $1 0 *1 $1 g"),
+            ("HSCAN h 0 NOVALUES MATCH", "-ERR syntax error"),
+            ("HSCAN h 0 NOSCORES", FOR_SORTED_SETS),
+            ("ZSCAN z 0 NOVALUES", FOR_HASHES),
+            ("SSCAN s 0 NOVALUES", FOR_HASHES),
+            ("SSCAN s 0 NOSCORES", FOR_SORTED_SETS),
+            ("SCAN 0 NOVALUES", FOR_HASHES),
+            ("SCAN 0 COUNT 5 NOSCORES", FOR_SORTED_SETS),
+            ("HSCAN nokey 0 NOSCORES", "*2 $1 0 *0"),
         ],
     );
 }

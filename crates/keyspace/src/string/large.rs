@@ -77,7 +77,12 @@ impl LargeString {
         string
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    /// The bytes that it may have before it is moved.
+    pub(crate) const fn room_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 

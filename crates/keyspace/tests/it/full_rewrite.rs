@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use base::DbIndex;
+use base::{DbIndex, RecordKind};
 use keyspace::hash::Hash;
 use keyspace::list::{End, List};
 use keyspace::set::Set;
@@ -52,6 +52,9 @@ pub(crate) fn contents(keyspace: &mut Keyspace) -> BTreeMap<(DbIndex, Vec<u8>), 
             contents.insert((db, key), format!("{kind:?} {expires:?} {items:?}"));
         }
     }
+    for (name, source) in keyspace.libraries() {
+        contents.insert((DB0, [b"library ", name].concat()), format!("{source:?}"));
+    }
     contents
 }
 
@@ -88,6 +91,8 @@ pub(crate) fn fill(keyspace: &mut Keyspace, round: u8) {
         })
         .unwrap();
     keyspace.set_string(DB3, b"small", b"7", Expiry::Clear);
+    keyspace.set_library(b"both", [b'#', round].into());
+    keyspace.set_library(&[b'_', b'0' + round], (*b"#").into());
 }
 
 fn finish(keyspace: &mut LoggedKeyspace, rewrite: FullRewrite<MemoryLog>) -> Survey {
@@ -109,6 +114,7 @@ fn a_crash_brings_back_the_old_state_until_the_new_one_is_complete() {
     let records = log.records().len();
     keyspace.update::<Hash, _>(DB2, b"hash", false, |hash| hash.remove(b"0:7")).unwrap();
     keyspace.delete(DB3, b"small");
+    assert!(keyspace.delete_library(b"_0"));
     keyspace.flush([DB1]);
     keyspace.rename(DB0, b"zset", DB1, b"other");
     fill(&mut keyspace, 1);
@@ -131,6 +137,8 @@ fn a_crash_brings_back_the_old_state_until_the_new_one_is_complete() {
     keyspace.update::<Hash, _>(DB2, b"hash", false, |hash| hash.remove(b"0:9")).unwrap();
     keyspace.update::<List, _>(DB3, b"list", false, |list| list.cut(End::Front, 299)).unwrap();
     keyspace.delete(DB1, b"other");
+    keyspace.set_library(b"both", (*b"#newest").into());
+    assert!(keyspace.delete_library(b"_1") && !keyspace.delete_library(b"_1"));
     while keyspace.free_step(100) {}
     let newest = contents(&mut keyspace);
     assert_eq!(contents(&mut keyspace), newest);
@@ -152,4 +160,39 @@ fn a_log_that_was_empty_shows_nothing_until_everything_is_in_it() {
     keyspace.retire_surveyed(survey);
     while keyspace.free_step(100) {}
     assert_eq!(contents(&mut log.replay(|_| false)), all);
+}
+
+#[test]
+fn what_the_log_has_of_libraries_is_retired_in_the_block_of_what_follows() {
+    let log = MemoryLog::default();
+    let mut keyspace = log.keyspace();
+    for name in [&b"kept"[..], b"gone", b"past"] {
+        keyspace.set_library(name, (*b"#").into());
+    }
+    assert!(keyspace.delete_library(b"past"));
+    // A log that is surveyed does not know what was retired before.
+    log.records().iter_mut().for_each(|logged| logged.is_retired = false);
+    let before = log.records().len();
+    keyspace.set_journal(Box::new(NoJournal));
+    assert!(keyspace.delete_library(b"gone"));
+
+    let mut rewrite = keyspace.begin_full_rewrite(log.clone(), log.survey());
+    while !keyspace.full_rewrite_step(&mut rewrite, 1000) {}
+    let survey = finish(&mut keyspace, rewrite);
+    let records = log.records().clone();
+    let (old, new) = records.split_at(before);
+    let mut old = old.iter().filter(|logged| logged.kind == RecordKind::Library);
+    assert!(old.all(|logged| logged.is_retired), "no later than what follows them");
+    let mut named: Vec<_> = new
+        .iter()
+        .filter(|logged| logged.kind.is_library())
+        .map(|logged| (logged.kind == RecordKind::Library, &*logged.key, logged.is_new))
+        .collect();
+    named.sort_unstable();
+    let gone = |name: &'static [u8]| (false, name, false);
+    assert_eq!(named, [gone(b"gone"), gone(b"past"), (true, b"kept", false)]);
+
+    keyspace.retire_surveyed(survey);
+    while keyspace.free_step(100) {}
+    assert_eq!(log.replay_after_crash(|_| true).libraries().len(), 1);
 }

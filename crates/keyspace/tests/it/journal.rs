@@ -92,7 +92,7 @@ impl MemoryLog {
         let mut live = HashSet::new();
         let mut counts: HashMap<DbId, usize> = HashMap::new();
         let mut ids: Vec<DbId> = (0..4).map(DbId).collect();
-        for logged in self.records().iter() {
+        for logged in self.records().iter().filter(|logged| !logged.kind.is_library()) {
             let is_element = logged.kind.is_element();
             let scope = if is_element { logged.object.0 } else { logged.db.0 };
             let name = if is_element { &logged.sub } else { &logged.key };

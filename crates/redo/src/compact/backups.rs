@@ -26,7 +26,7 @@ pub(crate) struct NewBackup {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BackupRefusal {
     /// There is one of this name.
-    #[error("there is a backup of this name, b-{id:06}: give another one, or delete that")]
+    #[error("there is a backup of this name, {}: give another one, or delete that", NamedBackup::name_of(*id))]
     Taken {
         /// Its number.
         id: u64,
@@ -124,34 +124,18 @@ pub(crate) fn list(shared: &Shared, holds: &Holds, durable: Lsn) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use base::{DangerousCommand, ObjectId, SegmentId};
+    use base::DangerousCommand;
 
     use super::*;
     use crate::compact::window::Moment;
     use crate::format::manifest::Manifest;
-    use crate::format::registry::{NotedCommand, Registry};
+    use crate::format::registry::NotedCommand;
     use crate::id::Id;
     use crate::options::HistoryOptions;
     use crate::shared::index_bound::IndexBound;
 
     fn manifest() -> Manifest {
-        Manifest {
-            database: Id([1; 16]),
-            hash_seed: [2; 16],
-            epoch: 1,
-            durable_lsn: Lsn::ZERO,
-            horizon: Lsn::ZERO,
-            next_segment: SegmentId(1),
-            object_floor: ObjectId::NONE.next(),
-            devices: Vec::new(),
-            listed: Vec::new(),
-            history: Vec::new(),
-            history_floor: Lsn::ZERO,
-            history_floor_ms: 0,
-            history_points: Vec::new(),
-            registry: Registry::default(),
-            parent: None,
-        }
+        Manifest::new(Id([1; 16]), [2; 16])
     }
 
     fn holds(manifest: &Manifest) -> Holds {

@@ -265,7 +265,7 @@ impl Running {
             return Ok(Progress::Waiting);
         }
         let before = self.read_bytes;
-        while self.read_bytes - before < CHUNK_BYTES as u64 && self.copy_some(shared)? {}
+        while self.read_bytes - before < CHUNK_BYTES as u64 && self.copy_some(shared, holds)? {}
         Ok(Progress::Worked)
     }
 
@@ -287,8 +287,11 @@ impl Running {
             }
         }
         for (path, (device, name)) in names {
-            let images =
+            let mut images =
                 if self.aside.is_some() { Vec::new() } else { read_sealed(disk, &path, device)? };
+            let first = images.first();
+            let put_back = first.and_then(|it| shared.manifest.put_back_since(&it.header));
+            images.iter_mut().for_each(|image| image.put_back = put_back);
             let generation = images.first().map_or(0, |image| image.header.generation);
             let segments = match &self.aside {
                 Some(_) => self.segments.clone(),
@@ -323,7 +326,7 @@ impl Running {
     }
 
     /// Copies a block, or begins or ends a segment; whether there is more to copy.
-    fn copy_some(&mut self, shared: &Shared) -> Result<bool> {
+    fn copy_some(&mut self, shared: &Shared, holds: &Holds) -> Result<bool> {
         let NewFile::Copying(output) = &mut self.new_file else { return Ok(false) };
         if let Some(copy) = &mut self.copy {
             if let Some(read_bytes) = copy.step(&*shared.disk, output)? {
@@ -333,7 +336,7 @@ impl Running {
             let copied = self.copy.take().expect("seen above").finish(output);
             self.copied.push(copied);
         } else if let Some(member) = self.members.pop_front() {
-            self.copy = Some(self.begin_member(shared, member)?);
+            self.copy = Some(self.begin_member(shared, holds, member)?);
         } else {
             self.end_copying(shared)?;
         }
@@ -358,9 +361,16 @@ impl Running {
         Ok(())
     }
 
-    fn begin_member(&mut self, shared: &Shared, member: Member) -> Result<ImageCopy> {
+    fn begin_member(
+        &mut self,
+        shared: &Shared,
+        holds: &Holds,
+        member: Member,
+    ) -> Result<ImageCopy> {
         let images = self.images.remove(&member.segment).unwrap_or_default();
-        let generation = images.iter().map(|image| image.header.generation).max().unwrap_or(0);
+        let generations = images.iter().map(|image| image.header.generation);
+        // What is kept of a life that was abandoned keeps its name.
+        let generation = generations.fold(holds.generation_of(member.segment), u32::max);
         let header = SegmentHeader {
             version: SEGMENT_VERSION,
             database: shared.database,

@@ -46,15 +46,9 @@ pub(crate) struct Source {
     pub(crate) bytes: u64,
 }
 
-/// The first block that needs the file with these images: before the compaction that has made it, others
-/// were there; and one that was written as it is has nothing before its first block.
+/// The first block that needs the file with these images.
 pub(crate) fn first_needing(images: &[SegmentFile]) -> Lsn {
-    let first = images.iter().map(|image| match &image.footer {
-        _ if image.header.generation > 0 => image.header.durable_lsn,
-        Some(footer) => footer.min_lsn,
-        None => Lsn::ZERO,
-    });
-    first.min().unwrap_or(Lsn::ZERO)
+    images.iter().map(SegmentFile::from).min().unwrap_or(Lsn::ZERO)
 }
 
 /// Keeps those of `sources` that `marks` or the window need, as the log was made of them until `until`.
@@ -260,7 +254,9 @@ pub(crate) fn drop_kept(
         return Err(error);
     }
     for device in kept.iter().map(|kept| kept.device).collect::<BTreeSet<_>>() {
-        let ours = kept.iter().filter(|kept| kept.device == device);
+        // The same file may have been in place twice, and be kept for both.
+        let is_gone = |kept: &&Kept| !holds.is_kept(&kept.path);
+        let ours = kept.iter().filter(|kept| kept.device == device).filter(is_gone);
         // One that stays is removed by the next start.
         nameless.remove(shared, device, ours.map(|kept| kept.path.as_path()));
     }
@@ -318,7 +314,7 @@ impl Nameless {
     pub(crate) fn shrink(&mut self) {
         if let Some((file, len)) = self.0.last_mut() {
             *len = len.saturating_sub(SHRINK_BYTES);
-            // Under another name, of a backup or of ours, it is still read: then it is not to be cut.
+            // Under another name, of a copy or of ours, it is still read: then it is not to be cut.
             let is_ours = !file.has_name().unwrap_or(true);
             if !is_ours || file.set_len(*len).is_err() || *len == 0 {
                 // Closing it gives back the rest.

@@ -158,6 +158,14 @@ impl Holds {
         self.count() > 0 && self.lock().kept.iter().any(|kept| kept.path == path)
     }
 
+    /// How often the segment had been compacted, as far as what is kept under its name says. Of a log that was set back
+    /// that may be more often than the file in place says.
+    pub(crate) fn generation_of(&self, segment: SegmentId) -> u32 {
+        let state = self.lock();
+        let kept = state.kept.iter().filter(|kept| kept.file.segment == segment);
+        kept.map(|kept| kept.file.generation).max().unwrap_or(0)
+    }
+
     /// Says that files which were taken out to be dropped are kept as before.
     pub(crate) fn keep_again(&self, kept: Vec<Kept>) {
         let mut state = self.lock();
@@ -174,7 +182,9 @@ impl Holds {
         let turn = state.turn;
         for new in kept {
             let new = Kept { turn, ..new };
-            match state.kept.iter_mut().find(|old| old.path == new.path) {
+            // A file that was put back is kept for each time that it was in place.
+            let is_same = |old: &&mut Kept| old.path == new.path && old.file.from == new.file.from;
+            match state.kept.iter_mut().find(is_same) {
                 Some(old) => {
                     old.holders.extend(new.holders);
                     (old.file, old.turn, old.kept_at) = (new.file, turn, new.kept_at);
@@ -241,7 +251,7 @@ impl Holds {
         let State { window, kept, .. } = &mut *state;
         let NewBackup { name, lsn, noted_lsn, time_ms } = new;
         let id = window.registry.next_id();
-        let name = name.unwrap_or_else(|| format!("b-{id:06}"));
+        let name = name.unwrap_or_else(|| NamedBackup::name_of(id));
         if let Some(other) = window.registry.find(&name) {
             return Err(BackupRefusal::Taken { id: other.id });
         }

@@ -36,8 +36,8 @@ pub(crate) struct Kept {
     /// The compaction that has replaced it: files of one belong together. [`Holds::keep`] says.
     pub(crate) turn: u64,
     pub(crate) bytes: u64,
-    /// It has another name too, of a reader or of a backup, when that was looked for last: letting go of it makes
-    /// no room.
+    /// It has another name too, in place, of a reader or in a copy by hard links, when that was looked for last: letting go
+    /// of it makes no room.
     pub(crate) is_linked: bool,
     /// When it was replaced; after a start, when that was.
     pub(crate) kept_at: Moment,

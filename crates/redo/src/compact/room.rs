@@ -5,6 +5,7 @@ use std::path::Path;
 
 use env::Disk;
 
+use crate::error::{Error, Result};
 use crate::shared::device::{Service, Shared};
 
 /// Below so much, or so many segments, or one in so many of its bytes if that is less, a disk is short
@@ -61,4 +62,19 @@ pub(crate) fn short_at_start(disk: &dyn Disk, wanted: &[(&Path, u64)]) -> BTreeM
         (short_bytes > 0).then(|| (index, short_bytes.div_ceil(same.len() as u64)))
     });
     short.collect()
+}
+
+/// Refuses what disks have no room for: so many bytes for each of these directories.
+pub(crate) fn check_room(disk: &dyn Disk, wanted: &[(&Path, u64)]) -> Result<()> {
+    let Some(first) = short_at_start(disk, wanted).into_keys().next() else { return Ok(()) };
+    let path = wanted[first].0;
+    let on = disk.file_system(path);
+    let is_same = |other: &Path| other == path || (on.is_some() && disk.file_system(other) == on);
+    let same = wanted.iter().filter(|(other, _)| is_same(other));
+    Err(Error::NoRoom {
+        path: path.to_owned(),
+        needed_bytes: same.map(|(_, bytes)| bytes).sum(),
+        free_bytes: disk.available_bytes(path).unwrap_or(0),
+        is_next_to_server: false,
+    })
 }

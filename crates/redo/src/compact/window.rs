@@ -15,7 +15,7 @@
 //! **When.** What is old goes, beyond a number of bytes that is kept however old it is; what is too
 //! much goes, in bytes, in files, or for a disk that is short of room. The oldest goes first, and of
 //! points the oldest when nothing else is left. For a disk nothing goes unless that makes room: not what a
-//! reader, or a backup, has linked.
+//! reader, or a copy of the directory by hard links, has linked.
 //!
 //! **Named backups** are like points that stay, also without a window: what they need counts for nothing in
 //! the bounds, and goes only for a disk that is short of room, if that is allowed.

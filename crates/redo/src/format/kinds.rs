@@ -16,9 +16,8 @@ use base::RecordKind;
 pub struct Kinds(pub u64);
 
 /// What the kinds are for that this program does not know and that have been given a number.
-const RESERVED: [(u32, &str); 9] = [
+const RESERVED: [(u32, &str); 8] = [
     (18, "replication position"),
-    (19, "function library"),
     (20, "stream"),
     (21, "stream"),
     (22, "stream"),
@@ -31,6 +30,7 @@ const RESERVED: [(u32, &str); 9] = [
 impl Kinds {
     /// Those that this program knows.
     pub const KNOWN: Self = Self::of(RecordKind::Note)
+        .and(Self::of(RecordKind::Library))
         .and(Self::of(RecordKind::ValueLost))
         .and(Self::of(RecordKind::KeyLost));
 
@@ -39,6 +39,10 @@ impl Kinds {
     pub const fn of(kind: RecordKind) -> Self {
         match kind {
             RecordKind::Note | RecordKind::ValueLost | RecordKind::KeyLost => Self(1 << kind as u8),
+            // Where one may be gone, one may be.
+            RecordKind::Library | RecordKind::LibraryDeleted => {
+                Self(1 << RecordKind::Library as u8)
+            }
             _ => Self(0),
         }
     }

@@ -18,7 +18,9 @@ use env::{Access, Disk};
 use crate::error::{Error, IoContext, Result};
 use crate::format::listing::{Listed, Listing};
 use crate::format::registry::Registry;
+pub use crate::format::rewinds::{Placed, PutBack, Rewind, Rewinds};
 use crate::format::sections::{self, Tag};
+use crate::format::segment::SegmentHeader;
 use crate::id::Id;
 
 /// The newest format of the manifest: 2 has sections, the object floor among them.
@@ -72,6 +74,8 @@ pub struct Manifest {
     pub registry: Registry,
     /// The log that this one was restored from.
     pub parent: Option<Parent>,
+    /// When the log was set back in place, and what is in place since then.
+    pub rewinds: Rewinds,
 }
 
 /// A block behind which something was about to be lost, as by FLUSHALL.
@@ -118,11 +122,11 @@ const POINT_BYTES: usize = 16;
 const PARENT_BYTES: usize = 24;
 
 /// The sections: numbers and ids, devices, images that there must be, object floor; history, its
-/// floor, its points, the parent, named backups, dangerous commands, and from when on each file of history is
-/// needed, which are written when they say something.
-const SECTIONS: [Tag; 11] = [
+/// floor, its points, the parent, named backups, dangerous commands, from when on each file of history is
+/// needed, and when the log was set back, which are written when they say something.
+const SECTIONS: [Tag; 12] = [
     *b"BASE", *b"DEVS", *b"IMGS", *b"OBJF", *b"HIST", *b"HFLR", *b"HPTS", *b"BRAN", *b"BKUP",
-    *b"CMDS", *b"HFRO",
+    *b"CMDS", *b"HFRO", *b"RWND",
 ];
 
 /// The first so many there must be.
@@ -130,6 +134,40 @@ const SECTIONS_REQUIRED: usize = 4;
 const BYTES_MAX: u64 = 64 << 20;
 
 impl Manifest {
+    /// That of a log without anything in it, which was never opened.
+    #[must_use]
+    pub const fn new(database: Id, hash_seed: [u8; 16]) -> Self {
+        Self {
+            database,
+            hash_seed,
+            epoch: 0,
+            durable_lsn: Lsn::ZERO,
+            horizon: Lsn::ZERO,
+            next_segment: SegmentId(1),
+            object_floor: ObjectId::NONE.next(),
+            devices: Vec::new(),
+            listed: Vec::new(),
+            history: Vec::new(),
+            history_floor: Lsn::ZERO,
+            history_floor_ms: 0,
+            history_points: Vec::new(),
+            registry: Registry::EMPTY,
+            parent: None,
+            rewinds: Rewinds::NONE,
+        }
+    }
+
+    /// Refuses a log whose files are changing their places.
+    ///
+    /// # Errors
+    /// When it is one.
+    pub(crate) fn check_finished(&self, dir: &Path) -> Result<()> {
+        match &self.rewinds.unfinished {
+            Some(_) => Err(Error::RewindUnfinished { path: dir.to_owned() }),
+            None => Ok(()),
+        }
+    }
+
     /// The manifest as bytes.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
@@ -177,6 +215,7 @@ impl Manifest {
             backups_tag,
             commands_tag,
             froms_tag,
+            rewinds_tag,
         ] = SECTIONS;
         if !history.is_empty() {
             sections::put(&mut body, history_tag, &history);
@@ -210,6 +249,11 @@ impl Manifest {
         if !registry.commands().is_empty() {
             sections::put_skippable(&mut body, commands_tag, &self.registry.encode_commands());
         }
+        if self.rewinds.must_be_known() {
+            sections::put(&mut body, rewinds_tag, &self.rewinds.encode());
+        } else if !self.rewinds.is_empty() {
+            sections::put_skippable(&mut body, rewinds_tag, &self.rewinds.encode());
+        }
         framed(MAGIC, MANIFEST_VERSION, &body)
     }
 
@@ -241,9 +285,9 @@ impl Manifest {
             && self.history_points.iter().all(|point| point.lsn <= Lsn::MAX)
     }
 
-    fn decode_sections(sections: [&[u8]; 11]) -> Option<Self> {
+    fn decode_sections(sections: [&[u8]; 12]) -> Option<Self> {
         let [base, devices, images, objects, history, floor, points, parent, rest @ ..] = sections;
-        let [backups, commands, froms] = rest;
+        let [backups, commands, froms, rewinds] = rest;
         if base.len() != FIXED_BYTES {
             return None;
         }
@@ -284,6 +328,7 @@ impl Manifest {
             _ => return None,
         };
         manifest.registry = Registry::decode(backups, commands)?;
+        manifest.rewinds = Rewinds::decode(rewinds)?;
         Some(manifest)
     }
 
@@ -335,8 +380,6 @@ impl Manifest {
         });
         let durable_lsn = Lsn(u64_at(base, 40));
         Some(Self {
-            database: id_at(base, 0),
-            hash_seed: id_at(base, 16).0,
             epoch: u64_at(base, 32),
             durable_lsn,
             horizon: Lsn(u64_at(base, 48)),
@@ -344,12 +387,8 @@ impl Manifest {
             object_floor,
             devices,
             listed: listed.collect(),
-            history: Vec::new(),
             history_floor: durable_lsn,
-            history_floor_ms: 0,
-            history_points: Vec::new(),
-            registry: Registry::default(),
-            parent: None,
+            ..Self::new(id_at(base, 0), id_at(base, 16).0)
         })
     }
 
@@ -460,6 +499,16 @@ impl ManifestStore {
     /// A device's path as the manifest has it: what is below the data directory moves with it.
     pub(crate) fn relative(&self, path: &Path) -> PathBuf {
         path.strip_prefix(&self.home).unwrap_or(path).to_owned()
+    }
+
+    /// Since when the file with this header, of its first image, is in place, if it was put back there.
+    pub(crate) fn put_back_since(&self, header: &SegmentHeader) -> Option<Lsn> {
+        self.current.lock().manifest.rewinds.since(header)
+    }
+
+    /// Whether what the log is now has nothing of the block: it was set back behind it.
+    pub(crate) fn is_abandoned(&self, lsn: Lsn) -> bool {
+        self.current.lock().manifest.rewinds.is_abandoned(lsn)
     }
 
     /// What the next manifest will list.
@@ -594,6 +643,11 @@ mod tests {
             history_points: vec![HistoryPoint { lsn: Lsn(2), time_ms: 1_700_000_000_123 }],
             registry: Registry::new(3, Vec::new(), Vec::new()),
             parent: Some(Parent { database: Id([9; 16]), lsn: Lsn(1) }),
+            rewinds: Rewinds {
+                list: vec![Rewind { to: Lsn(2), at: Lsn(3), time_ms: 9 }],
+                put_back: Vec::new(),
+                unfinished: None,
+            },
         }
     }
 
@@ -601,6 +655,28 @@ mod tests {
     fn a_manifest_survives_the_disk() {
         let bytes = manifest().encode();
         assert_eq!(Manifest::decode(&bytes, Path::new("m")).unwrap(), manifest());
+    }
+
+    /// A program that does not know when files of history begin to be needed writes a list without that.
+    #[test]
+    fn a_list_without_beginnings_is_read_as_needed_by_any_block() {
+        let bytes = manifest().encode();
+        let (_, mut body) = unframed(MAGIC, MANIFEST_VERSION, &bytes, Path::new("m")).unwrap();
+        let mut without = Vec::new();
+        while !body.is_empty() {
+            let len = 16 + usize::try_from(u64_at(body, 8)).unwrap();
+            let (section, rest) = body.split_at(len);
+            without.extend_from_slice(if section.starts_with(b"HFRO") { &[] } else { section });
+            body = rest;
+        }
+        let read =
+            |body: &[u8]| Manifest::decode(&framed(MAGIC, MANIFEST_VERSION, body), Path::new("m"));
+        let mut expected = manifest();
+        expected.history[0].from = Lsn::ZERO;
+        assert_eq!(read(&without).unwrap(), expected);
+        // One that lists other files than it has beginnings of makes no sense.
+        sections::put_skippable(&mut without, *b"HFRO", &[0; 16]);
+        assert!(read(&without).is_err());
     }
 
     /// The program before this one knew the first four sections.

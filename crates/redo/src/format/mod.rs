@@ -12,6 +12,7 @@ pub(crate) mod listing;
 pub mod manifest;
 pub mod record;
 pub(crate) mod registry;
+pub(crate) mod rewinds;
 pub(crate) mod sections;
 pub mod segment;
 pub mod survivors;

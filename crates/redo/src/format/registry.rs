@@ -35,6 +35,24 @@ pub struct NamedBackup {
 }
 
 impl NamedBackup {
+    /// What the backup of this number is called where it is told from others, and when it was given no name.
+    #[must_use]
+    pub fn name_of(id: u64) -> String {
+        format!("b-{id:06}")
+    }
+
+    /// Its number, as it is told.
+    #[must_use]
+    pub fn number(&self) -> String {
+        Self::name_of(self.id)
+    }
+
+    /// Its state, as it is told.
+    #[must_use]
+    pub const fn state(&self) -> &'static str {
+        if self.is_lost { "lost" } else { "restorable" }
+    }
+
     /// Whether it needs a file that the log was made of from block `from` up to before `until`.
     #[must_use]
     pub fn needs(&self, from: Lsn, until: Lsn) -> bool {
@@ -67,6 +85,10 @@ pub struct Registry {
 const LOST: u64 = 1;
 
 impl Registry {
+    /// That of a log of which nothing was noted.
+    pub const EMPTY: Self =
+        Self { next_id: 0, backups: Vec::new(), commands: Vec::new(), held: Vec::new() };
+
     /// That of backups in the order in which they were made, and of commands ascending by their blocks.
     pub(crate) fn new(
         next_id: u64,

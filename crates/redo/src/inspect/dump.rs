@@ -187,6 +187,9 @@ impl<'a> Printer<'a> {
                 if is_element {
                     self.push(format_args!(" object {} ", record.object.0));
                     self.text_bytes(record.sub);
+                } else if kind.is_library() {
+                    self.line.push(' ');
+                    self.text_bytes(record.key);
                 } else {
                     self.push(format_args!(" db {} ", record.db.0));
                     self.text_bytes(record.key);
@@ -218,6 +221,8 @@ impl<'a> Printer<'a> {
                 if is_element {
                     self.push(format_args!(r#""object":{},"#, record.object.0));
                     self.json_bytes("sub", record.sub);
+                } else if kind.is_library() {
+                    self.json_bytes("name", record.key);
                 } else {
                     self.push(format_args!(r#""db":{},"#, record.db.0));
                     self.json_bytes("key", record.key);

@@ -119,12 +119,8 @@ impl Catalog {
 
     /// As [`Catalog::as_of`], of a block that is known to be one that the log can tell.
     pub(crate) fn told_as_of(&self, kept: &[KeptImages], lsn: Lsn) -> Result<Self> {
-        let is_there = |image: &SegmentFile| match &image.footer {
-            _ if image.header.generation > 0 => image.header.durable_lsn <= lsn,
-            Some(footer) => footer.min_lsn <= lsn,
-            None => true,
-        };
-        let kept = kept.iter().filter(|kept| lsn < kept.file.until);
+        let is_there = |image: &SegmentFile| image.from() <= lsn;
+        let kept = kept.iter().filter(|kept| kept.file.from <= lsn && lsn < kept.file.until);
         let kept = kept.filter_map(|kept| match &kept.state {
             KeptState::There(images) => Some(images),
             _ => None,

@@ -87,6 +87,9 @@ impl Catalog {
         devices: Vec<FoundDevice>,
         lookers: usize,
     ) -> Result<Self> {
+        if let Some(manifest) = &manifest {
+            manifest.check_finished(dir)?;
+        }
         let mut catalog = Self {
             devices,
             manifest,
@@ -126,9 +129,12 @@ impl Catalog {
         let listed: Vec<&KeptFile> =
             self.manifest.iter().flat_map(|manifest| &manifest.history).collect();
         let there: BTreeSet<&PathBuf> = self.history.iter().collect();
-        let headers = self.files.iter().map(|image| &image.header);
-        let in_place: BTreeSet<_> =
-            headers.map(|header| (header.segment, header.part, header.generation)).collect();
+        let in_place = self.files.iter().map(|image| {
+            let header = &image.header;
+            let since = image.put_back.unwrap_or(Lsn::ZERO);
+            ((header.segment, header.part, header.generation), since)
+        });
+        let in_place: HashMap<_, _> = in_place.collect();
         side_by_side(&listed, lookers, |file| self.look_at_kept(disk, file, &there, &in_place))
     }
 
@@ -137,7 +143,7 @@ impl Catalog {
         disk: &dyn Disk,
         file: &KeptFile,
         there: &BTreeSet<&PathBuf>,
-        in_place: &BTreeSet<(SegmentId, u32, u32)>,
+        in_place: &HashMap<(SegmentId, u32, u32), Lsn>,
     ) -> KeptImages {
         let name = segment::history_name(file.segment, file.part, file.generation);
         let found = |path, device, state| KeptImages { file: *file, path, device, state };
@@ -153,7 +159,9 @@ impl Catalog {
             (header.segment, header.part, header.generation)
                 == (file.segment, file.part, file.generation)
         };
-        if in_place.contains(&(file.segment, file.part, file.generation)) {
+        // One that was put back stands for itself since then, and is kept for the time before it was replaced.
+        let since = in_place.get(&(file.segment, file.part, file.generation));
+        if since.is_some_and(|since| *since < file.until) {
             return found(path, index, KeptState::InPlace);
         }
         if !there.contains(&path) {
@@ -229,10 +237,11 @@ impl Catalog {
             if (first.header.segment, first.header.part) != (segment, part) {
                 return Err(Error::corrupt(&path, 48, "the file's name is not what it says it is"));
             }
+            let put_back = manifest.rewinds.since(&first.header);
             for image in &images {
                 check_owner(image, manifest, &device)?;
             }
-            self.files.extend(images);
+            self.files.extend(images.into_iter().map(|image| SegmentFile { put_back, ..image }));
         }
         Ok(())
     }

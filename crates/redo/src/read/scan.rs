@@ -36,6 +36,8 @@ pub(crate) struct SegmentFile {
     pub(crate) footer: Option<Arc<Footer>>,
     /// The length of the image.
     pub(crate) len: u64,
+    /// Since when it is in place, if it was put back there.
+    pub(crate) put_back: Option<Lsn>,
 }
 
 impl SegmentFile {
@@ -71,7 +73,8 @@ impl SegmentFile {
                 Arc::new(footer)
             });
             let path = path.to_owned();
-            Ok(Self { path, start, leader, device, header, footer, len: end - start })
+            let (len, put_back) = (end - start, None);
+            Ok(Self { path, start, leader, device, header, footer, len, put_back })
         };
         let mut found = Footer::read(&*file, end, path, first.database)?;
         if found.is_none() && is_read_next {
@@ -97,6 +100,16 @@ impl SegmentFile {
         }
         images.reverse();
         Ok(images)
+    }
+
+    /// The first block that needs it: before the compaction that has made it, others were there; and one that was
+    /// written as it is has nothing before its first block. Before it was put back, others were there, too.
+    pub(crate) fn from(&self) -> Lsn {
+        self.put_back.unwrap_or_else(|| match &self.footer {
+            _ if self.header.generation > 0 => self.header.durable_lsn,
+            Some(footer) => footer.min_lsn,
+            None => Lsn::ZERO,
+        })
     }
 
     /// The same, of a log that is open: a compacted image without its footer is an error, because

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use base::{Lsn, Note, NoteEvent};
+use base::{Lsn, Note};
 
 use crate::compact::window::POINTS_MAX;
 use crate::format::manifest::{HistoryPoint, Manifest};
@@ -27,7 +27,7 @@ impl FoundNotes {
     /// Takes a note of the block `lsn`; notes come in their order.
     pub(crate) fn take(&mut self, lsn: Lsn, value: &[u8]) {
         let Some(note) = Note::decode(value) else { return };
-        if matches!(&note.event, NoteEvent::Command(command) if command.loses_data) {
+        if note.loses_data() {
             let before = Lsn(lsn.0.saturating_sub(1));
             if self.points.back().is_none_or(|last| last.lsn < before) {
                 self.points.push_back(HistoryPoint { lsn: before, time_ms: note.time_ms });

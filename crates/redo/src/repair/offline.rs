@@ -106,6 +106,10 @@ pub fn repair(
     entropy: &mut dyn Entropy,
     mode: RepairMode,
 ) -> Result<Repair> {
+    if let Ok(Some(manifest)) = Manifest::read(&**disk, dir) {
+        // What is in place belongs to two states of the log.
+        manifest.check_finished(dir)?;
+    }
     let RepairMode::CarryOut { now_ms } = mode else {
         if is_in_use(&**disk, dir)? {
             return Err(Error::in_use(lock_path(dir)));

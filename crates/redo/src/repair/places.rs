@@ -7,13 +7,12 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use base::{Lsn, ObjectId, SegmentId};
+use base::{Lsn, SegmentId};
 use env::{Access, Disk, Entropy, FileError};
 
 use crate::error::{Error, IoContext, Result};
 use crate::format::listing::Listed;
 use crate::format::manifest::{self, DeviceMark, Manifest, ManifestDevice};
-use crate::format::registry::Registry;
 use crate::format::segment::{self, SegmentHeader};
 use crate::id::Id;
 
@@ -172,23 +171,12 @@ impl Places {
         let mut manifest = self.manifest.clone().unwrap_or_else(|| {
             let mut hash_seed = [0; 16];
             entropy.fill(&mut hash_seed);
+            // The object floor is raised by the next start, above every object that is left.
             Manifest {
-                database: self.database,
-                hash_seed,
                 epoch: 1,
-                durable_lsn: Lsn::ZERO,
-                horizon: Lsn::ZERO,
                 next_segment: SegmentId(next_segment + CLAIMED_MAX),
-                // Raised by the next start, above every object that is left.
-                object_floor: ObjectId::NONE.next(),
                 devices: devices.clone().collect(),
-                listed: Vec::new(),
-                history: Vec::new(),
-                history_floor: Lsn::ZERO,
-                history_floor_ms: 0,
-                history_points: Vec::new(),
-                registry: Registry::default(),
-                parent: None,
+                ..Manifest::new(self.database, hash_seed)
             }
         });
         manifest.durable_lsn = durable;
@@ -198,6 +186,7 @@ impl Places {
         manifest.history_floor = durable;
         manifest.history_floor_ms = 0;
         manifest.history_points.clear();
+        manifest.rewinds.put_back.clear();
         manifest.registry.lose(Lsn::ZERO, Lsn::MAX.next());
         manifest.next_segment = manifest.next_segment.max(SegmentId(next_segment));
         manifest

@@ -325,6 +325,8 @@ impl Salvage {
             let doing = if record.kind.is_delete() { " deleted" } else { "" };
             names.push(if record.kind.is_element() {
                 format!("\"{}\" of object {}{doing}", record.sub.escape_ascii(), record.object.0)
+            } else if record.kind.is_library() {
+                format!("library \"{}\"{doing}", record.key.escape_ascii())
             } else {
                 format!("\"{}\" in database {}{doing}", record.key.escape_ascii(), record.db.0)
             });

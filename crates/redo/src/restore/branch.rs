@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use base::Lsn;
+use base::{Lsn, SegmentId};
 use env::{Disk, Unpublished};
 
 use crate::error::{IoContext, Result};
@@ -17,6 +17,7 @@ use crate::format::segment::{self, SegmentHeader};
 use crate::id::Id;
 use crate::read::catalog::Catalog;
 use crate::read::scan::{Block, SegmentFile};
+use crate::restore::expiry::ExpiryRule;
 use crate::restore::source::ImageBlocks;
 
 /// How much is gathered for a write.
@@ -39,19 +40,39 @@ pub(crate) struct Branch<'a> {
     pub(crate) path: &'a Path,
     /// The last block.
     pub(crate) last: Lsn,
+    /// What becomes of the times at which keys expire.
+    pub(crate) expiry: ExpiryRule,
 }
 
 impl Branch<'_> {
     /// Copies the image, as far as it goes; nothing is made of one without a block.
     pub(crate) fn copy(&self, catalog: &Catalog, image: &SegmentFile) -> Result<CopyCount> {
         let header = &image.header;
+        let (count, written) = self.write(catalog, image, header.segment)?;
+        if count.blocks == 0 {
+            self.disk.remove(written.temporary()).at(written.temporary(), "remove")?;
+            return Ok(count);
+        }
         let name = segment::file_name(header.segment, header.part);
-        let path = self.path.join(&name);
+        written.publish(self.disk, &self.path.join(&name))?;
+        Ok(count)
+    }
+
+    /// Copies the image, as far as it goes, as one of the segment `number`, to a file that has its name not yet.
+    pub(crate) fn write(
+        &self,
+        catalog: &Catalog,
+        image: &SegmentFile,
+        number: SegmentId,
+    ) -> Result<(CopyCount, Unpublished)> {
+        let header = &image.header;
+        let path = self.path.join(segment::file_name(number, header.part));
         let output = Unpublished::create(self.disk, &segment::temp_path(&path))?;
         let mut writer = Writer { output: &output, buffer: Vec::new(), at: 0 };
         let own = SegmentHeader {
             database: self.database,
             device: self.device,
+            segment: number,
             durable_lsn: header.durable_lsn.min(self.last),
             ..*header
         };
@@ -68,12 +89,11 @@ impl Branch<'_> {
             if last_read > self.last {
                 break;
             }
-            self.copy_block(image, &block, &mut footer, &mut writer, &mut count)?;
+            self.copy_block((image, number), &block, &mut footer, &mut writer, &mut count)?;
         }
         check_whole(catalog, image, last_read, self.last)?;
         if count.blocks == 0 {
-            self.disk.remove(output.temporary()).at(output.temporary(), "remove")?;
-            return Ok(count);
+            return Ok((count, output));
         }
         let footer = match &image.footer {
             Some(old) if header.generation > 0 => footer.finish_with(old.survivors.len()),
@@ -82,40 +102,47 @@ impl Branch<'_> {
         writer.put(&footer.encode(self.database))?;
         writer.flush()?;
         count.bytes = writer.at;
-        output.publish(self.disk, &path)?;
-        Ok(count)
+        Ok((count, output))
     }
 
     fn copy_block(
         &self,
-        image: &SegmentFile,
+        (image, number): (&SegmentFile, SegmentId),
         block: &Block,
         footer: &mut FooterBuilder,
         writer: &mut Writer<'_>,
         count: &mut CopyCount,
     ) -> Result<()> {
-        let (mut offsets, mut delete_count) = (Vec::new(), 0);
+        let corrupt = |what: &str| image.corrupt(block.offset, what);
+        let changed = self.expiry.apply(block.payload()).map_err(corrupt)?;
+        let records = changed.as_ref().map_or(block.payload(), |changed| &changed.records[..]);
+        let (mut rest, mut offsets, mut delete_count) = (records, Vec::new(), 0);
         for body in block.bodies() {
-            let (ordinal, at, body) = body.map_err(|what| image.corrupt(block.offset, what))?;
+            let at = records.len() - rest.len();
+            let (ordinal, ..) = body.map_err(corrupt)?;
+            let body = record::take_body(&mut rest).map_err(corrupt)?;
             offsets.push((ordinal, (block::HEADER_BYTES + at) as u64));
             delete_count += u32::from(record::is_delete(body));
         }
         let header = BlockHeader {
             database_tag: self.database.tag(),
+            segment: number,
             durable_lsn: block.header.durable_lsn.min(self.last),
+            payload_bytes: records.len() as u64,
+            payload_crc: changed.as_ref().map_or(block.header.payload_crc, |changed| changed.crc),
             ..block.header
         };
         let encoded = header.encode();
         footer.add(&WrittenBlock {
             lsn: header.lsn,
             header: &encoded,
-            records: block.payload(),
+            records,
             ordinals: Ordinals::Each(&offsets),
             record_count: header.record_count,
             delete_count,
         });
         writer.put(&encoded)?;
-        writer.put(block.payload())?;
+        writer.put(records)?;
         count.blocks += 1;
         count.records += offsets.len() as u64;
         Ok(())
@@ -123,7 +150,12 @@ impl Branch<'_> {
 }
 
 /// Whether an image that is written yet has what the manifest knows to have been durable in it.
-fn check_whole(catalog: &Catalog, image: &SegmentFile, last_read: Lsn, end: Lsn) -> Result<()> {
+pub(crate) fn check_whole(
+    catalog: &Catalog,
+    image: &SegmentFile,
+    last_read: Lsn,
+    end: Lsn,
+) -> Result<()> {
     let listed = catalog.manifest.iter().flat_map(|manifest| &manifest.listed);
     let mut listed = listed.filter(|entry| entry.is_met_by(&image.header) && !entry.is_sealed());
     // It is sealed by now perhaps, and read behind the end is nothing.

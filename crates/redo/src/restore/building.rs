@@ -14,13 +14,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{Lsn, ObjectId, SegmentId};
+use base::SegmentId;
 use env::{Disk, Entropy, Lock};
 
 use crate::error::{Error, IoContext, Result};
 use crate::format::listing::Listed;
 use crate::format::manifest::{DeviceMark, Manifest, ManifestDevice, Parent};
-use crate::format::registry::Registry;
 use crate::id::Id;
 use crate::inspect::verify::verify_unlocked;
 use crate::options::default_device;
@@ -74,25 +73,16 @@ impl Building {
         let (database, id) = (Id(database), Id(id));
         let device = default_device(into);
         let manifest = Manifest {
-            database,
-            hash_seed,
             epoch: 1,
             durable_lsn: parent.lsn,
-            horizon: Lsn::ZERO,
-            next_segment: SegmentId(1),
-            object_floor: ObjectId::NONE.next(),
             devices: vec![ManifestDevice {
                 id,
                 path: device.strip_prefix(into).unwrap_or(&device).to_owned(),
                 is_leaving: false,
             }],
-            listed: Vec::new(),
-            history: Vec::new(),
             history_floor: parent.lsn,
-            history_floor_ms: 0,
-            history_points: Vec::new(),
-            registry: Registry::default(),
             parent: Some(parent),
+            ..Manifest::new(database, hash_seed)
         };
         // First: what is made is found by what it says, after a crash.
         manifest.write(&**disk, &build)?;

@@ -40,6 +40,7 @@ impl Fact {
                 Some(Self::Map(ids))
             }
             RecordKind::Note | RecordKind::KeyLost => None,
+            _ if kind.is_library() => None,
             _ if kind.is_element() || record.key != wanted.key => None,
             RecordKind::KeyDeleted => Some(Self::Deleted(record.db)),
             _ => Some(Self::Set(record.db)),

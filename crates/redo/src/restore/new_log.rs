@@ -28,6 +28,7 @@ use crate::format::registry::Registry;
 use crate::format::segment::{self, SEGMENT_VERSION, SegmentHeader};
 use crate::id::Id;
 use crate::restore::building::Building;
+use crate::restore::expiry::{Expiry, ExpiryRule};
 use crate::restore::restoring::nearest_dir;
 
 /// How much is gathered for a write.
@@ -56,6 +57,7 @@ pub struct NewLog {
     building: Building,
     image: Option<Image>,
     made: Made,
+    expiry: ExpiryRule,
 }
 
 impl NewLog {
@@ -76,7 +78,16 @@ impl NewLog {
         building.manifest.horizon = horizon;
         let database = building.manifest.database;
         let made = Made { database, files: 0, bytes: 0, blocks: 0, records: 0 };
-        Ok(Self { building, image: None, made })
+        Ok(Self { building, image: None, made, expiry: ExpiryRule::Same })
+    }
+
+    /// Changes when keys expire, of the blocks that are put from now on. The last block was ended at `time_ms`.
+    ///
+    /// # Errors
+    /// When it depends on that time, and it is not known.
+    pub fn set_expiry(&mut self, expiry: Expiry, time_ms: Option<i64>) -> Result<()> {
+        self.expiry = expiry.rule(self.building.manifest.durable_lsn, time_ms)?;
+        Ok(())
     }
 
     /// Adds a block with these records, encoded. Up to the horizon blocks may come in any order, each once; behind it they come
@@ -85,6 +96,9 @@ impl NewLog {
     /// # Errors
     /// When the records are none, or the disk refuses.
     pub fn put(&mut self, lsn: Lsn, time_ms: i64, records: &[u8]) -> Result<()> {
+        let changed = self.expiry.apply(records);
+        let changed = changed.map_err(|what| Error::corrupt(&self.building.device, 0, what))?;
+        let records = changed.as_ref().map_or(records, |changed| &changed.records[..]);
         let is_compacted = lsn <= self.building.manifest.horizon;
         let bytes = (block::HEADER_BYTES + records.len()) as u64;
         let takes = |image: &Image| {

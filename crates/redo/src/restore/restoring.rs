@@ -23,6 +23,7 @@ use crate::read::in_use::lock_if_there;
 use crate::read::scan::SegmentFile;
 use crate::restore::branch::{Branch, CopyCount};
 use crate::restore::building::{Building, check_into};
+use crate::restore::expiry::Expiry;
 use crate::restore::source::{ImageBlocks, Source};
 use crate::restore::timeline::{BlockTime, RestorePoint, Timeline};
 
@@ -43,6 +44,8 @@ pub struct RestoreRequest<'a> {
     pub durable: Lsn,
     /// A number that no other reader of the log has: that of the process.
     pub reader: u32,
+    /// When keys expire in the new log.
+    pub expiry: Expiry,
 }
 
 /// How far it is, in bytes done and in all of the step that it is at.
@@ -139,6 +142,22 @@ pub fn database_of(disk: &dyn Disk, dir: &Path) -> Result<Option<Id>> {
     Ok(Manifest::read(disk, dir)?.map(|manifest| manifest.database))
 }
 
+/// When the block `last` was ended, as the images say that may have it: the timeline begins at the floor.
+fn time_in(disk: &dyn Disk, images: &Catalog, last: Lsn) -> Result<Option<i64>> {
+    let may_have = |image: &&SegmentFile| image.footer.as_ref().is_none_or(|it| it.max_lsn >= last);
+    for image in images.files.iter().filter(may_have) {
+        let mut blocks = ImageBlocks::open(disk, image)?;
+        while let Some(block) = blocks.next()?
+            && block.header.lsn <= last
+        {
+            if block.header.lsn == last {
+                return Ok(Some(block.header.time_ms));
+            }
+        }
+    }
+    Ok(None)
+}
+
 fn carry_out(
     disk: &Arc<dyn Disk>,
     request: &RestoreRequest<'_>,
@@ -170,6 +189,10 @@ fn carry_out(
         }
         return Ok(restored);
     };
+    if restored.time_ms.is_none() && request.expiry != Expiry::Absolute {
+        restored.time_ms = time_in(&**disk, &images, lsn)?;
+    }
+    let expiry = request.expiry.rule(lsn, restored.time_ms)?;
     let (parent, bytes) = (restored.parent, restored.bytes);
     let mut building = Building::begin(disk, into, parent, entropy, || {
         restored.room = check_room(&**disk, into, what, bytes)?;
@@ -187,7 +210,7 @@ fn carry_out(
     );
     let (database, device) = (manifest.database, manifest.devices[0].id);
     let path = building.device.clone();
-    let branch = Branch { disk: &**disk, database, device, path: &path, last: lsn };
+    let branch = Branch { disk: &**disk, database, device, path: &path, last: lsn, expiry };
     let (mut total, mut done) = (CopyCount::default(), 0);
     restored.files = 0;
     for image in &images.files {

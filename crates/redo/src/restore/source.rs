@@ -48,7 +48,7 @@ pub(crate) struct Source {
 /// What keeps the files as they are.
 enum Hold {
     /// No process writes.
-    Locked { _lock: Option<Box<dyn Lock>> },
+    Locked { lock: Option<Box<dyn Lock>> },
     /// Links.
     Linked(Links),
 }
@@ -69,14 +69,46 @@ impl Source {
                 Self::open_running(disk, dir, devices, number).map(Some)
             }
             lock => {
-                let hold = Hold::Locked { _lock: lock? };
+                let hold = Hold::Locked { lock: lock? };
                 let Some(manifest) = Manifest::read(disk, dir)? else { return Ok(None) };
-                let found = found_devices(disk, dir, &manifest, devices)?;
-                let catalog = Catalog::of_devices(disk, dir, Some(manifest), found, 1)?;
-                let kept = catalog.kept(disk, 1);
-                Ok(Some(Self { catalog, kept, hold }))
+                Self::read(disk, dir, devices, manifest, hold).map(Some)
             }
         }
+    }
+
+    /// Reads the log in `dir`, whose lock this is.
+    pub(crate) fn of_locked(
+        disk: &dyn Disk,
+        dir: &Path,
+        devices: &[PathBuf],
+        lock: Box<dyn Lock>,
+    ) -> Result<Self> {
+        let hold = Hold::Locked { lock: Some(lock) };
+        let changing = || Error::Changing { path: manifest::path_in(dir) };
+        let manifest = Manifest::read(disk, dir)?.ok_or_else(changing)?;
+        Self::read(disk, dir, devices, manifest, hold)
+    }
+
+    fn read(
+        disk: &dyn Disk,
+        dir: &Path,
+        devices: &[PathBuf],
+        manifest: Manifest,
+        hold: Hold,
+    ) -> Result<Self> {
+        let found = found_devices(disk, dir, &manifest, devices)?;
+        let catalog = Catalog::of_devices(disk, dir, Some(manifest), found, 1)?;
+        let kept = catalog.kept(disk, 1);
+        Ok(Self { catalog, kept, hold })
+    }
+
+    /// Its devices, and its lock if no process has it open.
+    pub(crate) fn into_devices(self) -> (Vec<FoundDevice>, Option<Box<dyn Lock>>) {
+        let lock = match self.hold {
+            Hold::Locked { lock } => lock,
+            Hold::Linked(_) => None,
+        };
+        (self.catalog.devices, lock)
     }
 
     fn open_running(disk: &dyn Disk, dir: &Path, devices: &[PathBuf], number: u32) -> Result<Self> {
@@ -110,6 +142,35 @@ impl Source {
         let is_shared = on.is_some() && devices.any(|it| disk.file_system(&it.path) == on);
         let is_asked = self.is_running() && is_shared;
         is_asked.then(|| left_bytes(disk, into, segment_bytes)).flatten().unwrap_or(0)
+    }
+
+    /// The paths of the files.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        let in_place = self.catalog.files.iter().map(|image| image.path.as_path());
+        in_place.chain(self.kept.iter().map(|kept| kept.path.as_path()))
+    }
+
+    /// A device of the process that has the log open, if it has half the room or less that it is to have left.
+    pub(crate) fn short_of_room(&self, disk: &dyn Disk) -> Option<PathBuf> {
+        let Hold::Linked(links) = &self.hold else { return None };
+        let segment_bytes = self.catalog.files.iter().map(|file| file.len).max().unwrap_or(0);
+        let is_short = |dir: &&Path| {
+            let left_bytes = left_bytes(disk, dir, segment_bytes);
+            let free_bytes = disk.available_bytes(dir).ok();
+            free_bytes.zip(left_bytes).is_some_and(|(free, left)| free < left / 2)
+        };
+        let short = links.dirs.iter().map(|(dir, _)| dir.as_path()).find(is_short)?;
+        short.ancestors().nth(2).map(Path::to_owned)
+    }
+
+    /// Lets go of some of the files before the others, as far as they are linked.
+    pub(crate) fn let_go(&self, disk: &dyn Disk, paths: &[&Path]) {
+        let Hold::Linked(links) = &self.hold else { return };
+        // Nothing but links is ever removed.
+        let is_link = |path: &&&Path| links.dirs.iter().any(|(dir, _)| path.starts_with(dir));
+        paths.iter().filter(is_link).for_each(|path| {
+            let _left = disk.remove(path);
+        });
     }
 
     /// Lets go of the files. A process that dies before leaves that to the server.
@@ -150,7 +211,8 @@ pub struct NoMoreLinks {
     _lock: MutexGuard<'static, ()>,
 }
 
-fn found_devices(
+/// The devices of the log, in `devices` or where the manifest says.
+pub(crate) fn found_devices(
     disk: &dyn Disk,
     dir: &Path,
     manifest: &Manifest,

@@ -5,16 +5,21 @@
 //! it is not above the horizon. So the first number above the horizon that is missing is the end of the log. A block that is not awaited stays open for some milliseconds: what it says was executed
 //! before its time, and what was executed before its time may be in the next one.
 //!
+//! Of a log that was set back in place, what was set back is told by block, time and name; what is looked for in its past
+//! (a flush, the deletion of a key) is looked for in the past of what it is now.
+//!
 //! A block may be in several files, with fewer records in each that a compaction has made: what the one with the
 //! most says counts, because notes are dropped by the first.
 
 use std::cmp::Reverse;
+use std::ops::ControlFlow;
 
-use base::{Lsn, Note, NoteEvent, RecordKind};
+use base::{Lsn, Note, RecordKind};
 use env::Disk;
 
 use crate::block_time::TimeOfBlock;
 use crate::error::{Error, Result};
+use crate::format::manifest::Rewinds;
 use crate::format::record;
 use crate::format::registry::{NamedBackup, NotedCommand, Registry};
 use crate::read::as_of::Reach;
@@ -22,6 +27,9 @@ use crate::read::catalog::{Catalog, KeptState};
 use crate::read::scan::{Block, SegmentFile};
 use crate::restore::deletions::{Deletions, Fact, WantedKey};
 use crate::restore::source::{ImageBlocks, Source};
+
+/// How much is read between two looks at whether to go on.
+pub(crate) const STEP_BYTES: u64 = 1 << 20;
 
 /// Which state is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,6 +102,31 @@ impl Found {
     }
 }
 
+/// Takes what is to be known of the blocks of an image. `pace` is told bytes that were read, and whether it goes on is for it
+/// to say.
+fn take_blocks(
+    disk: &dyn Disk,
+    image: &SegmentFile,
+    (floor, wanted): (Lsn, Option<&WantedKey>),
+    found: &mut Vec<Found>,
+    pace: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>> {
+    let (mut blocks, mut read_bytes) = (ImageBlocks::open(disk, image)?, 0);
+    while let Some(block) = blocks.next()? {
+        let is_told = block.header.lsn >= floor;
+        read_bytes += block.header.block_bytes();
+        if wanted.is_some() || is_told {
+            let block = Found::of(image, &block, wanted)?;
+            // What a compaction has left of a block says no more than all of it does.
+            found.extend((is_told || !block.facts.is_empty()).then_some(block));
+        }
+        if read_bytes >= STEP_BYTES && pace(std::mem::take(&mut read_bytes)).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    Ok(pace(read_bytes))
+}
+
 impl Timeline {
     /// Looks at all blocks of the source that can be told; where a key is looked for, at all that there are.
     /// `progress` is told bytes done, and in all.
@@ -103,6 +136,23 @@ impl Timeline {
         wanted: Option<&WantedKey>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self> {
+        let mut pace = |_, done, all| {
+            progress(done, all);
+            ControlFlow::Continue(())
+        };
+        let read = Self::look(disk, source, wanted, false, &mut pace)?;
+        Ok(read.expect("it is not told to end"))
+    }
+
+    /// The same for what reads all of it afterwards: where `passes_damage`, what is damaged of a sealed file is taken for blocks
+    /// of which nothing is known. `pace` is told bytes that were read since, bytes done, and in all; `None` if it was to end.
+    pub(crate) fn look(
+        disk: &dyn Disk,
+        source: &Source,
+        wanted: Option<&WantedKey>,
+        passes_damage: bool,
+        pace: &mut dyn FnMut(u64, u64, u64) -> ControlFlow<()>,
+    ) -> Result<Option<Self>> {
         let reach = source.catalog.reach(&source.kept);
         let kept = source.kept.iter().filter_map(|kept| match &kept.state {
             KeptState::There(images) => Some(images),
@@ -114,44 +164,60 @@ impl Timeline {
                 || image.footer.as_ref().is_none_or(|footer| footer.max_lsn >= reach.floor)
         };
         let bytes: u64 = images.iter().filter(is_new).map(|image| image.len).sum();
-        let (mut found, mut done) = (Vec::new(), 0);
+        let (mut found, mut done, mut damaged_to) = (Vec::new(), 0, Lsn::ZERO);
         for image in images.iter().filter(is_new) {
-            let mut blocks = ImageBlocks::open(disk, image)?;
-            while let Some(block) = blocks.next()? {
-                let is_told = block.header.lsn >= reach.floor;
-                if wanted.is_some() || is_told {
-                    let block = Found::of(image, &block, wanted)?;
-                    // What a compaction has left of a block says no more than all of it does.
-                    found.extend((is_told || !block.facts.is_empty()).then_some(block));
+            let mut pace = |read_bytes| pace(read_bytes, done, bytes);
+            let taken = take_blocks(disk, image, (reach.floor, wanted), &mut found, &mut pace);
+            match (taken, &image.footer) {
+                (Err(_), Some(footer)) if passes_damage => {
+                    damaged_to = damaged_to.max(footer.max_lsn);
+                }
+                (taken, _) => {
+                    if taken?.is_break() {
+                        return Ok(None);
+                    }
                 }
             }
             done += image.len;
-            progress(done, bytes);
+        }
+        if pace(0, done, bytes).is_break() {
+            return Ok(None);
         }
         found.sort_by_key(|block| (block.lsn, Reverse(block.record_count)));
         found.dedup_by_key(|block| block.lsn);
-        let registry = source.catalog.manifest.as_ref().map(|it| it.registry.clone());
+        let manifest = source.catalog.manifest.as_ref();
+        let registry = manifest.map(|manifest| manifest.registry.clone());
+        let none = Rewinds::NONE;
+        let rewinds = manifest.map_or(&none, |manifest| &manifest.rewinds);
         let lost_key = wanted.map(|wanted| {
             let mut deletions = Deletions::new(wanted);
-            found.iter().for_each(|block| deletions.take(block.lsn, &block.facts));
+            let past = found.iter().filter(|block| !rewinds.is_abandoned(block.lsn));
+            past.for_each(|block| deletions.take(block.lsn, &block.facts));
             (wanted.clone(), deletions.last)
         });
         found.retain(|block| block.lsn >= reach.floor);
         let registry = registry.unwrap_or_default();
-        let mut timeline = Self::of(reach, source.catalog.horizon(), found, registry);
+        let horizon = source.catalog.horizon().max(damaged_to);
+        let mut timeline = Self::of(reach, horizon, found, (registry, rewinds));
         // Notes say of some that the manifest does not have yet.
         let lost = Catalog::lost(&source.kept);
         let backups = timeline.registry.backups().iter();
         let backups = backups.filter(|backup| !backup.is_lost && lost.has_left(backup.lsn));
         timeline.reach.backups = backups.cloned().collect();
-        Ok(Self { lost_key, ..timeline })
+        Ok(Some(Self { lost_key, ..timeline }))
     }
 
-    fn of(reach: Reach, horizon: Lsn, found: Vec<Found>, mut registry: Registry) -> Self {
+    fn of(
+        reach: Reach,
+        horizon: Lsn,
+        found: Vec<Found>,
+        (mut registry, rewinds): (Registry, &Rewinds),
+    ) -> Self {
         let mut blocks: Vec<BlockTime> = Vec::new();
         let mut flushes: Vec<BlockTime> = reach
             .points
             .iter()
+            .filter(|point| !rewinds.is_abandoned(point.lsn.next()))
             .map(|point| BlockTime { lsn: point.lsn, time_ms: point.time_ms })
             .collect();
         let (mut last, known) = (reach.floor, registry.last_command());
@@ -161,9 +227,12 @@ impl Timeline {
             }
             let before = Lsn(lsn.0.saturating_sub(1));
             for note in &notes {
-                let loses = matches!(&note.event, NoteEvent::Command(it) if it.loses_data);
                 let is_known = flushes.iter().any(|flush| flush.lsn == before);
-                if loses && before >= reach.floor && !is_known {
+                if note.loses_data()
+                    && before >= reach.floor
+                    && !is_known
+                    && !rewinds.is_abandoned(lsn)
+                {
                     flushes.push(BlockTime { lsn: before, time_ms: note.time_ms });
                 }
                 registry.take(lsn, note, known);
@@ -210,8 +279,9 @@ impl Timeline {
         }
     }
 
-    fn find_backup(&self, name: &str) -> Result<Lsn> {
-        let by_number = |backup: &&NamedBackup| format!("b-{:06}", backup.id) == name;
+    /// The block of the backup of this name or number.
+    pub(crate) fn find_backup(&self, name: &str) -> Result<Lsn> {
+        let by_number = |backup: &&NamedBackup| backup.number() == name;
         let found = self.registry.find(name);
         let found = found.or_else(|| self.registry.backups().iter().find(by_number));
         let Some(backup) = found else {
@@ -290,7 +360,7 @@ mod tests {
             time_ms: *time_ms,
             ..Found::default()
         });
-        Timeline::of(reach, Lsn(floor), found.collect(), Registry::default())
+        Timeline::of(reach, Lsn(floor), found.collect(), (Registry::EMPTY, &Rewinds::NONE))
     }
 
     #[test]
@@ -318,7 +388,7 @@ mod tests {
             let (points, backups) = (Vec::new(), Vec::new());
             let reach = Reach { floor: Lsn(5), floor_ms: 0, points, backups };
             let found = lsns.iter().map(found).collect();
-            Timeline::of(reach, Lsn(horizon), found, Registry::default()).last()
+            Timeline::of(reach, Lsn(horizon), found, (Registry::EMPTY, &Rewinds::NONE)).last()
         };
         assert_eq!(last(5, &[6, 7, 9]), Lsn(7));
         assert_eq!(last(8, &[6, 7, 9]), Lsn(9));

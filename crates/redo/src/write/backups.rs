@@ -51,7 +51,7 @@ impl Log {
                 self.block_times().find(time_ms).ok_or(BackupRefusal::NoTime)?
             }
             BackupPoint::Flush => {
-                let points = holds.told().1;
+                let points = self.told().1;
                 points.last().map(|point| point.lsn).ok_or(BackupRefusal::NoFlush)?
             }
         };
@@ -93,7 +93,10 @@ impl Log {
     /// The last commands that were dangerous, and the last blocks behind which databases were emptied or exchanged.
     #[must_use]
     pub fn told(&self) -> (Vec<NotedCommand>, Vec<HistoryPoint>) {
-        self.marks.holds().told()
+        let (commands, mut points) = self.marks.holds().told();
+        // Behind these, too, that would be to be read which the log was set back over.
+        points.retain(|point| !self.shared.manifest.is_abandoned(point.lsn.next()));
+        (commands, points)
     }
 
     /// Says which backups have lost something.

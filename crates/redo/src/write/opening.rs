@@ -13,6 +13,7 @@
 //! file is cut at the same block, and each is durable before the manifest says that it is done.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use base::{Lsn, ObjectId, SegmentId};
@@ -20,22 +21,22 @@ use env::Lock;
 
 use crate::compact::compactor::Compactor;
 use crate::compact::job::JobQueue;
+use crate::compact::room::check_room;
 use crate::compact::segments::Segments;
 use crate::compact::validity::Validity;
 use crate::compact::window::Moment;
 use crate::error::{Error, IoContext, Result, is_full, is_no_room};
 use crate::format::kinds::Kinds;
 use crate::format::listing::Listed;
-use crate::format::manifest::{DeviceMark, Manifest, ManifestDevice, ManifestStore};
-use crate::format::registry::Registry;
+use crate::format::manifest::{DeviceMark, Manifest, ManifestDevice, ManifestStore, PutBack};
 use crate::format::segment;
 use crate::id::Id;
 use crate::options::{Env, Options, SyncPolicy};
 use crate::read::catalog::{Catalog, LOOKERS};
 use crate::read::in_use::lock;
 use crate::recover::behind::{KnownBefore, StartPoint};
-use crate::recover::cut;
-use crate::recover::replay::{LogState, Progress, Reading, Replay};
+use crate::recover::cut::{self, Tidied};
+use crate::recover::replay::{LogState, Nothing, Progress, Reading, Replay};
 use crate::shared::device::{Device, Service, Shared};
 use crate::shared::durability::Durability;
 use crate::write::flusher::Flusher;
@@ -90,6 +91,8 @@ pub struct Recovery {
     without_history: Vec<Error>,
     /// Something else than the log knows that it was durable up to this block.
     witnessed: Lsn,
+    /// Rather than give up anything of its past it refuses.
+    keeps_past: bool,
 }
 
 impl Recovery {
@@ -106,26 +109,10 @@ impl Recovery {
         let manifest = match &catalog.manifest {
             Some(manifest) => manifest.clone(),
             None => {
-                let mut manifest = Manifest {
-                    database: Id([0; 16]),
-                    hash_seed: [0; 16],
-                    epoch: 0,
-                    durable_lsn: Lsn::ZERO,
-                    horizon: Lsn::ZERO,
-                    next_segment: SegmentId(1),
-                    object_floor: ObjectId::NONE.next(),
-                    devices: Vec::new(),
-                    listed: Vec::new(),
-                    history: Vec::new(),
-                    history_floor: Lsn::ZERO,
-                    history_floor_ms: 0,
-                    history_points: Vec::new(),
-                    registry: Registry::default(),
-                    parent: None,
-                };
-                env.entropy.fill(&mut manifest.database.0);
-                env.entropy.fill(&mut manifest.hash_seed);
-                manifest
+                let [mut database, mut hash_seed] = [[0; 16]; 2];
+                env.entropy.fill(&mut database);
+                env.entropy.fill(&mut hash_seed);
+                Manifest::new(Id(database), hash_seed)
             }
         };
         Ok(Self {
@@ -136,6 +123,7 @@ impl Recovery {
             lock,
             without_history: Vec::new(),
             witnessed: Lsn::ZERO,
+            keeps_past: false,
         })
     }
 
@@ -220,6 +208,29 @@ impl Recovery {
         progress: &mut dyn FnMut(Progress),
         validity: fn(&Segments, SegmentId) -> Validity,
     ) -> Result<Opened> {
+        let (state, past, cut) = self.settle(before, replay, progress)?;
+        self.go_on(state, past, &cut, validity)
+    }
+
+    /// Reads the log and puts its end in order, as a start does, and does not go on: every file is sealed afterwards, and
+    /// the manifest has what notes say. Nothing of the past is given up. The lock is the caller's.
+    ///
+    /// # Errors
+    /// As [`Recovery::run`], and when a disk is full.
+    pub(crate) fn seal(mut self, progress: &mut dyn FnMut(Progress)) -> Result<Box<dyn Lock>> {
+        let before = KnownBefore { durable: self.witnessed, ..KnownBefore::default() };
+        self.keeps_past = true;
+        self.settle(before, &mut Nothing, progress)?;
+        Ok(self.lock)
+    }
+
+    /// Reads the log, cuts what is no part of it, and writes the manifest.
+    fn settle(
+        &mut self,
+        before: KnownBefore,
+        replay: &mut dyn Replay,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(LogState, Past, Tidied)> {
         let reading = Reading {
             disk: &self.env.disk,
             dir: &self.options.dir,
@@ -228,9 +239,12 @@ impl Recovery {
             group_bytes: self.options.group_bytes,
             before,
         };
-        let mut state = reading.run(replay, progress)?;
+        let state = reading.run(replay, progress)?;
         state.notes.settle(&mut self.manifest);
         let rewritten_bytes = self.rewritten_bytes(&state);
+        if self.keeps_past {
+            self.check_room(&rewritten_bytes)?;
+        }
         // Of a full disk history goes first, which the manifest must say before: for that a little is enough.
         let has_history = !self.catalog.history.is_empty();
         self.make_room(if has_history { &[] } else { &rewritten_bytes });
@@ -243,6 +257,16 @@ impl Recovery {
         }
         let cut = cut::tidy(&*disk, &self.catalog, &state)?;
         self.settle_manifest(&state)?;
+        Ok((state, past, cut))
+    }
+
+    fn go_on(
+        self,
+        mut state: LogState,
+        past: Past,
+        cut: &Tidied,
+        validity: fn(&Segments, SegmentId) -> Validity,
+    ) -> Result<Opened> {
         for (source, bytes) in self.catalog.files.iter().zip(&cut.file_bytes) {
             if let Some(segment) = state.segments.get_mut(source.header.segment) {
                 segment.bytes += bytes;
@@ -252,7 +276,7 @@ impl Recovery {
             }
         }
         let validity = validity(&state.segments, self.manifest.next_segment);
-        self.start(state, validity, &cut, past)
+        self.start(state, validity, cut, past)
     }
 
     /// How much is written again of each device's files before the log goes on, in bytes.
@@ -279,6 +303,21 @@ impl Recovery {
         if self.keeps_room_for_manifest() {
             reserve::make_room_for_start(disk, &self.options.dir, reserve_bytes, 0);
         }
+    }
+
+    /// Refuses, before anything is written, what disks have no room for without any of the past. What was kept for starts
+    /// is given up for it.
+    fn check_room(&self, rewritten_bytes: &[u64]) -> Result<()> {
+        let disk = &*self.env.disk;
+        let devices = self.catalog.devices.iter().zip(rewritten_bytes);
+        let devices =
+            devices.map(|(device, bytes)| (&*device.path, bytes + reserve::START_BYTES_MAX));
+        let mut wanted: Vec<(&Path, u64)> = devices.collect();
+        wanted.push((&self.options.dir, 2 * self.manifest.encode().len() as u64));
+        for (dir, bytes) in &wanted {
+            reserve::make_room_for_start(disk, dir, 0, *bytes);
+        }
+        check_room(disk, &wanted)
     }
 
     /// Whether the manifest may be on a disk of its own.
@@ -362,19 +401,19 @@ impl Recovery {
             rewritten_bytes,
         );
         match self.manifest.write(disk, &self.options.dir) {
-            Err(error) if is_full(&error) => {
+            Err(error) if is_full(&error) && !self.keeps_past => {
                 // What is given up makes the room to say so. A start that comes in between finds it missing.
                 cut::remove_history(disk, &self.catalog, &past.names);
-                match self.manifest.write(disk, &self.options.dir) {
-                    Err(error) if is_no_room(&error) && !past.kept.is_empty() => {
-                        // A quota perhaps, or no file can be made any more: the disk seems to have room.
-                        let now = Moment::now(&*self.env.clock);
-                        past.give_up((&mut self.manifest, state.last_lsn), now);
-                        cut::remove_history(disk, &self.catalog, &past.names);
-                        self.manifest.write(disk, &self.options.dir)?;
-                    }
-                    written => written?,
+                let mut written = self.manifest.write(disk, &self.options.dir);
+                let now = Moment::now(&*self.env.clock);
+                // A quota perhaps, or no file can be made any more: the disk seems to have room.
+                while written.as_ref().is_err_and(is_no_room)
+                    && past.give_up((&mut self.manifest, state.last_lsn), now)
+                {
+                    cut::remove_history(disk, &self.catalog, &past.names);
+                    written = self.manifest.write(disk, &self.options.dir);
                 }
+                written?;
             }
             written => written?,
         }
@@ -388,6 +427,12 @@ impl Recovery {
         self.manifest.next_segment = self.catalog.next_segment();
         self.manifest.object_floor = state.object_end;
         self.manifest.listed = self.left(state).collect();
+        // What a compaction has replaced since needs no mention.
+        let there = self.catalog.files.iter().filter(|image| image.put_back.is_some());
+        let there: BTreeSet<_> =
+            there.map(|image| (image.header.segment, image.header.part)).collect();
+        let is_there = |file: &PutBack| there.contains(&(file.segment, file.part));
+        self.manifest.rewinds.put_back.retain(is_there);
         self.manifest.write(&*self.env.disk, &self.options.dir)
     }
 
@@ -395,7 +440,7 @@ impl Recovery {
         self,
         state: LogState,
         validity: Validity,
-        cut: &cut::Tidied,
+        cut: &Tidied,
         past: Past,
     ) -> Result<Opened> {
         if self.keeps_room_for_manifest() {

@@ -66,7 +66,7 @@ impl Past {
                 }
             };
             // A manifest may have been written that did not say it.
-            let from = if images.is_empty() { file.from } else { first_needing(&images) };
+            let from = file.from.max(first_needing(&images));
             if !window.is_on() && !window.registry.needs(from, file.until) {
                 window.lose(from, file.until, now);
                 continue;
@@ -101,16 +101,26 @@ impl Past {
         Self { names, kept, missing, stuck: Vec::new(), window }
     }
 
-    /// Gives up all of it that no backup needs: a start lacks room in a way that no disk tells.
-    pub(crate) fn give_up(&mut self, (manifest, last): (&mut Manifest, Lsn), now: Moment) {
-        let (held, others): (Vec<Kept>, Vec<Kept>) =
-            self.kept.drain(..).partition(|kept| self.window.withholds(kept));
-        self.kept = held;
-        for kept in others {
+    /// Gives up more, because a start lacks room in a way that no disk tells: all that no backup needs, and when nothing else
+    /// is left, if that may go, what only the oldest backup needs. Whether there was anything.
+    pub(crate) fn give_up(&mut self, (manifest, last): (&mut Manifest, Lsn), now: Moment) -> bool {
+        let mut given_up = self.take_unheld();
+        if given_up.is_empty() && self.window.options.drops_backups {
+            while given_up.is_empty() && self.window.drop_oldest_backup() {
+                given_up = self.take_unheld();
+            }
+        }
+        for kept in &given_up {
             self.window.lose(kept.file.from, kept.file.until, now);
         }
         self.names = self.kept.iter().map(|kept| kept.path.clone()).collect();
         self.window.describe(manifest, last);
         manifest.history = self.kept.iter().map(|kept| kept.file).collect();
+        !given_up.is_empty()
+    }
+
+    fn take_unheld(&mut self) -> Vec<Kept> {
+        let is_free = |kept: &mut Kept| !self.window.is_held(kept);
+        self.kept.extract_if(.., is_free).collect()
     }
 }

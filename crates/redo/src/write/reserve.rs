@@ -18,7 +18,7 @@ use env::{Access, Disk};
 use crate::error::{IoContext, Result};
 
 /// What is kept for a start: the footers of the largest segments are below it.
-const START_BYTES_MAX: u64 = 1 << 20;
+pub(crate) const START_BYTES_MAX: u64 = 1 << 20;
 
 /// One in so many bytes of the reserve, where that is less.
 const START_SHARE: u64 = 16;

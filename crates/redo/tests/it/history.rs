@@ -65,6 +65,10 @@ impl Ledger {
         self.states.get(&lsn).unwrap_or_else(|| panic!("no state of {lsn}"))
     }
 
+    pub(crate) fn lsns(&self) -> impl Iterator<Item = u64> {
+        self.states.keys().copied()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.states.len()
     }

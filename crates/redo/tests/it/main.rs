@@ -28,6 +28,7 @@ mod racing;
 mod reading;
 mod repairing;
 mod restoring;
+mod rewinding;
 mod scrubbing;
 mod simulation;
 mod sweep;

@@ -293,6 +293,7 @@ fn a_log_is_restored_right_whenever_its_files_are_replaced() {
             point: redo::RestorePoint::Lsn(lsn.0),
             durable: Lsn::ZERO,
             reader: 9,
+            expiry: redo::Expiry::Absolute,
         };
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
         let restored = redo::restore(&shared, &request, &mut Counter(5), &mut |_| {}).unwrap();

@@ -21,6 +21,7 @@ pub(crate) fn request(point: RestorePoint) -> RestoreRequest<'static> {
         point,
         durable: base::Lsn::ZERO,
         reader: 1,
+        expiry: redo::Expiry::Absolute,
     }
 }
 
@@ -51,7 +52,7 @@ fn contents_in(disk: &SimDisk, into: &Path, lsn: u64) -> Contents {
 }
 
 /// A log on some devices, with history.
-fn busy(seed: u64) -> World {
+pub(crate) fn busy(seed: u64) -> World {
     let mut world = World::new(seed, world_options(seed));
     for _ in 0..900 {
         world.step();

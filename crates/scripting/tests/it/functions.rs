@@ -1,7 +1,7 @@
 //! FUNCTION LOAD and FCALL. The texts are what Redis 8.2 says.
 
 use resp::Writer;
-use scripting::{Ending, Libraries, LibraryError, Options, ScriptFlags};
+use scripting::{Ending, Existing, Libraries, LibraryError, Options, ScriptFlags};
 
 use crate::host::Keys;
 
@@ -27,9 +27,9 @@ fn call_on(
     keys: &[&[u8]],
     arguments: &[&[u8]],
 ) -> (String, Ending) {
-    let function = libraries.find(name.as_bytes()).expect("it is registered");
+    let function = libraries.find(name.as_bytes()).expect("it is registered").clone();
     let mut out = Writer::default();
-    let ending = libraries.call(function, name.as_bytes(), keys, arguments, host, &mut out);
+    let ending = libraries.call(&function, keys, arguments, host, &mut out);
     (out.take().escape_ascii().to_string(), ending)
 }
 
@@ -41,7 +41,7 @@ fn a_function_gets_keys_and_arguments() {
     let mut libraries = libraries();
     assert_eq!(load(&mut libraries, ECHO), Ok("a".to_owned()));
     assert_eq!(call(&mut libraries, "f", &[b"k"], &[b"x"]), r"*2\r\n$1\r\nk\r\n$1\r\nx\r\n");
-    assert!(libraries.find(b"F").is_none(), "names are as they were given");
+    assert_eq!(**libraries.find(b"F").expect("in any case of letters").name(), *b"f");
     assert_eq!((libraries.count(), libraries.function_count()), (1, 1));
 }
 
@@ -117,6 +117,7 @@ fn what_is_wrong_with_a_registration_is_said() {
         ("rf{x=1}", text("unknown argument given to redis.register_function")),
         ("rf{[f]=1}", text("named argument key given to redis.register_function is not a string")),
         ("rf('g', f) rf('g', f)", text("Function already exists in the library")),
+        ("rf('g', f) rf('G', f)", text("Function already exists in the library")),
         ("math.random()", nonexistent("math")),
         ("redis.call('ping')", nonexistent("call")),
         ("redis.setresp(3)", nonexistent("setresp")),
@@ -175,7 +176,7 @@ fn flags_and_descriptions_are_listed() {
     load(&mut libraries, code).expect("it is right");
     let (name, library) = libraries.list().next().expect("there is one");
     let function = &library.functions()[0];
-    assert_eq!((name, library.code()), (&b"d"[..], code.as_bytes()));
+    assert_eq!((name, &**library.source()), (&b"d"[..], code.as_bytes()));
     assert_eq!((function.name(), function.description()), (&b"g"[..], Some(&b"what it does"[..])));
     assert_eq!(function.flags().names().collect::<Vec<_>>(), ["no-writes", "allow-oom"]);
     assert!(libraries.find(b"g").expect("it is there").flags().contains(ScriptFlags::NO_WRITES));
@@ -213,6 +214,65 @@ fn a_library_is_replaced_as_a_whole_or_not_at_all() {
     assert_eq!((libraries.count(), libraries.source_bytes()), (0, 0));
 }
 
+/// The source of a library that registers these functions, each of which returns its library's name.
+fn source_of(name: &str, functions: &[&str]) -> String {
+    let register = |function: &&str| {
+        format!("\nredis.register_function('{function}', function() return '{name}' end)")
+    };
+    let functions: String = functions.iter().map(register).collect();
+    format!("#!lua name={name}{functions}")
+}
+
+#[test]
+fn libraries_are_restored_together_or_not_at_all() {
+    let mut libraries = libraries();
+    let (a, b) = (source_of("a", &["f", "g"]), source_of("b", &["h"]));
+    load(&mut libraries, &a).expect("it is right");
+    load(&mut libraries, &b).expect("it is right");
+    let mut restore = |sources: &[String], existing| {
+        let restored = libraries.restore(sources, existing, &mut Keys::default());
+        let names = libraries.list().map(|(name, _)| String::from_utf8_lossy(name).into_owned());
+        (restored.map(|_| ()).map_err(|error| error.to_string()), names.collect::<Vec<_>>())
+    };
+    let error = |text: &str| Err(text.to_owned());
+    let both = || vec!["a".to_owned(), "b".to_owned()];
+    let (c, taken) = (source_of("c", &["i"]), source_of("d", &["H"]));
+    for (sources, existing, expected) in [
+        (vec![c.clone(), a.clone()], Existing::Kept, error("Library a already exists")),
+        (vec![c.clone(), c.clone()], Existing::Flushed, error("Library 'c' already exists")),
+        (
+            vec![c.clone(), source_of("d", &["I"])],
+            Existing::Flushed,
+            error("Function I already exists"),
+        ),
+        (vec![c.clone(), taken.clone()], Existing::Replaced, error("Function H already exists")),
+        (
+            vec![c.clone(), "#!lua name=e\n".to_owned()],
+            Existing::Flushed,
+            error("No functions registered"),
+        ),
+        (vec![c.clone(), "x".to_owned()], Existing::Kept, error("Missing library metadata")),
+    ] {
+        assert_eq!(restore(&sources, existing), (expected, both()), "{sources:?}");
+    }
+    // A name that goes with what is replaced is free.
+    let moved = [source_of("b", &["k"]), source_of("c", &["h"])];
+    assert_eq!(restore(&moved, Existing::Replaced).0, Ok(()));
+    assert_eq!(restore(&[taken], Existing::Flushed), (Ok(()), vec!["d".to_owned()]));
+    assert_eq!(call(&mut libraries, "h", &[], &[]), r"$1\r\nd\r\n");
+    assert!(["f", "g", "i", "k"].iter().all(|name| libraries.find(name.as_bytes()).is_none()));
+    assert_eq!((libraries.count(), libraries.function_count()), (1, 1));
+}
+
+#[test]
+fn a_library_has_a_longest_source() {
+    let mut libraries = libraries();
+    let long = format!("#!lua name=a\n--{}", "x".repeat(16 << 20));
+    let error = load(&mut libraries, &long).expect_err("it is too long");
+    assert!(error.contains("is too long: it may have 16777216"), "{error}");
+    assert_eq!(libraries.count(), 0);
+}
+
 #[test]
 fn a_library_that_does_not_end_is_given_up() {
     let mut libraries = libraries();
@@ -248,8 +308,33 @@ fn functions_are_stopped_like_scripts() {
     assert_eq!(
         (&reply[..], ending),
         (
-            r"-ERR Script killed by user with SCRIPT KILL... script: f, on @user_function:2.\r\n",
+            r"-ERR Script killed by user with FUNCTION KILL. script: f, on @user_function:2.\r\n",
             Ending::Stopped
         )
     );
+}
+
+#[test]
+fn what_a_library_registers_is_bounded() {
+    let many = |count: u32| {
+        format!(
+            "#!lua name=a\nfor n = 1, {count} do redis.register_function('f' .. n, function() end) end"
+        )
+    };
+    assert_eq!(load(&mut libraries(), &many(10_000)), Ok("a".to_owned()));
+    let error = load(&mut libraries(), &many(10_001)).expect_err("one more than may be");
+    assert!(error.contains("a library may register 10000 functions"), "{error}");
+
+    let described = |bytes: usize| {
+        format!(
+            "#!lua name=a\nlocal text = '{}'\nfor n = 1, 4 do redis.register_function{{\
+             function_name='f' .. n, callback=function() end, description=text}} end",
+            "x".repeat(bytes)
+        )
+    };
+    assert_eq!(load(&mut libraries(), &described(262_142)), Ok("a".to_owned()));
+    for bytes in [262_143, 2 << 20] {
+        let error = load(&mut libraries(), &described(bytes)).expect_err("too much text");
+        assert!(error.contains("may have 1048576 bytes together"), "{error}");
+    }
 }

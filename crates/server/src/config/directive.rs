@@ -1,9 +1,10 @@
 //! One configuration directive: its name, its values, and when it may be changed.
 //!
-//! A value is kept as its canonical text, the one that CONFIG GET replies: `100mb` becomes
-//! `104857600` when it is set. So a value needs no type of its own; [`super::Options`] reads the
+//! A value is kept as its canonical text: `100mb` becomes `104857600` when it is set. CONFIG GET shows
+//! that, but for percentages, which are negative numbers. So a value needs no type of its own; [`super::Options`] reads the
 //! texts once into what the server works with.
 
+use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
 use super::refusal::ValueError;
@@ -186,6 +187,15 @@ impl Directive {
         match self.default {
             DefaultValue::Text(text) => text.to_owned(),
             DefaultValue::Number(number) => number.to_string(),
+        }
+    }
+
+    /// A value as CONFIG GET shows it and CONFIG SET takes it.
+    #[must_use]
+    pub(super) fn shown<'a>(&self, value: &'a str) -> Cow<'a, str> {
+        match (&self.kind, value.strip_prefix('-')) {
+            (Kind::Number(Unit::MemoryOrPercent, _), Some(percent)) => format!("{percent}%").into(),
+            _ => value.into(),
         }
     }
 

@@ -257,7 +257,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     integer("hash-max-listpack-entries", 0..=LONG_MAX, 512).alias("hash-max-ziplist-entries"),
     integer("set-max-intset-entries", 0..=LONG_MAX, 512),
     integer("zset-max-listpack-entries", 0..=LONG_MAX, 128).alias("zset-max-ziplist-entries"),
-    integer("tracking-table-max-keys", 0..=LONG_MAX, 1_000_000).without_effect(),
+    integer("tracking-table-max-keys", 0..=LONG_MAX, 1_000_000),
     integer("repl-backlog-ttl", 0..=LONG_MAX, 3600).without_effect(),
     integer("loading-process-events-interval-bytes", 1024..=INT_MAX, 2_097_152)
         .hidden()
@@ -274,7 +274,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     memory("hash-max-listpack-value", 0..=LONG_MAX, 64).alias("hash-max-ziplist-value"),
     memory("stream-node-max-bytes", 0..=LONG_MAX, 4096).without_effect(),
     memory("zset-max-listpack-value", 0..=LONG_MAX, 64).alias("zset-max-ziplist-value"),
-    memory("hll-sparse-max-bytes", 0..=LONG_MAX, 3000).without_effect(),
+    memory("hll-sparse-max-bytes", 0..=LONG_MAX, 3000),
     memory("client-query-buffer-limit", MB..=LONG_MAX, 1_073_741_824),
     memory_or_percent("maxmemory-clients", -100..=LONG_MAX, 0),
     memory_or_percent("cold-keys-maxmemory", -100..=LONG_MAX, -25),

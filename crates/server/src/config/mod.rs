@@ -18,6 +18,7 @@ mod refusal;
 mod rewrite;
 mod words;
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 pub use directive::{Directive, Support, parse_memory};
@@ -74,7 +75,7 @@ impl Config {
     }
 
     /// Names and values of the directives that match a glob pattern, as CONFIG GET shows them.
-    pub fn matching<'a>(&'a self, pattern: &[u8]) -> Vec<(&'static str, &'a str)> {
+    pub fn matching<'a>(&'a self, pattern: &[u8]) -> Vec<(&'static str, Cow<'a, str>)> {
         let pattern = pattern.to_ascii_lowercase();
         let is_exact = !pattern.iter().any(|byte| matches!(byte, b'*' | b'?' | b'['));
         let names = |directive: &'static Directive| {
@@ -85,7 +86,9 @@ impl Config {
             .iter()
             .zip(&self.values)
             .filter(|(directive, _)| directive.has_value() && (is_exact || !directive.hidden))
-            .flat_map(|(directive, value)| names(directive).map(move |name| (name, value.as_str())))
+            .flat_map(|(directive, value)| {
+                names(directive).map(move |name| (name, directive.shown(value)))
+            })
             .filter(|(name, _)| {
                 if is_exact {
                     name.as_bytes() == pattern
@@ -277,7 +280,6 @@ fn find(name: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::directive::{Kind, Unit};
     use super::*;
 
     #[test]
@@ -401,12 +403,7 @@ mod tests {
                 continue;
             }
             let default = directive.default_text();
-            // How a percentage is written.
-            let percentage = match &directive.kind {
-                Kind::Number(Unit::MemoryOrPercent, _) => default.strip_prefix('-'),
-                _ => None,
-            };
-            let written = percentage.map_or(default.clone(), |number| format!("{number}%"));
+            let written = directive.shown(&default);
             let words: Vec<&str> =
                 if directive.takes_words() { written.split(' ').collect() } else { vec![&written] };
             let mut config = Config::default();

@@ -239,6 +239,8 @@ pub struct Options {
     pub latency_threshold_ms: u64,
     pub latency_tracking: bool,
     pub latency_percentiles: Vec<f64>,
+    /// How many keys are remembered for clients that have read them.
+    pub tracking_keys_max: usize,
     pub maxmemory_bytes: u64,
     /// What keys without values may take: `cold-keys-maxmemory`. Negative: a percentage of
     /// `maxmemory_bytes`.
@@ -285,6 +287,10 @@ impl Config {
                 .words("latency-tracking-info-percentiles")
                 .map(number)
                 .collect(),
+            tracking_keys_max: match self.number("tracking-table-max-keys") {
+                0 => usize::MAX,
+                keys => keys,
+            },
             maxmemory_bytes: self.number("maxmemory"),
             cold_keys_bytes_max: self.number("cold-keys-maxmemory"),
             clients_bytes_max: self.number("maxmemory-clients"),

@@ -404,6 +404,7 @@ impl Engine {
                 }
             }
         }
+        self.tell_postponed();
     }
 
     /// What a client needs that waits for keys has come, and the keys have gone.
@@ -430,9 +431,12 @@ impl Engine {
             return true;
         }
         let is_asked = fetch == FetchWait::Waits;
+        // A client that wants no replies may be told something all the same.
+        self.mute_unwanted(key);
         let waits_on =
             is_asked || self.call(key, command, &argv, Attempt::Again { ready }).is_some();
         let client = &mut self.sessions[key];
+        client.connection.output.unmute();
         if waits_on {
             client.connection.output.truncate(before);
             if let Some(Wait::Keys(wait)) = client.session.wait.as_deref_mut() {
@@ -444,10 +448,12 @@ impl Engine {
             if !is_asked {
                 self.release_fetched(key);
             }
+            self.tell_postponed();
             return !is_asked;
         }
         self.sessions.stop_waiting(key, &mut self.shard.keyspace);
         self.sessions.resume(key, before);
+        self.tell_postponed();
         true
     }
 

@@ -51,7 +51,9 @@ pub(super) type ServerHandler = fn(&mut Engine, ClientKey, &[&[u8]]) -> Result<(
 impl Engine {
     /// Executes a command of a client outside a transaction; it may make its client wait.
     pub(super) fn execute(&mut self, key: ClientKey, command: Command, args: &[&[u8]]) {
-        if let Some(blocking) = self.call(key, command, args, Attempt::First) {
+        let blocking = self.call(key, command, args, Attempt::First);
+        self.tell_postponed();
+        if let Some(blocking) = blocking {
             self.sessions.block(key, command, args, blocking, &mut self.shard.keyspace);
         }
         self.serve_ready_keys();
@@ -74,6 +76,8 @@ impl Engine {
                 (Err(error), None)
             }
             Some(Executor::Data(handler)) => {
+                let may_store =
+                    !self.options.access.is_read_only && !self.shard.keyspace.is_frozen();
                 let client = &mut self.sessions[key];
                 let mut context = Context {
                     keyspace: &mut self.shard.keyspace,
@@ -83,6 +87,7 @@ impl Engine {
                         .unwrap_or(usize::MAX),
                     may_block: !matches!(attempt, Attempt::InTransaction),
                     in_script: self.scripting.is_calling(),
+                    may_store,
                     ready: if let Attempt::Again { ready } = attempt { Some(ready) } else { None },
                     blocking: None,
                 };
@@ -192,7 +197,11 @@ impl Engine {
             }
         }
         if self.shard.keyspace.has_effects() {
-            self.settle(lsn);
+            self.settle(lsn, Some(key));
+        }
+        if self.sessions.tracking.is_on() {
+            // Behind its own changes: it may find out that a key has expired.
+            self.note_reads(key, command, args);
         }
         blocking
     }
@@ -320,12 +329,15 @@ impl Engine {
         }
     }
 
-    /// Acts on the side effects of commands; what others learn of it waits for `lsn`.
-    pub(super) fn settle(&mut self, lsn: Lsn) {
+    /// Acts on the side effects of commands, of `by` if one is being executed; what others learn of it waits for `lsn`.
+    pub(super) fn settle(&mut self, lsn: Lsn, by: Option<ClientKey>) {
         while self.shard.keyspace.has_effects() {
             let effects = self.shard.keyspace.take_effects();
             for key in &effects.touched {
                 self.sessions.mark_watch_dirty(key);
+            }
+            if !effects.changed.is_empty() {
+                self.data_changed(&effects.changed, lsn, by);
             }
             for event in &effects.events {
                 self.publish_event(event, lsn);
@@ -371,7 +383,17 @@ impl Engine {
     /// Appends to what a client is sent what it has not asked for, to leave when `lsn` has come as
     /// far as the server's policy says.
     pub(super) fn deliver(&mut self, key: ClientKey, lsn: Lsn, write: impl FnOnce(&mut Writer)) {
-        let level = Level::from(self.options.fsync);
+        self.deliver_at(key, Level::from(self.options.fsync), lsn, write);
+    }
+
+    /// As [`Engine::deliver`], to leave when `lsn` has come to `level`.
+    pub(super) fn deliver_at(
+        &mut self,
+        key: ClientKey,
+        level: Level,
+        lsn: Lsn,
+        write: impl FnOnce(&mut Writer),
+    ) {
         let waits = !self.shard.reach.has(level, lsn)
             && (level == Level::Durable || self.shard.failure().is_none());
         let room = self.output_room(key);

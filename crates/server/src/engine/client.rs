@@ -11,6 +11,7 @@ use super::blocking::Wait;
 use super::fetch_budget::RequestId;
 use super::output::Output;
 use super::pubsub::Subscriptions;
+use super::tracking::{Mode, Tracker};
 use super::transaction::Transaction;
 use crate::config::FsyncPolicy;
 
@@ -104,6 +105,8 @@ pub(crate) struct Session {
     /// Its next request waits for its keys, or has.
     pub(crate) fetched: Option<RequestId>,
     pub(crate) subscriptions: Option<Box<Subscriptions>>,
+    /// How it tracks, if it does.
+    pub(crate) tracking: Option<Box<Tracker>>,
     pub(crate) is_monitor: bool,
     /// Its commands are no use of the keys that they read (CLIENT NO-TOUCH).
     pub(crate) is_no_touch: bool,
@@ -159,17 +162,22 @@ impl Client {
         let told = self.session.name.capacity()
             + self.session.library_name.capacity()
             + self.session.library_version.capacity();
-        let kept = queued + waiting + names + self.session.watched_bytes + told;
+        let tracked = self.session.tracking.as_ref().map_or(0, |tracker| tracker.memory_bytes());
+        let kept = queued + tracked + waiting + names + self.session.watched_bytes + told;
         size_of::<Self>() + input + self.connection.output.memory_bytes() + kept
     }
 
     /// The letters of CLIENT LIST.
     pub(crate) fn flags(&self) -> String {
+        let tracker = self.session.tracking.as_deref();
         let letters = [
             (self.session.is_monitor, 'O'),
             (self.is_subscribed(), 'P'),
             (self.session.transaction.is_some(), 'x'),
             (self.session.wait.as_ref().is_some_and(|wait| wait.is_blocking()), 'b'),
+            (tracker.is_some(), 't'),
+            (tracker.is_some_and(|tracker| tracker.is_broken), 'R'),
+            (tracker.is_some_and(|tracker| tracker.mode == Mode::Broadcast), 'B'),
             (self.session.is_watch_dirty, 'd'),
             (self.connection.closing == Closing::AfterReply, 'c'),
             (self.connection.closing == Closing::Now, 'A'),

@@ -157,6 +157,9 @@ impl Engine {
                 ReplyMode::Skip => ReplyMode::On,
                 stays => stays,
             };
+            if self.sessions.tracking.is_on() {
+                self.end_caching(key, command);
+            }
             self.release_fetched(key);
         }
         flow
@@ -250,13 +253,18 @@ impl Engine {
             _ => flags,
         };
         if self.scripting.is_paused() && !flags.has(Flags::ALLOW_BUSY) {
-            return Some(super::scripting::BUSY.to_owned());
+            return Some(self.scripting.busy().to_owned());
         }
         if self.options.maxmemory_bytes > 0 && !self.scripting.is_paused() && !self.make_room() {
             let grows = effective.has(Flags::DENYOOM) || (in_transaction && is_queued(command));
             if grows {
                 return Some("OOM command not allowed when used memory > 'maxmemory'.".to_owned());
             }
+        }
+        if self.sessions.tracking.key_count() > self.options.tracking_keys_max
+            && !self.scripting.is_paused()
+        {
+            self.limit_tracking();
         }
         if effective.has(Flags::WRITE)
             && !self.was_log_good

@@ -83,6 +83,9 @@ impl Engine {
                 self.sessions.mark_watch_dirty(&place);
             }
         }
+        // What they have read was in another keyspace, whose hashes may be others.
+        self.data_replaced();
+        self.load_functions();
         // What clients have waited for is asked for again, if it is still missing.
         self.forget_fetches();
         self.apply_settings();

@@ -132,8 +132,7 @@ impl Engine {
         self.observed.rates.commands.sample(self.observed.counters.commands, self.time.now_us);
         self.observed.rates.input.sample(self.observed.counters.input_bytes, self.time.now_us);
         self.observed.rates.output.sample(self.observed.counters.output_bytes, self.time.now_us);
-        self.observed.peak_memory_bytes =
-            self.observed.peak_memory_bytes.max(self.deps.host.used_bytes());
+        self.observed.note_memory(self.deps.host.used_bytes());
         self.expire();
         self.shard.sweep(self.time.now_us, self.options.active_expire_effort);
         if self.options.eviction.is_cold() {
@@ -141,6 +140,10 @@ impl Engine {
             self.make_room();
         }
         self.shard.note_full();
+        let is_over = self.sessions.tracking.key_count() > self.options.tracking_keys_max;
+        if is_over && !self.sleep.is_cron_paused {
+            self.limit_tracking();
+        }
         self.check_clients();
         self.evict_clients();
         self.shard.tick_log(self.time.now_us, &self.deps.logger);
@@ -164,7 +167,7 @@ impl Engine {
     pub(super) fn end_unasked(&mut self) {
         if self.shard.keyspace.has_effects() {
             let (lsn, _) = self.shard.keyspace.end_command();
-            self.settle(lsn);
+            self.settle(lsn, None);
             self.serve_ready_keys();
             self.seal_if_large();
         }

@@ -12,9 +12,13 @@ impl Engine {
         self.update_congestion();
     }
 
-    /// Ends the log's open block if it has become large. Only between commands: a command's
-    /// records lie in one block.
+    /// What a client has sent is executed: what has changed is told before others are answered, and the log's open block
+    /// ends if it has become large.
     pub fn seal_if_large(&mut self) {
+        if !self.scripting.is_running() {
+            self.end_broadcast();
+        }
+        // Only between commands: a command's records lie in one block.
         if !self.scripting.is_running() && self.shard.seal_if_large(self.options.log.block_bytes) {
             self.update_congestion();
         }
@@ -82,7 +86,7 @@ impl Engine {
         let host = self.deps.host.as_ref();
         let has_room = self.shard.evict(host, clock.as_ref(), limit_bytes, key_bytes_max);
         let (lsn, _) = self.shard.keyspace.end_command();
-        self.settle(lsn);
+        self.settle(lsn, None);
         self.note_latency("eviction-cycle", clock.monotonic_us() - start_us);
         has_room
     }

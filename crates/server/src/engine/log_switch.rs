@@ -173,6 +173,7 @@ impl Engine {
         self.shard.keyspace.drop_restorer();
         // What is to be shipped is shipped by the next start.
         self.end_archive(archive::Ending::AtOnce, super::archiving::MEANWHILE);
+        self.verifying.end(super::archiving::MEANWHILE);
         // It may wait for a block that never comes.
         self.give_up_migration(crate::migrate::MigrateError::Closing);
         let closed = self.close();
@@ -203,6 +204,7 @@ impl Engine {
         let ended = self.shard.close_log();
         // Everything that is durable is, by now.
         self.end_archive(archive::Ending::Shipping, super::archiving::AT_END);
+        self.verifying.end(super::archiving::AT_END);
         let Some(ended) = ended else { return Ok(()) };
         for (key, _) in self.sessions.held.take_all() {
             self.sessions.note(key);

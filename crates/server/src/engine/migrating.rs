@@ -171,8 +171,10 @@ impl Engine {
         };
         self.shard.pin_dropped();
         let (lsn, wrote) = self.shard.keyspace.end_command();
+        let is_waiting = self.waits_for_migration(moving.client, moving.client_id);
         self.answer_migration(moving, result, lsn, wrote);
-        self.settle(lsn);
+        self.settle(lsn, is_waiting.then_some(moving.client));
+        self.tell_postponed();
         self.seal_if_large();
     }
 

@@ -45,7 +45,7 @@ mod output;
 mod pubsub;
 mod saves;
 mod saving;
-mod scripting;
+pub(crate) mod scripting;
 mod sessions;
 mod settings;
 mod shard;
@@ -56,7 +56,9 @@ mod stats;
 mod tailing;
 mod tails;
 mod time;
+mod tracking;
 mod transaction;
+mod verifying;
 mod walking;
 
 #[cfg(test)]
@@ -169,6 +171,7 @@ pub struct Engine {
     backups: backups::Backups,
     tails: tails::Tails,
     archives: archives::Archives,
+    verifying: verifying::Verifying,
     walking: walking::Walking,
     migrations: migrations::Migrations,
 
@@ -199,6 +202,7 @@ impl Engine {
         let mut engine = Self {
             sessions: Sessions::default(),
             shard,
+            scripting: scripting::Scripting::new(deps.logger.clone()),
             observed: Observed::default(),
             next_tick_us: time.now_us,
             time,
@@ -213,13 +217,13 @@ impl Engine {
             fetches: fetch_budget::FetchBudget::default(),
             opened_source: None,
             in_transaction: false,
-            scripting: scripting::Scripting::default(),
             checkpoint_after_exec: false,
             shutdown: None,
             saves,
             backups: backups::Backups::default(),
             tails: tails::Tails::default(),
             archives: archives::Archives::default(),
+            verifying: verifying::Verifying::default(),
             walking: walking::Walking::default(),
             migrations: migrations::Migrations::default(),
             unlimited_output_bytes,
@@ -346,10 +350,13 @@ impl Engine {
         self.follow_migration();
         self.follow_tails();
         self.follow_archive();
+        self.follow_verification();
         if self.walking.is_on() {
             let (keyspace, clock) = (&mut self.shard.keyspace, self.deps.clock.as_ref());
             self.walking.slice(keyspace, clock, is_idle, self.options.saves.cpu_percent);
         }
+        self.end_broadcast();
+        self.sessions.tracking.free_step();
         self.update_congestion();
         self.follow_log_switch();
         if self.shard.is_seal_due(self.time.now_us, is_idle) {
@@ -436,7 +443,7 @@ impl Engine {
         }
         let has_more = !self.sessions.resumed.is_empty() || !self.sessions.noted.is_empty();
         let has_more = has_more || self.shard.has_comeback() || self.can_serve() || self.can_feed();
-        let has_more = has_more || self.tails.has_news();
+        let has_more = has_more || self.tails.has_news() || self.sessions.tracking.has_work();
         if has_more || self.shard.keyspace.freeing() > 0 || self.shard.can_copy() {
             return 0;
         }
@@ -582,6 +589,7 @@ impl Engine {
         self.sessions.stop_waiting(key, &mut self.shard.keyspace);
         self.release_fetched(key);
         self.sessions.unsubscribe_all(key);
+        self.stop_tracking(key);
         self.sessions.monitors.retain(|monitor| *monitor != key);
     }
 }

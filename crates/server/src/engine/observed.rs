@@ -12,4 +12,13 @@ pub(crate) struct Observed {
     pub(super) counters: Counters,
     pub(super) rates: Rates,
     pub(super) peak_memory_bytes: u64,
+    /// What was used when it was last looked at, at most a tenth of a second ago as a rule.
+    pub(super) memory_bytes: u64,
+}
+
+impl Observed {
+    pub(super) fn note_memory(&mut self, bytes: u64) {
+        self.memory_bytes = bytes;
+        self.peak_memory_bytes = self.peak_memory_bytes.max(bytes);
+    }
 }

@@ -44,6 +44,9 @@ pub(super) enum NotSaved {
     /// What memory has is not durable, and will not be.
     #[error("MISCONF The redo log takes nothing, so nothing is saved: {0}")]
     LogFailed(String),
+    /// The version that is chosen does not have all that there is.
+    #[error("ERR {0}")]
+    Version(#[from] rdb::WriteError),
     /// It could not be begun.
     #[error("ERR Background saving failed; see the server's log")]
     NotBegun,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use base::Lsn;
 use dump::SpillOptions;
 use keyspace::walk::Algorithm;
+use rdb::WriteOptions;
 use redo::Mark;
 
 use super::blocking::Wait;
@@ -34,6 +35,9 @@ struct Moment {
     facts: Vec<(&'static str, String)>,
     /// Of each database, how many keys it has, and how many of them expire.
     sizes: Vec<(u64, u64)>,
+    /// The sources of the libraries of functions.
+    libraries: Vec<Arc<[u8]>>,
+    options: WriteOptions,
 }
 
 impl Engine {
@@ -75,6 +79,9 @@ impl Engine {
     pub(super) fn may_save(&self) -> Result<(), NotSaved> {
         if let LogHealth::ReadOnly(why) | LogHealth::Failed(why) = self.shard.log_health() {
             return Err(NotSaved::LogFailed(why));
+        }
+        if self.shard.keyspace.libraries().len() > 0 {
+            self.rdb_options().check_functions()?;
         }
         let is_of_log = self.snapshot_algorithm() == SnapshotAlgorithm::Bitmap;
         match self.shard.log_state() {
@@ -155,6 +162,7 @@ impl Engine {
         if !may_take || self.shard.is_loading() || is_walked || !self.shard.knows_validity() {
             return Ok(None);
         }
+        let options = self.rdb_options();
         let start_us = self.deps.clock.monotonic_us();
         self.seal();
         let mark = match self.shard.log_mut() {
@@ -172,6 +180,7 @@ impl Engine {
             (keys as u64, expiring as u64)
         };
         let sizes: Vec<_> = keyspace.databases().map(size).collect();
+        let libraries = keyspace.libraries().map(|(_, source)| Arc::clone(source)).collect();
         let source = match (walk, mark) {
             (Some(algorithm), _) => {
                 let memory_bytes = self.options.saves.memory_bytes;
@@ -184,14 +193,23 @@ impl Engine {
                 SaveSource::Log(mark, databases.collect())
             }
             _ => {
-                let options = self.options.saves.rdb;
                 let mut run =
                     |pipe: &mut dyn Write| dump_into(pipe, keyspace, options, &facts, &sizes);
                 SaveSource::Child(self.deps.host.fork(&mut run).map_err(SaveError::Child)?)
             }
         };
         self.saves.taken_us = self.deps.clock.monotonic_us().saturating_sub(start_us);
-        Ok(Some(Moment { source, lsn, facts, sizes }))
+        Ok(Some(Moment { source, lsn, facts, sizes, libraries, options }))
+    }
+
+    /// How a dump is written now: if no version is chosen, in the oldest one that has all that there is.
+    fn rdb_options(&self) -> WriteOptions {
+        let mut options = self.options.saves.rdb;
+        let has_functions = self.shard.keyspace.libraries().len() > 0;
+        if has_functions && self.config.value("rdb-version") == "auto" {
+            options.version = WriteOptions::WITH_FUNCTIONS;
+        }
+        options
     }
 
     /// What a dump says of itself.
@@ -200,7 +218,7 @@ impl Engine {
             ("redis-ver", REDIS_VERSION.to_owned()),
             ("redis-bits", "64".to_owned()),
             ("ctime", self.time.unix_s().to_string()),
-            ("used-mem", self.deps.host.used_bytes().to_string()),
+            ("used-mem", self.observed.memory_bytes.to_string()),
             ("aof-base", "0".to_owned()),
             ("indelible-ver", crate::VERSION.to_owned()),
         ];
@@ -260,7 +278,7 @@ impl Engine {
     }
 
     fn save_job(&self, moment: Moment, target: SaveTarget) -> SaveJob {
-        let Moment { source, lsn, facts, sizes } = moment;
+        let Moment { source, lsn, facts, sizes, libraries, options } = moment;
         let directory = self.config.value("dir").into();
         let disk = Arc::clone(&self.deps.disk);
         // The rest are buffers of what is read, merged and written.
@@ -274,12 +292,12 @@ impl Engine {
         // What the end of the server waits for spares nothing.
         let is_urgent = self.saves.final_save;
         let bytes_per_s = if is_urgent { 0 } else { saves.bytes_per_s };
-        let options = saves.rdb;
         SaveJob {
             disk,
             source,
             lsn,
             sizes,
+            libraries,
             target,
             options,
             facts,

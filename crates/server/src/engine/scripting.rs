@@ -1,4 +1,4 @@
-//! Lua scripts: they are executed like EXEC, and one that runs for long shares the thread with what may happen meanwhile.
+//! Lua scripts, and functions of libraries: they are executed like EXEC, and one that runs for long shares the thread with what may happen meanwhile.
 //!
 //! ```text
 //!   EVAL ─► Execution.step ─► asks ─► a command: call, as between MULTI and EXEC ─┐
@@ -17,7 +17,10 @@
 //! - A script runs with its client's session. A client that has gone keeps its place until its script ends.
 
 mod calls;
+mod ending;
+mod functions;
 
+use std::sync::Arc;
 use std::time::Duration;
 use std::vec::IntoIter;
 
@@ -26,36 +29,28 @@ use command::spec::{Flags, Group};
 use command::table::Command;
 use resp::Writer;
 use scripting::{
-    Answer, Ask, Ended, Ending, Execution, NoStack, Options, Permission, Script, ScriptFlags,
-    ScriptId, Scripts, Stack, Step, mentions,
+    Answer, Ask, Ended, Ending, Execution, Function, Interpreter, NoStack, Permission, Program,
+    Script, ScriptFlags, ScriptId, Scripts, Stack, Step, mentions,
 };
 
 use super::blocking::Wait;
 use super::call::Begun;
 use super::client::Closing;
 use super::log_switch::{OpenLogError, OpenedLog};
+use super::tracking::DeclaredKeys;
 use super::transaction::Queued;
-use super::{ClientKey, Engine, REDIS_VERSION};
+use super::{ClientKey, Engine};
+use crate::logger::Logger;
+
+pub(crate) use functions::Functions;
+pub(super) use functions::subcommand_syntax;
+use functions::{LOSING, lua_options};
 
 /// How long a script runs at a time that has run for longer than it should.
 const SLICE_US: u64 = 5000;
 
 /// How long a reply may be that a script gets, or gives, whatever its client may.
 const REPLY_BYTES_MAX: usize = 1 << 30;
-
-/// The memory that Lua may have, whatever `maxmemory` is: without some no script runs, not even one that deletes.
-const MEMORY_BYTES_MIN: u64 = 64 << 20;
-const MEMORY_BYTES_MAX: u64 = 1 << 30;
-
-/// How long the end of the server waits for a block on its way to a device.
-const BLOCK_WAIT_US_MAX: u64 = 10_000_000;
-
-/// Commands that lose whole databases: a script that has such a word gets a block of its own.
-const LOSING: &[&str] = &["flushall", "flushdb", "swapdb"];
-
-/// What others are told while a script runs for long. Redis' own words.
-pub(super) const BUSY: &str =
-    "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
 
 /// What INFO says of scripts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,13 +61,38 @@ pub(super) struct Figures {
     pub(super) evicted: u64,
 }
 
+/// What runs.
+#[derive(Debug)]
+enum Subject {
+    /// A script, by its digest.
+    Script(ScriptId),
+    /// A function, by its name.
+    Function(Arc<[u8]>),
+}
+
+impl Subject {
+    fn name(&self) -> &[u8] {
+        match self {
+            Self::Script(id) => id.as_bytes(),
+            Self::Function(name) => name,
+        }
+    }
+
+    const fn killer(&self) -> &'static str {
+        match self {
+            Self::Script(_) => "SCRIPT KILL",
+            Self::Function(_) => "FUNCTION KILL",
+        }
+    }
+}
+
 /// What is known of a script that runs.
 #[derive(Debug)]
 struct Running {
     client: ClientKey,
     /// The command that runs it.
     command: Command,
-    id: ScriptId,
+    subject: Subject,
     /// The database that its client has chosen.
     db: DbIndex,
     was_in_transaction: bool,
@@ -89,6 +109,8 @@ struct Running {
     wrote: bool,
     /// Its client has disconnected.
     is_orphan: bool,
+    /// Its client is told when these change, once it has read something.
+    declared: Option<DeclaredKeys>,
 }
 
 /// A script between two slices.
@@ -96,6 +118,14 @@ struct Paused {
     execution: Execution,
     /// What it is told when it goes on.
     answer: Answer,
+}
+
+/// What FUNCTION STATS tells of a function between two slices.
+pub(super) struct PausedCall<'a> {
+    pub(super) name: &'a [u8],
+    /// The command that runs it.
+    pub(super) words: &'a [Vec<u8>],
+    pub(super) duration_ms: u64,
 }
 
 /// A command that has not ended because a script in it has not.
@@ -109,6 +139,7 @@ struct Suspended {
 pub(super) struct Scripting {
     /// None until the first use, and while a script runs.
     scripts: Option<Box<Scripts>>,
+    pub(super) functions: Functions,
     stack: Option<Stack>,
     figures: Figures,
     /// DEBUG SET-DISABLE-DENY-SCRIPTS: scripts may call DEBUG, which tests need.
@@ -135,14 +166,34 @@ pub(super) struct Scripting {
 }
 
 impl Scripting {
+    /// Nothing runs; libraries log to `logger`.
+    pub(super) fn new(logger: Logger) -> Self {
+        Self { functions: Functions::new(logger), ..Self::default() }
+    }
+
     /// Whether a script has begun and not ended.
     pub(super) const fn is_running(&self) -> bool {
         self.running.is_some()
     }
 
+    /// Whether what has begun is a script, and no function.
+    pub(super) fn runs_script(&self) -> bool {
+        self.running.as_ref().is_some_and(|it| matches!(it.subject, Subject::Script(_)))
+    }
+
     /// Whether a script runs for so long that others have their turns.
     pub(super) const fn is_paused(&self) -> bool {
         self.paused.is_some()
+    }
+
+    /// Whether a script of this client runs for so long.
+    pub(super) fn is_paused_for(&self, key: ClientKey) -> bool {
+        self.is_paused() && self.running.as_ref().is_some_and(|running| running.client == key)
+    }
+
+    /// The keys that the script has declared, if its client is told of what it has read.
+    pub(super) fn declared_keys(&mut self) -> Option<&mut DeclaredKeys> {
+        self.running.as_mut()?.declared.as_mut()
     }
 
     /// Whether the commands that a paused script is in are being left.
@@ -221,20 +272,7 @@ impl Scripting {
     /// The scripts, when none runs.
     pub(super) fn scripts(&mut self, maxmemory_bytes: u64) -> &mut Scripts {
         debug_assert!(self.running.is_none(), "a script has them");
-        self.scripts.get_or_insert_with(|| {
-            let bytes_max = match maxmemory_bytes {
-                0 => MEMORY_BYTES_MAX,
-                bytes => bytes.clamp(MEMORY_BYTES_MIN, MEMORY_BYTES_MAX),
-            };
-            let mut version = REDIS_VERSION.split('.').map(|part| part.parse().unwrap_or_default());
-            let mut part = || version.next().unwrap_or_default();
-            Box::new(Scripts::new(Options {
-                memory_bytes_max: usize::try_from(bytes_max).unwrap_or(usize::MAX),
-                version: (part(), part(), part()),
-                suspect_words: LOSING,
-                ..Options::default()
-            }))
-        })
+        self.scripts.get_or_insert_with(|| Box::new(Scripts::new(lua_options(maxmemory_bytes))))
     }
 
     /// Notes what INFO says of them now.
@@ -251,7 +289,7 @@ impl Scripting {
 
     /// The flags of a command with these arguments: a script says in its first line what it does.
     pub(super) fn flags_of(&self, command: Command, args: &[&[u8]]) -> Flags {
-        if command.group != Group::Scripting || !command.name.starts_with("eval") {
+        if command.group != Group::Scripting {
             return command.flags;
         }
         let Some(declared) = self.declared(command, args) else { return command.flags };
@@ -268,10 +306,35 @@ impl Scripting {
 
     fn declared(&self, command: Command, args: &[&[u8]]) -> Option<ScriptFlags> {
         let name = args.get(1)?;
-        if command.name.starts_with("evalsha") {
-            return self.scripts.as_ref()?.declared(&ScriptId::parse(name)?);
+        match command.name {
+            "evalsha" | "evalsha_ro" => self.scripts.as_ref()?.declared(&ScriptId::parse(name)?),
+            "eval" | "eval_ro" if name.starts_with(b"#!") => ScriptFlags::declared_by(name),
+            "fcall" | "fcall_ro" => self.functions.find(name).map(Function::flags),
+            _ => None,
         }
-        name.starts_with(b"#!").then(|| ScriptFlags::declared_by(name))?
+    }
+
+    /// Takes out what is called, with its interpreter.
+    fn begin(&mut self, called: Called) -> (Program, Subject, bool) {
+        match called {
+            Called::Script(script) => {
+                let scripts = self.scripts.take().expect("none runs, and it was found in them");
+                let is_suspect = scripts.is_suspect(script);
+                (Program::Script(scripts, script), Subject::Script(script.id()), is_suspect)
+            }
+            Called::Function(function) => {
+                let subject = Subject::Function(Arc::clone(function.name()));
+                let is_suspect = function.is_suspect();
+                (Program::Function(self.functions.take(), function), subject, is_suspect)
+            }
+        }
+    }
+
+    /// What runs and was left for a while.
+    pub(super) fn paused_call(&self, now_us: u64) -> Option<PausedCall<'_>> {
+        let (running, call) = self.running.as_ref().zip(self.script_call.as_ref())?;
+        let duration_ms = now_us.saturating_sub(running.started_us) / 1000;
+        Some(PausedCall { name: running.subject.name(), words: &call.args, duration_ms })
     }
 
     /// Whether a queued script may empty databases.
@@ -280,7 +343,12 @@ impl Scripting {
         match queued.command.name {
             "eval" => mentions(name, LOSING),
             // An EVALSHA behind it may run it.
-            "script|load" => queued.args.get(2).is_some_and(|source| mentions(source, LOSING)),
+            "script|load" | "function|load" => {
+                queued.args.last().is_some_and(|source| mentions(source, LOSING))
+            }
+            // What it brings is not looked into.
+            "function|restore" => true,
+            "fcall" => self.functions.find(name).is_some_and(Function::is_suspect),
             "evalsha" => {
                 let Some(scripts) = &mut self.scripts else { return false };
                 let found = ScriptId::parse(name).and_then(|id| scripts.find(&id));
@@ -289,37 +357,22 @@ impl Scripting {
             _ => false,
         }
     }
-
-    /// SCRIPT KILL: the script ends, unless it has written.
-    pub(super) fn kill(&mut self) -> Result<(), NotKilled> {
-        let running = self.running.as_mut().ok_or(NotKilled::NotBusy)?;
-        if running.has_written {
-            return Err(NotKilled::HasWritten);
-        }
-        running.is_killed = true;
-        Ok(())
-    }
 }
 
-/// Why no script is killed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum NotKilled {
-    /// None runs.
-    #[error("NOTBUSY No scripts in execution right now.")]
-    NotBusy,
-    /// Half of its writes would stay.
-    #[error(
-        "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the \
-         script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command."
-    )]
-    HasWritten,
+/// What is called.
+#[derive(Clone, Debug)]
+pub(super) enum Called {
+    /// A script that was found.
+    Script(Script),
+    /// A function that was found.
+    Function(Function),
 }
 
 /// What runs a script, and with what.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Invocation<'a> {
     pub(super) command: Command,
-    pub(super) script: Script,
+    pub(super) called: Called,
     pub(super) keys: &'a [&'a [u8]],
     pub(super) arguments: &'a [&'a [u8]],
     /// It must not write: EVAL_RO, or as it says itself.
@@ -333,17 +386,22 @@ impl Engine {
     pub(super) fn run_script(
         &mut self,
         key: ClientKey,
-        invocation: &Invocation<'_>,
+        invocation: Invocation<'_>,
     ) -> Result<(), NoStack> {
-        let Invocation { command, script, is_read_only, .. } = *invocation;
+        let Invocation { command, called, keys, arguments, is_read_only, allows_oom } = invocation;
         let stack = match self.scripting.stack.take() {
             Some(stack) => stack,
             None => Stack::new()?,
         };
-        let scripts = self.scripting.scripts.take().expect("none runs, and it was found in them");
+        let (program, subject, is_suspect) = self.scripting.begin(called);
+        // Which function this is depends on the block that has brought it.
+        let lsn = match subject {
+            Subject::Script(_) => Lsn::ZERO,
+            Subject::Function(_) => self.shard.keyspace.libraries_lsn(),
+        };
         if !self.in_transaction && !is_read_only {
             self.shard.declare_notes();
-            if scripts.is_suspect(script) {
+            if is_suspect {
                 self.shard.begin_block();
             }
         }
@@ -355,27 +413,29 @@ impl Engine {
             };
         self.time.refresh_monotonic();
         let client = &self.sessions[key];
+        let tracker = client.session.tracking.as_deref();
+        let remembers = tracker.is_some_and(|tracker| tracker.remembers());
         self.scripting.running = Some(Running {
+            declared: remembers.then(|| DeclaredKeys::new(invocation.keys)),
             client: key,
             command,
-            id: script.id(),
+            subject,
             db: client.session.db,
             was_in_transaction: self.in_transaction,
             is_read_only,
-            is_short_of_memory: is_full && !invocation.allows_oom,
+            is_short_of_memory: is_full && !allows_oom,
             started_us: self.time.now_us,
             unix_us: self.time.unix_us(),
             has_written: false,
             is_killed: false,
-            lsn: Lsn::ZERO,
+            lsn,
             wrote: false,
             // An earlier script of the same transaction may have lost its client.
             is_orphan: self.scripting.orphaned == Some(key),
         });
         let protocol = client.connection.output.protocol();
-        let Invocation { keys, arguments, .. } = *invocation;
         let reply = (protocol, self.output_room(key).min(REPLY_BYTES_MAX));
-        let execution = Execution::new(stack, scripts, script, keys, arguments, reply);
+        let execution = Execution::new(stack, program, keys, arguments, reply);
         self.in_transaction = true;
         let until_us = match self.options.busy_reply_threshold_ms {
             0 => u64::MAX,
@@ -429,9 +489,10 @@ impl Engine {
         let Some(running) = &self.scripting.running else { return };
         self.deps.logger.warning(&format!(
             "Lua slow script detected: still in execution after {} milliseconds. You can try killing the script using \
-             the SCRIPT KILL command. Script name is: {}.",
+             the {} command. Script name is: {}.",
             (self.time.now_us - running.started_us) / 1000,
-            String::from_utf8_lossy(running.id.as_bytes()),
+            running.subject.killer(),
+            String::from_utf8_lossy(running.subject.name()),
         ));
     }
 
@@ -469,9 +530,11 @@ impl Engine {
             return;
         }
         self.sessions[key].session.wait = None;
+        self.tell_postponed();
         if self.scripting.orphaned.take() == Some(key) {
             self.sessions.clients.remove(key);
         } else {
+            self.end_caching(key, None);
             self.check_large_output(key);
             self.sessions.note(key);
             self.sessions.resumed.push_back(key);
@@ -512,8 +575,11 @@ impl Engine {
 
     /// A script has ended: its reply goes to its client, which has its session again.
     fn end_script(&mut self, ended: Ended) {
-        let Ended { scripts, ending, mut reply } = ended;
-        self.scripting.scripts = Some(scripts);
+        let Ended { interpreter, ending, mut reply } = ended;
+        match interpreter {
+            Interpreter::Scripts(scripts) => self.scripting.scripts = Some(scripts),
+            Interpreter::Libraries(libraries) => self.scripting.functions.put_back(libraries),
+        }
         self.scripting.note_figures();
         let running = self.scripting.running.take().expect("a script has run");
         let key = running.client;
@@ -548,44 +614,5 @@ impl Engine {
         {
             self.depend(key, start, running.lsn, running.wrote);
         }
-    }
-
-    /// A signal asks for the end while a script is paused: one that has written must come to its end before, others are
-    /// killed. Whether that is so.
-    pub(super) fn delay_end(&mut self, directive: &str) -> bool {
-        if !self.scripting.is_paused() {
-            return false;
-        }
-        self.scripting.end_directive = Some(directive.to_owned());
-        let what = match self.scripting.kill() {
-            Ok(()) => "The script that is running is killed",
-            Err(_) => {
-                "The server ends when the script that is running has ended, as it has written; another signal ends it \
-                 at once, and nothing of the script will be there"
-            }
-        };
-        self.deps.logger.warning(what);
-        true
-    }
-
-    /// The server ends, and a script has not. Whether it has written: then all blocks but the open one are durable now,
-    /// and the log must be left as it is.
-    pub(super) fn give_up_script(&mut self) -> bool {
-        let Some(paused) = self.scripting.paused.take() else { return false };
-        drop(paused);
-        // What a transaction around it has written is half of that.
-        let leaves_half = |running: Running| running.has_written || running.was_in_transaction;
-        let leaves_half = self.scripting.running.take().is_some_and(leaves_half);
-        let Some(log) = self.shard.log_mut().filter(|_| leaves_half) else { return false };
-        log.request_sync();
-        let sealed = Lsn(log.open_lsn().0 - 1);
-        let (clock, start_us) = (&self.deps.clock, self.deps.clock.monotonic_us());
-        while log.reach().durable < sealed
-            && clock.monotonic_us().saturating_sub(start_us) < BLOCK_WAIT_US_MAX
-        {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        self.deps.logger.warning("Nothing of the script that was running is kept");
-        true
     }
 }

@@ -18,6 +18,7 @@ use super::fetch_budget::RequestId;
 use super::held::Held;
 use super::pubsub::Registry;
 use super::slab::Slab;
+use super::tracking::Tracking;
 
 /// See the file's top.
 #[derive(Default)]
@@ -40,6 +41,7 @@ pub(crate) struct Sessions {
     pub(super) deadlines: BTreeSet<(i64, ClientKey)>,
     pub(super) registry: Registry,
     pub(super) monitors: Vec<ClientKey>,
+    pub(super) tracking: Tracking,
 }
 
 impl Sessions {

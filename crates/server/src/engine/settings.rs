@@ -34,6 +34,7 @@ pub(crate) fn keyspace_settings(config: &Config, options: &Options, settings: &m
     settings.set_max_intset_entries = config.number("set-max-intset-entries");
     settings.zset_max_listpack_entries = config.number("zset-max-listpack-entries");
     settings.zset_max_listpack_value = config.number("zset-max-listpack-value");
+    settings.hll_sparse_max_bytes = config.number("hll-sparse-max-bytes");
     settings.list_max_listpack_size = config.number("list-max-listpack-size");
     settings.eviction = options.eviction;
     settings.is_memory_limited = options.maxmemory_bytes > 0;

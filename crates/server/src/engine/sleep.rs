@@ -13,6 +13,9 @@ pub(crate) struct Sleep {
     until_us: Option<u64>,
     /// What counts as the duration of the command that has asked for it.
     asked_us: u64,
+    /// DEBUG PAUSE-CRON: the table of keys that clients have read is made smaller by commands alone. All else that is
+    /// done several times a second the log needs.
+    pub(super) is_cron_paused: bool,
 }
 
 impl Sleep {

@@ -130,6 +130,7 @@ impl Walking {
             }
             now_us = clock.monotonic_us();
         }
+        feed.note_walked(now_us - start_us);
         let rest_us = (now_us - start_us) * (100 - cpu_percent) / cpu_percent.max(1);
         self.due_us = now_us + rest_us;
     }

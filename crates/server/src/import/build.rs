@@ -174,7 +174,7 @@ fn fill(
     let rules = &checked.rules;
     let mut teller = Teller::new(Stage::Loading, source.bytes(), tell);
     // What was left out was counted already.
-    let Contents { left_out, not_served, .. } = checked.contents.clone();
+    let Contents { left_out, not_served, libraries, .. } = checked.contents.clone();
     let mut contents = Contents::default();
     target.keyspace.set_timeless(true);
     for (file, end) in source.files.iter().zip(&checked.ends) {
@@ -189,6 +189,10 @@ fn fill(
         contents.count(&mut target.keyspace);
     }
     (contents.left_out, contents.not_served) = (left_out, not_served);
+    if target.keyspace.libraries().len() as u64 != libraries {
+        return Err(ImportError::Changed { path: source.path().to_owned() });
+    }
+    contents.libraries = libraries;
     Ok(contents)
 }
 

@@ -9,6 +9,7 @@ use rdb::{Checksum, Event, Key, Kind, Limits, Reader};
 use super::aof::{Commands, Next, NoCommand};
 use super::contents::{Contents, Keys};
 use super::error::{Unusable, shown};
+use super::functions::{BROKEN_LIBRARIES, FunctionChange, FunctionsAlone};
 use super::play::{Role, index_of_select, role};
 use super::source::{Form, Source, SourceFile};
 use super::{ImportError, Progress, Stage, Teller};
@@ -78,24 +79,46 @@ pub fn check(
 ) -> Result<Checked, ImportError> {
     let rules = Rules::of(config);
     let mut teller = Teller::new(Stage::Checking, source.bytes(), tell);
-    let mut pass = Pass { rules, contents: Contents::default(), warnings: Vec::new() };
+    let mut pass = Pass {
+        rules,
+        contents: Contents::default(),
+        warnings: Vec::new(),
+        functions: FunctionsAlone::default(),
+    };
     let mut ends = Vec::new();
     for (index, file) in source.files.iter().enumerate() {
         let is_last = index + 1 == source.files.len();
         ends.push(pass.file(file, is_last, &mut teller)?);
         teller.end_file(file.bytes);
     }
-    let Pass { rules, contents, warnings } = pass;
+    let Pass { rules, mut contents, warnings, functions } = pass;
+    contents.libraries = functions.count();
     if let Some(what) = contents.not_served_text().filter(|_| !rules.skips_unknown) {
         return Err(ImportError::NotServed { path: source.path().to_owned(), what });
     }
     Ok(Checked { contents, warnings, ends, rules })
 }
 
+/// A transaction whose end was not read yet.
+struct Transaction {
+    offset: u64,
+    commands_before: u64,
+    /// What it does to libraries when it ends, if it does.
+    functions: Vec<Queued>,
+}
+
+/// A command that changes libraries.
+struct Queued {
+    change: FunctionChange,
+    offset: u64,
+    args: Vec<Vec<u8>>,
+}
+
 struct Pass {
     rules: Rules,
     contents: Contents,
     warnings: Vec<String>,
+    functions: FunctionsAlone,
 }
 
 impl Pass {
@@ -159,7 +182,15 @@ impl Pass {
                 }
                 Event::Empty { .. } => self.contents.empty += 1,
                 Event::Ignored { what } => self.contents.note_left_out(what),
-                Event::Function(_) => self.contents.note_left_out("libraries of functions"),
+                Event::Function(source) => {
+                    if let Err(why) = self.functions.take_dumped(source) {
+                        if !self.rules.skips_unknown {
+                            let path = file.path.clone();
+                            return Err(ImportError::Library { path, why });
+                        }
+                        self.contents.note_not_served(BROKEN_LIBRARIES);
+                    }
+                }
                 Event::End { checksum } => {
                     self.contents.add(database, keys);
                     if checksum == Checksum::Absent {
@@ -193,8 +224,7 @@ impl Pass {
         teller: &mut Teller<'_>,
     ) -> Result<u64, ImportError> {
         let mut commands = Commands::new(source, offset, self.rules.string_bytes_max);
-        // Where the transaction began that has not ended, and how many commands there were before it.
-        let mut multi: Option<(u64, u64)> = None;
+        let mut multi: Option<Transaction> = None;
         loop {
             let at = commands.offset();
             let next = commands.next().map_err(|why| no_command(file, at, why))?;
@@ -203,7 +233,7 @@ impl Pass {
                     return Ok(file.bytes);
                 }
                 let before = (commands.offset(), self.contents.commands);
-                let (valid, count) = multi.unwrap_or(before);
+                let (valid, count) = multi.map_or(before, |it| (it.offset, it.commands_before));
                 self.contents.commands = count;
                 return self.truncated(file, is_last, valid);
             };
@@ -212,22 +242,40 @@ impl Pass {
             let role = role(&self.rules, &args).map_err(wrong)?;
             match role {
                 Role::Multi if multi.is_some() => return Err(wrong(Unusable::InTransaction)),
-                Role::Multi => multi = Some((offset, self.contents.commands)),
-                Role::Exec if multi.take().is_none() => {
-                    return Err(wrong(Unusable::NoTransaction));
+                Role::Multi => {
+                    let commands_before = self.contents.commands;
+                    multi = Some(Transaction { offset, commands_before, functions: Vec::new() });
+                }
+                Role::Exec => {
+                    let ended = multi.take().ok_or_else(|| wrong(Unusable::NoTransaction))?;
+                    ended.functions.iter().try_for_each(|queued| self.change(file, queued))?;
                 }
                 Role::Select => {
                     let index =
                         index_of_select(&args).ok_or_else(|| wrong(Unusable::NoDatabase))?;
                     self.check_database(file, index)?;
                 }
-                Role::Functions => self.contents.note_left_out("commands of functions or scripts"),
+                Role::Scripts => self.contents.note_left_out("commands of scripts"),
+                Role::Functions(change) => {
+                    let args = args.iter().map(|arg| arg.to_vec()).collect();
+                    let queued = Queued { change, offset, args };
+                    match &mut multi {
+                        Some(transaction) => transaction.functions.push(queued),
+                        None => self.change(file, &queued)?,
+                    }
+                }
                 Role::NotServed(what) => self.contents.note_not_served(&what),
                 _ => {}
             }
             self.contents.commands += 1;
             teller.note_item(end);
         }
+    }
+
+    fn change(&mut self, file: &SourceFile, queued: &Queued) -> Result<(), ImportError> {
+        let args: Vec<&[u8]> = queued.args.iter().map(Vec::as_slice).collect();
+        let changed = self.functions.execute(queued.change, &args);
+        changed.map_err(|why| wrong_command(file, queued.offset, &args, why.into()))
     }
 
     /// A file ends in the middle of what begins at `offset`.

@@ -47,7 +47,9 @@ pub struct Contents {
     databases: BTreeMap<u32, Keys>,
     /// What is not served: refused, or left out.
     pub(super) not_served: BTreeMap<String, u64>,
-    /// What holds no data that is served here: functions, what belongs to a cluster or a module.
+    /// Libraries of functions.
+    pub(super) libraries: u64,
+    /// What holds no data that is served here: what belongs to a cluster or a module.
     pub(super) left_out: BTreeMap<&'static str, u64>,
     /// Keys of a dump that had expired, and were left out.
     pub(super) expired: u64,
@@ -117,6 +119,9 @@ impl Contents {
             .collect();
         if self.databases.is_empty() {
             lines.push("no keys".to_owned());
+        }
+        if self.libraries > 0 {
+            lines.push(format!("libraries of functions: {}", self.libraries));
         }
         if self.commands > 0 {
             lines.push(format!("commands of AOFs: {}", self.commands));

@@ -94,6 +94,11 @@ impl<R: Read> DumpLoad<'_, R> {
                     self.contents.empty += 1;
                     continue;
                 }
+                Event::Function(source) => {
+                    let source = source.to_vec();
+                    self.library(&source)?;
+                    continue;
+                }
                 // What is not served was counted when the files were checked.
                 _ => continue,
             };
@@ -121,6 +126,13 @@ impl<R: Read> DumpLoad<'_, R> {
     fn next(&mut self) -> Result<Event<'_>, ImportError> {
         let file = self.file;
         self.reader.next().map_err(|source| ImportError::Dump { path: file.path.clone(), source })
+    }
+
+    /// Takes a library of functions. One that cannot be loaded was counted when the files were checked.
+    fn library(&mut self, source: &[u8]) -> Result<(), ImportError> {
+        let Target { functions, keyspace, .. } = &mut *self.target;
+        let _was_counted = functions.take_dumped(source, keyspace);
+        self.target.breathe()
     }
 
     /// Reads the rest of a value.

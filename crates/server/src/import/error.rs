@@ -59,6 +59,19 @@ pub enum ImportError {
         what: String,
     },
 
+    /// A library of functions in a dump cannot be loaded.
+    #[error(
+        "{path} has a library of functions that cannot be loaded: {why}; leave such out with --import-skip-unknown \
+         (import-skip-unknown yes), or mend it where the dump comes from",
+        path = path.display()
+    )]
+    Library {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: CommandError,
+    },
+
     /// A command of an AOF has a longer argument than is read.
     #[error(
         "{path}, byte {offset}: a command has an argument of {bytes} bytes, which is longer than proto-max-bulk-len \

@@ -35,6 +35,7 @@ mod check;
 mod contents;
 mod dump;
 mod error;
+mod functions;
 mod manifest;
 mod play;
 mod source;

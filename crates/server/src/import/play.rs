@@ -19,6 +19,7 @@ use super::aof::{Commands, Next};
 use super::check::{Rules, no_command, wrong_command};
 use super::contents::Contents;
 use super::error::{Unusable, shown};
+use super::functions::FunctionChange;
 use super::source::SourceFile;
 use super::{ImportError, Target, Teller};
 
@@ -37,8 +38,10 @@ pub(super) enum Role {
     SwapDb,
     /// It changes no data.
     Nothing,
-    /// It defines functions or scripts, and no data.
-    Functions,
+    /// It defines scripts, which do not outlive a server.
+    Scripts,
+    /// It changes libraries of functions.
+    Functions(FunctionChange),
     /// It is not served, and may be left out: what it counts as.
     NotServed(String),
 }
@@ -68,9 +71,12 @@ pub(super) fn role(rules: &Rules, args: &[&[u8]]) -> Result<Role, Unusable> {
         "swapdb" => Role::SwapDb,
         "ping" | "publish" | "spublish" => Role::Nothing,
         // What scripts there are is not kept over a start.
-        name if name.starts_with("script|") => Role::Functions,
+        name if name.starts_with("script|") => Role::Scripts,
+        name if name.starts_with("function|") => {
+            FunctionChange::of(name).map_or(Role::Nothing, Role::Functions)
+        }
         // Redis before 5.0 could write scripts and not what they did.
-        name @ ("eval" | "evalsha") => Role::NotServed(format!("commands {name}")),
+        name @ ("eval" | "evalsha" | "fcall") => Role::NotServed(format!("commands {name}")),
         _ => return Err(Unusable::Foreign),
     })
 }
@@ -80,7 +86,6 @@ fn unknown_role(rules: &Rules, args: &[&[u8]]) -> Result<Role, Unusable> {
     let name = args.first().copied().unwrap_or_default();
     let known = table::find(name).filter(|known| !known.served);
     match known.map(|known| known.name) {
-        Some("function" | "script") => Ok(Role::Functions),
         // A cluster moves keys by it.
         Some("restore-asking") if args.len() >= 4 => {
             let restore = table::find(b"restore").expect("the table has it");
@@ -177,7 +182,8 @@ impl Play<'_> {
         reply: &mut Writer,
     ) -> Result<(), Unusable> {
         let role = role(self.rules, args)?;
-        let keyspace: &mut Keyspace = &mut self.target.keyspace;
+        let Target { keyspace, functions, .. } = &mut *self.target;
+        let keyspace: &mut Keyspace = keyspace;
         match role {
             Role::Data(handler) => self.call(handler, *db, args, reply)?,
             Role::Fields(hset) => {
@@ -191,7 +197,10 @@ impl Play<'_> {
                 let (first, second) = argument::two_databases(args[1], args[2], keyspace)?;
                 keyspace.swap(first, second);
             }
-            Role::Functions => self.contents.note_left_out("commands of functions or scripts"),
+            Role::Scripts => self.contents.note_left_out("commands of scripts"),
+            Role::Functions(change) => {
+                change.execute(args, functions, keyspace)?;
+            }
             Role::NotServed(what) => self.contents.note_not_served(&what),
             Role::Multi | Role::Exec | Role::Nothing => {}
         }
@@ -213,6 +222,7 @@ impl Play<'_> {
             string_bytes_max: string_bytes_max.unwrap_or(usize::MAX),
             may_block: false,
             in_script: false,
+            may_store: true,
             ready: None,
             blocking: None,
         };

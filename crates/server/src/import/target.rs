@@ -13,6 +13,7 @@ use env::Clock;
 use keyspace::{Keyspace, NoJournal};
 
 use super::ImportError;
+use crate::engine::scripting::Functions;
 use crate::engine::{BoxedLog, LogHealth, LogState, ShardLog};
 
 /// The size at which a block is sealed.
@@ -51,6 +52,8 @@ impl Bell {
 /// See the file's top.
 pub struct Target {
     pub(super) keyspace: Keyspace<LogState>,
+    /// The libraries that the keyspace has, as they run.
+    pub(super) functions: Functions,
     clock: Arc<dyn Clock>,
     bell: Bell,
     ticked_at_us: u64,
@@ -77,7 +80,7 @@ impl Target {
         // When a key is used does not matter before anything uses it.
         keyspace.track_access(false);
         keyspace.begin_command(clock.now_ms());
-        Self { keyspace, clock, bell, ticked_at_us: 0 }
+        Self { keyspace, functions: Functions::default(), clock, bell, ticked_at_us: 0 }
     }
 
     /// Takes the keyspace out, without its log.

@@ -25,7 +25,7 @@ use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use base::{DbId, Lsn, Record, RecordAddr, RecordKind, SegmentId};
+use base::{DbId, Lsn, Record, RecordAddr, SegmentId};
 use env::Disk;
 use indexing::{Known, ValidityPass, identity_of};
 use keyspace::{RestoreError, Restored};
@@ -404,8 +404,7 @@ impl Warmup {
     /// Takes a key, if the record is one's, and if it can be read.
     fn take(&mut self, record: &Record<'_>, addr: RecordAddr) -> Result<(), RestoreError> {
         let kind = record.kind;
-        let is_of_no_key = matches!(kind, RecordKind::Databases | RecordKind::Note);
-        if kind.is_element() || kind.is_delete() || is_of_no_key {
+        if kind.is_element() || kind.is_delete() || kind.is_of_no_database() {
             return Ok(());
         }
         let hasher = self.restorer.hasher();

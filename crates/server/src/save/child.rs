@@ -71,6 +71,8 @@ pub(crate) fn dump_into(
 ) -> io::Result<()> {
     let frames = Frames { pipe, frame: Vec::with_capacity(FRAME_BYTES) };
     let target = RdbTarget::begin(frames, options, facts).map_err(io::Error::other)?;
+    let libraries = keyspace.libraries().map(|(_, source)| &**source);
+    let target = target.with_libraries(libraries).map_err(io::Error::other)?;
     let mut target = target.with_sizes(sizes.to_vec());
     let (mut keys, mut passed) = (0_u64, Ok(()));
     for (number, db) in (0_u32..).zip(keyspace.databases()) {

@@ -1,8 +1,9 @@
 //! What the executor's walk of memory and the saver that writes it down have between them.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// How many chunks may wait for the saver.
 const CHUNKS_MAX: usize = 8;
@@ -24,6 +25,7 @@ pub(crate) struct Feed {
     state: Arc<Mutex<State>>,
     is_closed: Arc<AtomicBool>,
     is_waited_for: Arc<AtomicBool>,
+    walked_us: Arc<AtomicU64>,
 }
 
 /// What the saver has of a [`Feed`]. Dropping it closes it: nothing more is wanted.
@@ -67,6 +69,11 @@ impl Feed {
         self.is_waited_for.store(is_waited_for, Ordering::Release);
     }
 
+    /// The executor has walked for so many microseconds more.
+    pub(crate) fn note_walked(&self, us: u64) {
+        self.walked_us.fetch_add(us, Ordering::Relaxed);
+    }
+
     /// Whether the saver wants nothing more.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire)
@@ -86,6 +93,11 @@ impl Fed {
     /// Whether commands wait for the saver.
     pub(super) fn is_waited_for(&self) -> bool {
         self.0.is_waited_for.load(Ordering::Acquire)
+    }
+
+    /// For how long the executor has walked, until now.
+    pub(super) fn walked(&self) -> Duration {
+        Duration::from_micros(self.0.walked_us.load(Ordering::Relaxed))
     }
 
     /// Whether there was no room before, since this was asked last.

@@ -32,6 +32,8 @@ pub(crate) struct SaveJob {
     pub(crate) lsn: Lsn,
     /// Of each database, how many keys it has, and how many of them expire: a hint for what loads the dump.
     pub(crate) sizes: Vec<(u64, u64)>,
+    /// The sources of the libraries of functions; a child has its own.
+    pub(crate) libraries: Vec<Arc<[u8]>>,
     /// Where to.
     pub(crate) target: SaveTarget,
     /// In which form.
@@ -137,6 +139,14 @@ impl Dumping {
         matches!(self, Self::Walk(fed, _) if fed.is_waited_for())
     }
 
+    /// For how long the executor has walked memory for it, until now.
+    fn walked(&self) -> Duration {
+        match self {
+            Self::Walk(fed, _) => fed.walked(),
+            Self::Log(_) | Self::Child(_) => Duration::ZERO,
+        }
+    }
+
     /// Whether all that it shows is durable by itself.
     const fn is_durable(&self) -> bool {
         // Nothing else of the log is read.
@@ -210,6 +220,15 @@ impl Saver {
         self.is_urgent || self.desk.is_given_up() || is_dumping_for(&self.stage)
     }
 
+    /// For how long the executor has walked memory for it, until now.
+    #[must_use]
+    pub fn walked(&self) -> Duration {
+        match &self.stage {
+            Stage::Dumping(dumping) => dumping.walked(),
+            _ => Duration::ZERO,
+        }
+    }
+
     /// Waits until there may be something to do, or for `timeout`.
     pub fn wait(&self, timeout: Duration) {
         self.desk.wait(timeout);
@@ -278,7 +297,12 @@ impl Saver {
     }
 
     fn begin(&mut self, job: SaveJob) -> Result<Dumping, SaveError> {
-        let SaveJob { disk, source, sizes, target, options, facts, spill, .. } = job;
+        let SaveJob { disk, source, sizes, libraries, target, options, facts, spill, .. } = job;
+        let begin = |sink| {
+            RdbTarget::begin(sink, options, &facts)?
+                .with_libraries(libraries.iter().map(|source| &**source))
+                .map(|target| target.with_sizes(sizes))
+        };
         let sink = match target {
             SaveTarget::File { path, temporary, syncs_early } => {
                 self.temporary = Some((Arc::clone(&disk), temporary.clone()));
@@ -289,14 +313,10 @@ impl Saver {
         };
         Ok(match source {
             SaveSource::Log(mark, databases) => {
-                let target = RdbTarget::begin(sink, options, &facts)?.with_sizes(sizes);
-                let dumper = Dumper::new(&databases, target, spill);
+                let dumper = Dumper::new(&databases, begin(sink)?, spill);
                 Dumping::Log(Box::new(MarkDump::new(mark, dumper)))
             }
-            SaveSource::Walk(fed) => {
-                let target = RdbTarget::begin(sink, options, &facts)?.with_sizes(sizes);
-                Dumping::Walk(fed, Box::new(WalkDump::new(target)))
-            }
+            SaveSource::Walk(fed) => Dumping::Walk(fed, Box::new(WalkDump::new(begin(sink)?))),
             SaveSource::Child(child) => Dumping::Child(Box::new(ChildDump::new(child, sink))),
         })
     }

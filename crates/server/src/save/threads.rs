@@ -52,7 +52,7 @@ impl SaveRunner for SaveThreads {
             let mut courtesy = executor.and_then(Courtesy::toward);
             loop {
                 let courtesy = courtesy.as_mut().filter(|_| !saver.is_waited_for());
-                if let Some(rest) = courtesy.and_then(Courtesy::rest) {
+                if let Some(rest) = courtesy.and_then(|courtesy| courtesy.rest(saver.walked())) {
                     saver.wait(rest.min(IDLE_WAIT));
                     continue;
                 }

@@ -148,6 +148,66 @@ fn what_survives_of_flushed_and_exchanged_databases() {
     assert!(coverage.compactions > 0, "{coverage:?}");
 }
 
+/// Libraries of functions, which come and go among keys.
+const LIBRARIES: [&str; 21] = [
+    "LIBRARY a 1",
+    "SET a 1",
+    "LIBRARY b 1",
+    "LIBRARY a 2",
+    "FUNCTION DELETE b",
+    "FLUSHALL",
+    "BGREWRITEAOF",
+    "@rest",
+    "MULTI",
+    "SET a 2",
+    "LIBRARY c 1",
+    "FUNCTION DELETE a",
+    "LIBRARY b 2",
+    "EXEC",
+    "FUNCTION FLUSH",
+    "LIBRARY c 2",
+    "SWAPDB 0 1",
+    "BGREWRITEAOF",
+    "@rest",
+    "LIBRARY a 3",
+    "GET a",
+];
+
+#[test]
+fn what_survives_of_libraries_of_functions() {
+    let coverage = everywhere(&LIBRARIES);
+    assert!(coverage.compactions > 0, "{coverage:?}");
+}
+
+#[test]
+fn what_survives_of_libraries_by_an_index() {
+    everywhere_with(&Trace { devices: 2, segment_bytes: 400, lines: &LIBRARIES, ..INDEXED });
+}
+
+#[test]
+fn what_survives_of_libraries_while_the_log_is_turned_on() {
+    let trace = Trace {
+        lines: &[
+            "LIBRARY a 1",
+            "LIBRARY b 1",
+            "SET a 1",
+            "@off",
+            "LIBRARY a 2",
+            "FUNCTION DELETE b",
+            "LIBRARY c 1",
+            "SET b 1",
+            "@on",
+            "@rest",
+            "LIBRARY b 2",
+            "BGREWRITEAOF",
+            "@rest",
+            "FUNCTION DELETE a",
+        ],
+        ..INDEXED
+    };
+    everywhere_with(&trace);
+}
+
 #[test]
 fn what_has_expired_does_not_come_back_wherever_the_clock_jumps() {
     everywhere(&[

@@ -35,6 +35,12 @@ const ARCHIVE_SEEDS: u64 = 12_000_000_000;
 /// From here on named backups are made.
 const BACKUP_SEEDS: u64 = 10_000_000_000;
 
+/// From here on strings count elements, and sorted sets have places.
+const FAMILY_SEEDS: u64 = 14_000_000_000;
+
+/// From here on there are libraries of functions.
+const LIBRARY_SEEDS: u64 = 16_000_000_000;
+
 fn plan(seed: u64) -> Plan {
     Plan { seed, lives: 8, is_traced: false }
 }
@@ -52,6 +58,8 @@ fn what_survives_is_a_prefix_with_everything_that_was_promised() {
         (HISTORY_SEEDS, 96),
         (BACKUP_SEEDS, 96),
         (ARCHIVE_SEEDS, 96),
+        (FAMILY_SEEDS, 64),
+        (LIBRARY_SEEDS, 64),
     ];
     let later = later.into_iter().filter(|_| is_whole);
     let later = later.flat_map(|(first, count)| first..first + count);
@@ -101,6 +109,8 @@ fn the_same_seed_is_the_same_run_byte_for_byte() {
             HISTORY_SEEDS + 4,
             BACKUP_SEEDS + 4,
             ARCHIVE_SEEDS + 5,
+            FAMILY_SEEDS + 1,
+            LIBRARY_SEEDS + 5,
         ])
     };
     let first: Vec<u64> = seeds().map(fingerprint).collect();

@@ -210,6 +210,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
             &["encode", "skip", "template"],
             &["value", "writer"],
             &["decode", "reader"],
+            &["functions"],
         ],
     },
     FolderOrder {
@@ -227,7 +228,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
         layers: &[
             &["config", "courtesy", "descriptors", "host", "logger", "network"],
             &["process"],
-            &["archive_threads", "migrate", "save", "tail"],
+            &["archive_threads", "verify_thread", "migrate", "save", "tail"],
             &["engine", "listen"],
             &["index_thread"],
             &["owned_log"],

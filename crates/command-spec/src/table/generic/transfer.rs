@@ -19,6 +19,7 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
                 begin: BeginSearch::Keyword { keyword: "KEYS", start_from: -2 },
                 find: FindKeys::Range { last: -1, step: 1, limit: 0 },
                 flags: key_flags![RW ACCESS DELETE INCOMPLETE],
+                notes: "",
             },
         ],
         propagation: Propagation::Rewritten(&[when("without COPY", "DEL key ...")]),

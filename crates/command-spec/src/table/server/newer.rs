@@ -158,6 +158,17 @@ const BACKUP: &[Spec] = &[
         arguments: &[Arg::integer("count").token("COUNT").optional()],
         ..BASE
     },
+    Spec {
+        name: "backup|verify",
+        arity: -2,
+        flags: flags![ADMIN NOSCRIPT],
+        since: "0.1.0",
+        origin: Origin::Indelible,
+        summary: "Reads backups in the background, to see whether they can be restored.",
+        complexity: "O(1)",
+        arguments: &[Arg::string("name").optional()],
+        ..BASE
+    },
 ];
 
 const COMMANDLOG: &[Spec] = &[

@@ -9,6 +9,7 @@ use resp::Writer;
 
 use super::super::backups::{Cycle, SEALED};
 use super::super::shard::LogState;
+use super::super::verifying::Known;
 use super::super::{ClientKey, Engine};
 
 /// How many entries BACKUP TIMELINE shows by default.
@@ -44,7 +45,7 @@ pub(super) fn create(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Don
     };
     let reply = engine.reply(key);
     reply.array(4);
-    reply.bulk_str(&id_of(&backup));
+    reply.bulk_str(&backup.number());
     reply.int(backup.lsn.0.cast_signed());
     reply.int(elapsed_us.cast_signed());
     reply.bulk_str(until);
@@ -63,7 +64,10 @@ pub(super) fn list(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
     let backups = engine.shard.log().map(|log| log.backups()).unwrap_or_default();
     let reply = engine.reply(key);
     reply.array(backups.len());
-    backups.iter().for_each(|backup| write_backup(reply, backup));
+    for backup in &backups {
+        reply.map(7);
+        write_backup(reply, backup);
+    }
     Ok(())
 }
 
@@ -76,7 +80,11 @@ pub(super) fn status(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Don
             let backups = engine.shard.log().map(|log| log.backups()).unwrap_or_default();
             let found = backups.iter().find(|it| it.backup.name == name);
             let found = found.ok_or_else(|| no_backup(&name))?;
-            write_backup(engine.reply(key), found);
+            let known = engine.verifying.known(&found.backup);
+            let reply = engine.reply(key);
+            reply.map(11);
+            write_backup(reply, found);
+            write_known(reply, &known);
             return Ok(());
         }
         _ => return Err(CommandError::Syntax),
@@ -105,6 +113,32 @@ pub(super) fn status(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Don
         reply.bulk_str(value);
     }
     Ok(())
+}
+
+/// BACKUP VERIFY [name]: reads a backup, or all of them and the newest state, in the background.
+pub(super) fn verify(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    let name = match args[2..] {
+        [] => None,
+        [name] => Some(parse_name(name)?),
+        _ => return Err(CommandError::Syntax),
+    };
+    check_is_on(engine)?;
+    if let Some(name) = &name {
+        let backups = engine.shard.log().map(|log| log.backups()).unwrap_or_default();
+        if !backups.iter().any(|it| it.backup.name == *name) {
+            return Err(no_backup(name));
+        }
+    }
+    match engine.verifying.begin(name) {
+        Ok(true) => {
+            engine.reply(key).simple("Backup verification started");
+            Ok(())
+        }
+        Ok(false) => Err(CommandError::other(
+            "ERR backups are being verified: see verified_percent in BACKUP STATUS name, and INFO",
+        )),
+        Err(why) => Err(CommandError::Other(format!("ERR cannot verify: {why}").into())),
+    }
 }
 
 /// BACKUP TIMELINE [COUNT n]: what was noted, the newest first.
@@ -190,6 +224,13 @@ pub(super) fn cleanup(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> D
 }
 
 impl Engine {
+    /// Lets notes follow. A transaction has done so before its first command.
+    pub(super) fn declare_notes(&mut self) {
+        if !self.in_transaction {
+            self.shard.declare_notes();
+        }
+    }
+
     /// Notes in the log that a dangerous command was executed, as far as the log takes notes.
     pub(super) fn note_dangerous(&mut self, key: ClientKey, args: &[&[u8]], loses_data: bool) {
         let client = &self.sessions[key];
@@ -213,9 +254,7 @@ impl Engine {
             address,
             text: String::from_utf8_lossy(&text).into_owned(),
         };
-        if !self.in_transaction {
-            self.shard.declare_notes();
-        }
+        self.declare_notes();
         self.shard.note_command(command, self.time.unix_ms());
     }
 }
@@ -279,9 +318,7 @@ fn make(
         // Its block has to end with it: what other clients write next is not to be part of it.
         return Err(CommandError::other("ERR the log is behind with writing: try again"));
     }
-    if !engine.in_transaction {
-        engine.shard.declare_notes();
-    }
+    engine.declare_notes();
     let now_ms = engine.time.unix_ms();
     let backup = engine.shard.create_backup(name, point, now_ms);
     let backup = backup.map_err(|why| CommandError::Other(format!("ERR {why}").into()))?;
@@ -301,9 +338,7 @@ fn remove(engine: &mut Engine, key: ClientKey, name: &str) -> Done {
         }
         _ => {}
     }
-    if !engine.in_transaction {
-        engine.shard.declare_notes();
-    }
+    engine.declare_notes();
     let start = engine.sessions[key].connection.output.len();
     let now_ms = engine.time.unix_ms();
     let lsn = engine.shard.delete_backup(name, now_ms).ok_or_else(|| no_backup(name))?;
@@ -338,17 +373,30 @@ fn is_taken_otherwise(name: &str) -> bool {
     name.starts_with('-') || is_digits(name) || name.strip_prefix("b-").is_some_and(is_digits)
 }
 
-fn id_of(backup: &NamedBackup) -> String {
-    format!("b-{:06}", backup.id)
+/// Four more fields: what is known of it by reading it.
+fn write_known(reply: &mut Writer, known: &Known) {
+    for (name, value) in [("verified", known.state), ("verified_error", known.why.as_str())] {
+        reply.bulk_str(name);
+        reply.bulk_str(value);
+    }
+    let percentage = if known.state == "running" { known.percentage } else { 100 };
+    let percentage = if known.state == "never" { 0 } else { percentage };
+    for (name, value) in
+        [("verified_time_ms", known.time_ms), ("verified_percent", percentage.cast_signed())]
+    {
+        reply.bulk_str(name);
+        reply.int(value);
+    }
 }
 
+/// The seven fields of a backup.
 fn write_backup(reply: &mut Writer, state: &BackupState) {
     let BackupState { backup, files, bytes } = state;
-    let what = if backup.is_lost { "lost" } else { "restorable" };
-    reply.map(7);
-    for (name, value) in
-        [("id", id_of(backup).as_str()), ("name", backup.name.as_str()), ("state", what)]
-    {
+    for (name, value) in [
+        ("id", backup.number().as_str()),
+        ("name", backup.name.as_str()),
+        ("state", backup.state()),
+    ] {
         reply.bulk_str(name);
         reply.bulk_str(value);
     }
@@ -387,8 +435,7 @@ impl Entry {
         let (event, lsn, time_ms, texts): (&str, Lsn, i64, Vec<(&str, &str)>) = match self {
             Self::Point(lsn, time_ms) => ("point", *lsn, *time_ms, Vec::new()),
             Self::Backup(BackupState { backup, .. }) => {
-                let state = if backup.is_lost { "lost" } else { "restorable" };
-                let texts = vec![("name", backup.name.as_str()), ("state", state)];
+                let texts = vec![("name", backup.name.as_str()), ("state", backup.state())];
                 ("backup", backup.lsn, backup.time_ms, texts)
             }
             Self::Command(lsn, time_ms, DangerousCommand { user, address, text, .. }) => {

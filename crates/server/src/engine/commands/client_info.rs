@@ -19,10 +19,14 @@ impl Client {
             session.transaction.as_ref().map_or(0, |transaction| transaction.memory_bytes());
         let output_bytes = connection.output.waiting_bytes();
         let output_memory = connection.output.memory_bytes();
+        let redirect = session
+            .tracking
+            .as_ref()
+            .map_or(-1, |tracker| tracker.redirect.unwrap_or_default().cast_signed());
         format!(
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} \
              qbuf={} qbuf-free={} argv-mem=0 multi-mem={} rbs={} rbp={} obl={} oll=0 omem={} tot-mem={} events={} \
-             cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={}",
+             cmd={} user=default redir={} resp={} lib-name={} lib-ver={}",
             self.id,
             connection.peer.address,
             connection.peer.local_address,
@@ -46,6 +50,7 @@ impl Client {
             self.memory_bytes(),
             if output_bytes > 0 { "rw" } else { "r" },
             session.last_command.map_or("NULL", |command| command.name),
+            redirect,
             if connection.output.protocol() == Protocol::Resp3 { 3 } else { 2 },
             String::from_utf8_lossy(&session.library_name),
             String::from_utf8_lossy(&session.library_version),

@@ -127,45 +127,6 @@ pub(super) fn setinfo(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
     Ok(())
 }
 
-/// CLIENT GETREDIR.
-pub(super) fn getredir(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    engine.reply(key).int(-1);
-    Ok(())
-}
-
-/// CLIENT TRACKING. Client-side caching is not served: turning it on fails, turning it off does not.
-pub(super) fn tracking(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    if on_or_off(args[2])? {
-        return Err(CommandError::other("ERR client side caching is not supported"));
-    }
-    engine.reply(key).ok();
-    Ok(())
-}
-
-/// CLIENT CACHING.
-pub(super) fn caching(_engine: &mut Engine, _key: ClientKey, args: &[&[u8]]) -> Done {
-    if !argument::is(args[2], "yes") && !argument::is(args[2], "no") {
-        return Err(CommandError::Syntax);
-    }
-    Err(CommandError::other(
-        "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
-    ))
-}
-
-/// CLIENT TRACKINGINFO.
-pub(super) fn trackinginfo(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    let reply = engine.reply(key);
-    reply.map(3);
-    reply.bulk_str("flags");
-    reply.set(1);
-    reply.bulk_str("off");
-    reply.bulk_str("redirect");
-    reply.int(-1);
-    reply.bulk_str("prefixes");
-    reply.array(0);
-    Ok(())
-}
-
 /// CLIENT UNBLOCK.
 pub(super) fn unblock(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     let with_error = match args.get(3) {
@@ -211,7 +172,7 @@ pub(super) fn kill(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done 
     keys.retain(|candidate| {
         let client = &engine.sessions[*candidate];
         client.connection.closing == Closing::No
-            && filter.has(client)
+            && filter.has(client, engine.time.now_us)
             && !(filter.skip_me && *candidate == key)
     });
     for victim in &keys {
@@ -233,6 +194,8 @@ struct Filter<'a> {
     local_address: Option<&'a [u8]>,
     id: Option<u64>,
     class: Option<Class>,
+    /// Only those that have been connected for so many seconds at least.
+    age_s: Option<u64>,
     skip_me: bool,
 }
 
@@ -251,6 +214,7 @@ impl<'a> Filter<'a> {
                         id.ok_or(CommandError::other("ERR client-id should be greater than 0"))?,
                     );
                 }
+                b"maxage" => filter.age_s = Some(parse_age(value)?),
                 b"type" => filter.class = Some(Class::parse(value)?),
                 b"addr" => filter.address = Some(value),
                 b"laddr" => filter.local_address = Some(value),
@@ -267,14 +231,25 @@ impl<'a> Filter<'a> {
         Ok(filter)
     }
 
-    fn has(&self, client: &Client) -> bool {
+    fn has(&self, client: &Client, now_us: u64) -> bool {
+        let age_s = now_us.saturating_sub(client.connection.connected_us) / 1_000_000;
         self.address.is_none_or(|address| client.connection.peer.address.as_bytes() == address)
             && self
                 .local_address
                 .is_none_or(|address| client.connection.peer.local_address.as_bytes() == address)
             && self.id.is_none_or(|id| client.id == id)
             && self.class.as_ref().is_none_or(|class| class.has(client))
+            && self.age_s.is_none_or(|least_s| age_s >= least_s)
     }
+}
+
+/// The argument of MAXAGE, in seconds.
+fn parse_age(argument: &[u8]) -> Result<u64, CommandError> {
+    const NO_NUMBER: CommandError =
+        CommandError::other("ERR maxage is not an integer or out of range");
+    const TOO_SMALL: CommandError = CommandError::other("ERR maxage should be greater than 0");
+    let age_s = keyspace::parse_int(argument).ok_or(NO_NUMBER)?;
+    u64::try_from(age_s).ok().filter(|age_s| *age_s > 0).ok_or(TOO_SMALL)
 }
 
 /// The types of clients that can be asked for.

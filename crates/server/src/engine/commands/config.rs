@@ -16,7 +16,7 @@ pub(super) fn get(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
             if !found.iter().any(|(known, ..)| *known == name) {
                 // A name is repeated as the client wrote it.
                 let shown = if is_name { String::from_utf8_lossy(pattern) } else { name.into() };
-                found.push((name, shown.into_owned(), value.to_owned()));
+                found.push((name, shown.into_owned(), value.into_owned()));
             }
         }
     }

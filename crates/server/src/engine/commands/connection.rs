@@ -135,6 +135,7 @@ pub(super) fn hello(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
 pub(super) fn reset(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
     engine.sessions.discard(key, &mut engine.shard.keyspace);
     engine.sessions.unsubscribe_all(key);
+    engine.stop_tracking(key);
     engine.sessions.monitors.retain(|monitor| *monitor != key);
     let needs_password = !engine.options.access.require_password.is_empty();
     let client: &mut Client = &mut engine.sessions[key];

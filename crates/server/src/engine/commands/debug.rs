@@ -5,7 +5,7 @@ use command::error::{CommandError, Done};
 use resp::Writer;
 
 use super::super::{ClientKey, Engine, HostRequest};
-use super::digest;
+use super::{debug_layout, digest};
 use super::{error, text};
 
 /// DEBUG.
@@ -28,9 +28,21 @@ pub(super) fn debug(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
             Ok(())
         }
         (b"object", [name]) => object(engine, key, name),
+        (b"listpack", [name]) => debug_layout::show(engine, key, name, "listpack"),
+        (b"quicklist", [name] | [name, _]) => debug_layout::show(engine, key, name, "quicklist"),
+        (b"sdslen", [name]) => debug_layout::string_lengths(engine, key, name),
+        (b"structsize", []) => {
+            debug_layout::struct_sizes(engine, key);
+            Ok(())
+        }
         (b"populate", [count, rest @ ..]) if rest.len() <= 2 => populate(engine, key, count, rest),
         (b"set-active-expire", [flag]) => {
             engine.shard.expiry.is_on = *flag != b"0";
+            engine.reply(key).ok();
+            Ok(())
+        }
+        (b"pause-cron", [flag]) => {
+            engine.sleep.is_cron_paused = *flag != b"0";
             engine.reply(key).ok();
             Ok(())
         }
@@ -54,10 +66,7 @@ pub(super) fn debug(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
             Ok(())
         }
         (b"jmap" | b"change-repl-id" | b"quicklist-packed-threshold", _)
-        | (
-            b"replybuffer" | b"pause-cron" | b"dict-resizing" | b"set-skip-checksum-validation",
-            _,
-        )
+        | (b"replybuffer" | b"dict-resizing" | b"set-skip-checksum-validation", _)
         | (b"config-rewrite-force-all" | b"aof-flush-sleep", _) => {
             // There is nothing to turn.
             engine.reply(key).ok();
@@ -102,6 +111,13 @@ fn reload(engine: &mut Engine, key: ClientKey, options: &[&[u8]]) -> Done {
             "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.",
         ));
     }
+    let has = |name| options.iter().any(|option| argument::is(option, name));
+    if has("noflush") && !has("merge") && has_data(engine) {
+        // What is there would be there twice.
+        return Err(CommandError::other(
+            "ERR Error trying to load the RDB dump, check server logs.",
+        ));
+    }
     if let Some(refusal) = engine.shard.write_refusal() {
         // What only memory has would be gone.
         return Err(error(refusal));
@@ -113,6 +129,11 @@ fn reload(engine: &mut Engine, key: ClientKey, options: &[&[u8]]) -> Done {
         engine.reply(key).ok();
     }
     Ok(())
+}
+
+fn has_data(engine: &Engine) -> bool {
+    let keyspace = &engine.shard.keyspace;
+    keyspace.databases().any(|db| keyspace.size(db).0 > 0) || keyspace.libraries().len() > 0
 }
 
 fn object(engine: &mut Engine, key: ClientKey, name: &[u8]) -> Done {

@@ -30,6 +30,11 @@ fn backups(engine: &Engine, out: &mut String) {
         line(out, "backup_last_time", backup.time_ms / 1000);
         line(out, "backup_last_us", engine.backups.last_us);
     }
+    let known = engine.verifying.known_of_all();
+    line(out, "backup_verify_state", known.state);
+    line(out, "backup_verify_percent", known.percentage);
+    line(out, "backup_verify_time", known.time_ms / 1000);
+    line(out, "backup_verify_error", known.why.replace(['\r', '\n'], " "));
 }
 
 fn archive(engine: &Engine, out: &mut String) {

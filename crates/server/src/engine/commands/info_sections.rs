@@ -79,7 +79,7 @@ pub(super) fn clients(engine: &Engine, out: &mut String) {
     line(out, "client_recent_max_input_buffer", input);
     line(out, "client_recent_max_output_buffer", output);
     line(out, "blocked_clients", engine.sessions.blocked_count());
-    line(out, "tracking_clients", 0);
+    line(out, "tracking_clients", engine.sessions.tracking.client_count());
     line(out, "clients_in_timeout_table", engine.sessions.deadlines.len());
 }
 
@@ -122,24 +122,22 @@ pub(super) fn memory(engine: &Engine, out: &mut String) {
     line(out, "total_system_memory", usage.system_bytes);
     line(out, "total_system_memory_human", human(usage.system_bytes));
     let scripts = engine.scripting.figures();
+    let functions = engine.scripting.functions.figures();
     line(out, "used_memory_lua", scripts.machine_bytes);
     line(out, "used_memory_vm_eval", scripts.machine_bytes);
     line(out, "used_memory_lua_human", human(scripts.machine_bytes));
     line(out, "used_memory_scripts_eval", scripts.source_bytes);
     line(out, "number_of_cached_scripts", scripts.count);
-    constants(
-        out,
-        &[
-            ("number_of_functions", "0"),
-            ("number_of_libraries", "0"),
-            ("used_memory_vm_functions", "0"),
-        ],
-    );
-    line(out, "used_memory_vm_total", scripts.machine_bytes);
-    line(out, "used_memory_vm_total_human", human(scripts.machine_bytes));
-    line(out, "used_memory_functions", 0);
-    line(out, "used_memory_scripts", scripts.source_bytes);
-    line(out, "used_memory_scripts_human", human(scripts.source_bytes));
+    line(out, "number_of_functions", functions.functions);
+    line(out, "number_of_libraries", functions.libraries);
+    line(out, "used_memory_vm_functions", functions.machine_bytes);
+    let machines = scripts.machine_bytes + functions.machine_bytes;
+    line(out, "used_memory_vm_total", machines);
+    line(out, "used_memory_vm_total_human", human(machines));
+    line(out, "used_memory_functions", functions.source_bytes);
+    let sources = scripts.source_bytes + functions.source_bytes;
+    line(out, "used_memory_scripts", sources);
+    line(out, "used_memory_scripts_human", human(sources));
     line(out, "maxmemory", engine.options.maxmemory_bytes);
     line(out, "maxmemory_human", human(engine.options.maxmemory_bytes));
     line(out, "maxmemory_policy", engine.config.value("maxmemory-policy"));
@@ -341,12 +339,13 @@ pub(super) fn stats(engine: &Engine, out: &mut String) {
             ("active_defrag_key_misses", "0"),
             ("total_active_defrag_time", "0"),
             ("current_active_defrag_time", "0"),
-            ("tracking_total_keys", "0"),
-            ("tracking_total_items", "0"),
-            ("tracking_total_prefixes", "0"),
-            ("unexpected_error_replies", "0"),
         ],
     );
+    let tracking = &engine.sessions.tracking;
+    line(out, "tracking_total_keys", tracking.key_count());
+    line(out, "tracking_total_items", tracking.reader_count());
+    line(out, "tracking_total_prefixes", tracking.prefix_count());
+    line(out, "unexpected_error_replies", 0);
     line(out, "total_error_replies", counters.error_replies);
     line(out, "dump_payload_sanitizations", 0);
     line(out, "total_reads_processed", counters.reads);

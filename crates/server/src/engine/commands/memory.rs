@@ -67,7 +67,7 @@ pub(super) fn stats(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Don
         ("cluster.links", 0),
         ("aof.buffer", 0),
         ("lua.caches", 0),
-        ("functions.caches", 0),
+        ("functions.caches", engine.scripting.functions.figures().source_bytes),
     ];
     let counts = [
         ("overhead.total", overhead as u64),

@@ -11,8 +11,10 @@ mod config;
 mod connection;
 mod databases;
 mod debug;
+mod debug_layout;
 mod digest;
 mod durability;
+mod functions;
 mod handlers;
 mod help;
 mod info;
@@ -30,6 +32,7 @@ mod saving;
 mod scripts;
 mod slowlog;
 mod state;
+mod tracking;
 mod transactions;
 
 use std::borrow::Cow;

@@ -6,7 +6,7 @@ use command::argument;
 use command::error::{CommandError, Done};
 use scripting::{Origin, Script, ScriptFlags, ScriptId, Scripts};
 
-use super::super::scripting::Invocation;
+use super::super::scripting::{Called, Invocation};
 use super::super::{ClientKey, Engine};
 
 const NO_SCRIPT: CommandError =
@@ -61,18 +61,22 @@ fn run(engine: &mut Engine, key: ClientKey, args: &[&[u8]], is_read_only: bool) 
     let (keys, arguments) = args[3..].split_at(key_count);
     let invocation = Invocation {
         command,
-        script,
+        called: Called::Script(script),
         keys,
         arguments,
         is_read_only: is_read_only || is_reading,
         allows_oom: is_reading || says(ScriptFlags::ALLOW_OOM),
     };
-    engine.run_script(key, &invocation).map_err(|why| super::error(format!("ERR {why}")))
+    engine.run_script(key, invocation).map_err(|why| super::error(format!("ERR {why}")))
 }
 
 /// How many of the arguments are keys.
 fn key_count(args: &[&[u8]]) -> Result<usize, CommandError> {
-    let count = argument::int(args[2])?;
+    counted_keys(args, argument::int(args[2])?)
+}
+
+/// As many, if there can be so many.
+pub(super) fn counted_keys(args: &[&[u8]], count: i64) -> Result<usize, CommandError> {
     let Ok(count) = usize::try_from(count) else {
         return Err(CommandError::other("ERR Number of keys can't be negative"));
     };
@@ -113,25 +117,32 @@ pub(super) fn exists(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Don
 
 /// SCRIPT FLUSH.
 pub(super) fn flush(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    let in_background = match args {
-        [_, _] => engine.config.is_yes("lazyfree-lazy-user-flush"),
-        [_, _, mode] if argument::is(mode, "async") => true,
-        [_, _, mode] if argument::is(mode, "sync") => false,
-        _ => {
-            let why = "ERR SCRIPT FLUSH only support SYNC|ASYNC option";
-            return Err(CommandError::other(why));
-        }
-    };
+    let why = "ERR SCRIPT FLUSH only support SYNC|ASYNC option";
+    let in_background = flushes_aside(engine, args).ok_or(CommandError::other(why))?;
     let garbage = scripts(engine).flush();
-    if in_background {
-        // Without a thread for it, it is dropped here.
-        let _ended = std::thread::Builder::new().spawn(move || drop(garbage));
-    } else {
-        drop(garbage);
-    }
+    drop_garbage(garbage, in_background);
     engine.scripting.note_figures();
     engine.reply(key).ok();
     Ok(())
+}
+
+/// Whether SCRIPT FLUSH or FUNCTION FLUSH with these words drops what there was on another thread; `None` if they are no
+/// such command.
+pub(super) fn flushes_aside(engine: &Engine, args: &[&[u8]]) -> Option<bool> {
+    match args {
+        [_, _] => Some(engine.config.is_yes("lazyfree-lazy-user-flush")),
+        [_, _, mode] if argument::is(mode, "async") => Some(true),
+        [_, _, mode] if argument::is(mode, "sync") => Some(false),
+        _ => None,
+    }
+}
+
+/// Drops what an interpreter had.
+pub(super) fn drop_garbage(garbage: impl Send + 'static, in_background: bool) {
+    if in_background {
+        // Without a thread for it, it is dropped here.
+        let _ended = std::thread::Builder::new().spawn(move || drop(garbage));
+    }
 }
 
 /// SCRIPT SHOW.
@@ -144,7 +155,7 @@ pub(super) fn show(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done 
 
 /// SCRIPT KILL.
 pub(super) fn kill(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    let killed = engine.scripting.kill();
+    let killed = engine.scripting.kill(false);
     killed.map_err(|why| CommandError::Other(Cow::Owned(why.to_string())))?;
     engine.reply(key).ok();
     Ok(())

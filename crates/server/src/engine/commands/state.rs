@@ -5,7 +5,6 @@ use command::error::{CommandError, Done};
 
 use super::super::blocking::Wait;
 use super::super::saving::NOT_SHUT_DOWN;
-use super::super::scripting::BUSY;
 use super::super::{ClientKey, Engine, Shutdown};
 
 /// TIME.
@@ -81,7 +80,7 @@ pub(super) fn shutdown(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> D
         return Ok(());
     }
     if engine.scripting.is_paused() && !nosave {
-        return Err(CommandError::other(BUSY));
+        return Err(CommandError::other(engine.scripting.busy()));
     }
     let saves = save || (!nosave && !engine.options.saves.points.is_empty());
     engine.deps.logger.warning("User requested shutdown...");

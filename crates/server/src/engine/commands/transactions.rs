@@ -65,6 +65,9 @@ pub(super) fn exec(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
     if transaction.queue.iter().any(|queued| is_noted(queued.command)) {
         engine.shard.declare_notes();
     }
+    if transaction.queue.iter().any(|queued| brings_libraries(queued.command)) {
+        engine.shard.keyspace.declare_libraries();
+    }
     let loses = |queued: &Queued| {
         loses_databases(queued.command) || engine.scripting.may_lose_databases(queued)
     };
@@ -124,6 +127,11 @@ fn is_noted(command: Command) -> bool {
         || matches!(command.name, "config|set" | "shutdown")
 }
 
+/// Whether the log may be told of libraries of functions by a command.
+fn brings_libraries(command: Command) -> bool {
+    matches!(command.name, "function|load" | "function|restore")
+}
+
 /// Ends a transaction that cannot be executed.
 fn abandon(engine: &mut Engine, key: ClientKey, why: CommandError) -> Done {
     engine.sessions.discard(key, &mut engine.shard.keyspace);
@@ -159,6 +167,6 @@ fn meet_expired_watched(engine: &mut Engine, key: ClientKey) {
     }
     if engine.shard.keyspace.has_effects() {
         let (lsn, _) = engine.shard.keyspace.end_command();
-        engine.settle(lsn);
+        engine.settle(lsn, Some(key));
     }
 }

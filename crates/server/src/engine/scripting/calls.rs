@@ -9,6 +9,7 @@ use super::super::Engine;
 use super::super::call::Attempt;
 use super::super::dispatch::NOT_SAVED;
 use super::super::migrations::NO_MIGRATION;
+use super::functions::log;
 use super::{REPLY_BYTES_MAX, Running};
 
 const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
@@ -103,14 +104,7 @@ impl Engine {
     }
 
     pub(super) fn log_of_script(&self, level: Level, line: &[u8]) -> Answer {
-        let line = String::from_utf8_lossy(line);
-        let logger = &self.deps.logger;
-        match level {
-            Level::Debug => logger.debug(&line),
-            Level::Verbose => logger.verbose(&line),
-            Level::Notice => logger.notice(&line),
-            Level::Warning => logger.warning(&line),
-        }
+        log(&self.deps.logger, level, line);
         Answer::Go
     }
 }

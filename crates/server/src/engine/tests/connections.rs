@@ -53,3 +53,25 @@ fn a_client_that_is_killed_takes_nothing_along() {
     assert_eq!(server.send(client, sent), ":1\r\n:1\r\n:1\r\n");
     assert!(server.ends(blocked));
 }
+
+#[test]
+fn clients_that_have_been_there_for_long_can_be_ended() {
+    let mut server = TestServer::new(&[]);
+    let old = server.connect();
+    server.pass_ms(5000);
+    let (young, client) = (server.connect(), server.connect());
+    let too_small = "-ERR maxage should be greater than 0\r\n";
+    for (age, reply) in [
+        ("x", "-ERR maxage is not an integer or out of range\r\n"),
+        ("0", too_small),
+        ("-1", too_small),
+        ("6", ":0\r\n"),
+        ("9223372036854775807", ":0\r\n"),
+        ("5 TYPE pubsub", ":0\r\n"),
+    ] {
+        assert_eq!(server.send(client, &format!("CLIENT KILL MAXAGE {age}\r\n")), reply, "{age}");
+    }
+    assert!(!server.ends(old));
+    assert_eq!(server.send(client, "CLIENT KILL MAXAGE 5 SKIPME no\r\n"), ":1\r\n");
+    assert!(server.ends(old) && !server.ends(young) && !server.ends(client));
+}

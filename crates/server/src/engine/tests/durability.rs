@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use base::DbIndex;
 
-use super::server::TestServer;
+use super::server::{SharedLog, TestServer};
 
 #[test]
 fn a_write_is_answered_when_it_is_durable_and_a_reader_of_it_too() {
@@ -402,4 +402,39 @@ fn the_size_of_the_log_is_in_its_section_of_info() {
     for line in ["redo_disk_bytes:0", "redo_segments:0", "redo_health:ok"] {
         assert!(info.contains(&format!("{line}\r\n")), "{line}: {info}");
     }
+}
+
+#[test]
+fn a_count_that_a_reader_finds_is_stored_only_where_it_may_be() {
+    let (mut server, log) = TestServer::with_log(&["--appendfsync", "no"]);
+    let client = server.connect();
+    let block = |log: &SharedLog| {
+        let log = log.0.lock().unwrap();
+        (log.open, log.records)
+    };
+    assert_eq!(server.send(client, "PFADD h a b c\r\n"), ":1\r\n");
+    let before = block(&log);
+    log.0.lock().unwrap().read_only = true;
+    server.pass_ms(200);
+    assert_eq!(server.send(client, "PFCOUNT h\r\n"), ":3\r\n");
+    assert_eq!(block(&log), before, "the log takes nothing");
+    log.0.lock().unwrap().read_only = false;
+    server.pass_ms(200);
+    assert_eq!(server.send(client, "CONFIG SET read-only yes\r\n"), "+OK\r\n");
+    // The log notes that somewhere, in a block of its own.
+    server.pass_ms(200);
+    let before = block(&log);
+    assert_eq!(server.send(client, "PFCOUNT h\r\n"), ":3\r\n");
+    assert_eq!(block(&log), before, "the server is read only");
+    let script = "EVAL_RO \"return redis.call('pfcount', KEYS[1])\" 1 h\r\n";
+    let refusal = "-ERR Write commands are not allowed from read-only scripts.";
+    assert!(server.send(client, script).starts_with(refusal));
+    assert_eq!(block(&log), before, "nor does a script");
+    assert_eq!(server.send(client, "CONFIG SET read-only no\r\n"), "+OK\r\n");
+    server.pass_ms(200);
+    let before = block(&log).0;
+    assert_eq!(server.send(client, "PFCOUNT h\r\n"), ":3\r\n");
+    assert_eq!(block(&log), (before + 1, 0), "now it is a write");
+    assert_eq!(server.send(client, "PFCOUNT h\r\n"), ":3\r\n");
+    assert_eq!(block(&log), (before + 1, 0), "once");
 }

@@ -8,7 +8,7 @@ use super::restoring::cold_server;
 use super::server::{TestServer, host_of};
 
 /// A request.
-fn request(words: &[&str]) -> String {
+pub(super) fn request(words: &[&str]) -> String {
     let mut all = format!("*{}\r\n", words.len());
     for word in words {
         all.push_str(&format!("${}\r\n{word}\r\n", word.len()));
@@ -16,7 +16,7 @@ fn request(words: &[&str]) -> String {
     all
 }
 
-trait Scripted {
+pub(super) trait Scripted {
     fn ask(&mut self, client: ClientKey, words: &[&str]) -> String;
     fn eval(&mut self, client: ClientKey, source: &str) -> String {
         self.ask(client, &["EVAL", source, "0"])
@@ -35,7 +35,7 @@ fn is_error(reply: &str, error: &str) -> bool {
 }
 
 /// A server on which scripts run for too long at once, as each look at the clock takes so long.
-fn busy_server(us_per_look: u64, options: &[&str]) -> TestServer {
+pub(super) fn busy_server(us_per_look: u64, options: &[&str]) -> TestServer {
     let options = [options, &["--busy-reply-threshold", "10"]].concat();
     let server = TestServer::new(&options);
     server.clock.us_per_look.store(us_per_look, Ordering::Relaxed);

@@ -294,6 +294,11 @@ impl TestServer {
         self.engine.outgoing(client).ends
     }
 
+    /// Time passes, and nothing is done meanwhile.
+    pub(super) fn clock_ms(&self, ms: i64) {
+        self.clock.ms.fetch_add(ms, Ordering::Relaxed);
+    }
+
     pub(super) fn pass_ms(&mut self, ms: i64) {
         self.clock.ms.fetch_add(ms, Ordering::Relaxed);
         self.engine.tick();

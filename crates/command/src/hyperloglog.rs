@@ -1,0 +1,171 @@
+//! HyperLogLog: about how many different elements there are, in a string of at most 12 KB.
+//!
+//! PFCOUNT of one key stores the count in the value's header, as in Redis, so that the next one
+//! need not count: a change like any other, with a record. Where nothing may be written it counts and
+//! leaves the value alone.
+
+mod value;
+
+use keyspace::string::Form;
+use keyspace::{Expiry, Notify};
+
+use crate::argument;
+use crate::context::Context;
+use crate::error::{CommandError, Done};
+use value::{HyperLogLog, REGISTER_COUNT, Registers, estimate};
+
+/// The value of a key, to be read, or to be changed.
+fn load(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    to_change: bool,
+) -> Result<Option<HyperLogLog>, CommandError> {
+    let string = if to_change {
+        ctx.keyspace.string_to_change(ctx.db, key)?
+    } else {
+        ctx.keyspace.string(ctx.db, key)?
+    };
+    let Some(string) = string else { return Ok(None) };
+    let mut digits = itoa::Buffer::new();
+    HyperLogLog::of(string.as_bytes(&mut digits)).map(Some)
+}
+
+fn store(ctx: &mut Context<'_>, key: &[u8], value: &HyperLogLog) {
+    ctx.keyspace.set_string_as(Form::Raw, ctx.db, key, value.bytes(), Expiry::Keep);
+}
+
+pub(crate) fn pfadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let key = args[1];
+    let found = load(ctx, key, true)?;
+    let mut changed = found.is_none();
+    let mut value = found.unwrap_or_else(HyperLogLog::empty);
+    let sparse_max = ctx.keyspace.settings().hll_sparse_max_bytes;
+    for element in &args[2..] {
+        changed |= value.add(element, sparse_max)?;
+    }
+    if changed {
+        value.invalidate();
+        store(ctx, key, &value);
+        ctx.notify(Notify::STRING, "pfadd", key);
+    }
+    ctx.reply.int(i64::from(changed));
+    Ok(())
+}
+
+/// The highest of each register in these keys, and whether one of them is dense.
+fn union(ctx: &mut Context<'_>, keys: &[&[u8]]) -> Result<(Box<Registers>, bool), CommandError> {
+    let (mut registers, mut is_dense) = (Box::new([0; REGISTER_COUNT]), false);
+    for key in keys {
+        if let Some(value) = load(ctx, key, false)? {
+            value.raise(&mut registers)?;
+            is_dense |= !value.is_sparse();
+        }
+    }
+    Ok((registers, is_dense))
+}
+
+pub(crate) fn pfcount(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let count = if let [key] = args[1..] {
+        match load(ctx, key, false)? {
+            None => 0,
+            Some(mut value) => match value.cached() {
+                Some(count) => count,
+                None => {
+                    let registers = value.registers()?;
+                    let count = estimate(&registers);
+                    if ctx.may_store {
+                        value.cache(count);
+                        store(ctx, key, &value);
+                    }
+                    count
+                }
+            },
+        }
+    } else {
+        estimate(&union(ctx, &args[1..])?.0)
+    };
+    ctx.reply.int(count);
+    Ok(())
+}
+
+pub(crate) fn pfmerge(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let key = args[1];
+    let (registers, is_dense) = union(ctx, &args[1..])?;
+    let mut value = load(ctx, key, true)?.unwrap_or_else(HyperLogLog::empty);
+    if is_dense {
+        value.make_dense()?;
+    }
+    let sparse_max = ctx.keyspace.settings().hll_sparse_max_bytes;
+    let own = value.registers()?;
+    for (index, (register, own)) in registers.iter().zip(own.iter()).enumerate() {
+        if register > own {
+            value.set(index, *register, sparse_max)?;
+        }
+    }
+    value.invalidate();
+    store(ctx, key, &value);
+    ctx.notify(Notify::STRING, "pfadd", key);
+    ctx.reply.ok();
+    Ok(())
+}
+
+pub(crate) fn pfdebug(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let (word, key) = (args[1], args[2]);
+    let Some(mut value) = load(ctx, key, true)? else {
+        return Err(CommandError::other("ERR The specified key does not exist"));
+    };
+    if argument::is(word, "GETREG") {
+        let registers = value.registers()?;
+        if value.make_dense()? {
+            store(ctx, key, &value);
+        }
+        ctx.reply.array(REGISTER_COUNT);
+        registers.iter().for_each(|register| ctx.reply.int(i64::from(*register)));
+    } else if argument::is(word, "DECODE") {
+        if !value.is_sparse() {
+            return Err(CommandError::other("ERR HLL encoding is not sparse"));
+        }
+        let spell = |run: value::Run| match run.value {
+            0 if run.is_long() => format!("Z:{}", run.len),
+            0 => format!("z:{}", run.len),
+            value => format!("v:{value},{}", run.len),
+        };
+        ctx.reply.bulk_str(&value.runs().map(spell).collect::<Vec<_>>().join(" "));
+    } else if argument::is(word, "ENCODING") {
+        ctx.reply.simple(if value.is_sparse() { "sparse" } else { "dense" });
+    } else if argument::is(word, "TODENSE") {
+        let changed = value.make_dense()?;
+        if changed {
+            store(ctx, key, &value);
+        }
+        ctx.reply.int(i64::from(changed));
+    } else {
+        let word = String::from_utf8_lossy(word);
+        return Err(CommandError::Other(format!("ERR Unknown PFDEBUG subcommand '{word}'").into()));
+    }
+    Ok(())
+}
+
+/// How many elements PFSELFTEST counts, and how many bytes the sparse form may have meanwhile.
+const TESTED_ELEMENTS: u32 = 10_000;
+const TESTED_SPARSE_MAX: usize = 3000;
+
+pub(crate) fn pfselftest(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Done {
+    const FAILED: CommandError = CommandError::other("ERR TESTFAILED HyperLogLog");
+    let (mut sparse, mut dense) = (HyperLogLog::empty(), HyperLogLog::empty());
+    dense.make_dense()?;
+    for number in 0..TESTED_ELEMENTS {
+        sparse.add(&number.to_le_bytes(), TESTED_SPARSE_MAX)?;
+        dense.add(&number.to_le_bytes(), TESTED_SPARSE_MAX)?;
+        if number.is_power_of_two() && sparse.registers()? != dense.registers()? {
+            return Err(FAILED);
+        }
+    }
+    let registers = dense.registers()?;
+    let count = estimate(&registers);
+    if count.abs_diff(i64::from(TESTED_ELEMENTS)) > u64::from(TESTED_ELEMENTS) / 20 {
+        return Err(FAILED);
+    }
+    ctx.reply.ok();
+    Ok(())
+}

@@ -1,0 +1,377 @@
+//! The libraries of functions as they run: what FUNCTION changes, of clients and of files that are imported.
+//!
+//! ```text
+//!   source ─► Functions: compiled, run once ─► its functions, for FCALL
+//!                       └─► Keyspace: its record ─► the log, dumps ─► Functions::reload at a start
+//! ```
+//!
+//! # Invariants
+//! - Whether a library can be loaded depends on its source and on those that are there: what its loading may take is
+//!   counted in instructions and in bytes of Lua, which are the same at every start. Only a client is also held to a
+//!   clock, because one instruction may be long; what is read from the log or a file is not. So what was loaded once
+//!   is loaded by every start.
+//! - A library is in memory with its record, or neither is: what is loaded together is changed together.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use command::argument;
+use command::error::{CommandError, Done};
+use env::Clock;
+use keyspace::Keyspace;
+use rdb::FunctionLimits;
+use resp::Writer;
+use scripting::{
+    Existing, Function, Host, Interrupt, LIBRARIES_MAX, LOADING_INTERRUPT_EVERY, Level, Libraries,
+    LibraryError, Options, Permission, SOURCE_BYTES_MAX, library_name,
+};
+
+use super::super::REDIS_VERSION;
+use crate::logger::Logger;
+
+/// The memory that Lua may have, whatever `maxmemory` is: without some no script runs, not even one that deletes.
+const MEMORY_BYTES_MIN: u64 = 64 << 20;
+const MEMORY_BYTES_MAX: u64 = 1 << 30;
+
+/// Commands that lose whole databases: a script that has such a word gets a block of its own.
+pub(super) const LOSING: &[&str] = &["flushall", "flushdb", "swapdb"];
+
+/// How many instructions the loading of what a command brings may take: about half a second.
+const INSTRUCTIONS_MAX: u32 = 100_000_000;
+
+/// How long it may take on a client's behalf, in microseconds, and how much longer for so many bytes of source, which
+/// are compiled in one go.
+const LOADING_US_MAX: u64 = 5_000_000;
+const BYTES_PER_US: u64 = 10;
+
+/// How many bytes the sources of all libraries may have: a log that is turned on gets them in one block.
+const ALL_SOURCES_BYTES_MAX: usize = 256 << 20;
+
+/// What an interpreter may do, on a server with this limit of memory.
+pub(super) fn lua_options(maxmemory_bytes: u64) -> Options {
+    let bytes_max = match maxmemory_bytes {
+        0 => MEMORY_BYTES_MAX,
+        bytes => bytes.clamp(MEMORY_BYTES_MIN, MEMORY_BYTES_MAX),
+    };
+    let mut version = REDIS_VERSION.split('.').map(|part| part.parse().unwrap_or_default());
+    let mut part = || version.next().unwrap_or_default();
+    Options {
+        memory_bytes_max: usize::try_from(bytes_max).unwrap_or(usize::MAX),
+        version: (part(), part(), part()),
+        suspect_words: LOSING,
+        ..Options::default()
+    }
+}
+
+/// Writes a line of a script or library to the log for the operator.
+pub(super) fn log(logger: &Logger, level: Level, line: &[u8]) {
+    let line = String::from_utf8_lossy(line);
+    match level {
+        Level::Debug => logger.debug(&line),
+        Level::Verbose => logger.verbose(&line),
+        Level::Notice => logger.notice(&line),
+        Level::Warning => logger.warning(&line),
+    }
+}
+
+/// What INFO and FUNCTION STATS say of functions.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::engine) struct FunctionFigures {
+    pub(in crate::engine) machine_bytes: u64,
+    pub(in crate::engine) source_bytes: u64,
+    pub(in crate::engine) libraries: u64,
+    pub(in crate::engine) functions: u64,
+}
+
+/// See the file's top.
+#[derive(Default)]
+pub(crate) struct Functions {
+    /// None until the first use, and while a function runs.
+    libraries: Option<Box<Libraries>>,
+    figures: FunctionFigures,
+    logger: Option<Logger>,
+}
+
+impl Functions {
+    /// Those of a server, whose libraries log to `logger`.
+    pub(super) fn new(logger: Logger) -> Self {
+        Self { logger: Some(logger), ..Self::default() }
+    }
+
+    fn with<T>(
+        &mut self,
+        deadline: Option<Deadline<'_>>,
+        run: impl FnOnce(&mut Libraries, &mut Loading<'_>) -> Result<T, LibraryError>,
+    ) -> Result<T, CommandError> {
+        // Whatever `maxmemory` is: what was loaded with one limit must not fail with another.
+        let options = lua_options(0);
+        let libraries = self.libraries.get_or_insert_with(|| Box::new(Libraries::new(options)));
+        let asks_left = INSTRUCTIONS_MAX / LOADING_INTERRUPT_EVERY.unsigned_abs();
+        let mut loading = Loading { asks_left, deadline, logger: self.logger.as_ref() };
+        let done = run(libraries, &mut loading);
+        self.note_figures();
+        done.map_err(|why| refusal(&why))
+    }
+
+    /// FUNCTION LOAD with these words behind it. Returns the library's name; it is logged. A client has a clock.
+    ///
+    /// # Errors
+    /// What its client is told.
+    pub(crate) fn load(
+        &mut self,
+        words: &[&[u8]],
+        keyspace: &mut Keyspace,
+        clock: Option<&dyn Clock>,
+    ) -> Result<Box<[u8]>, CommandError> {
+        let Some((source, options)) = words.split_last() else {
+            return Err(CommandError::other("ERR Function code is missing"));
+        };
+        if let Some(option) = options.iter().find(|option| !argument::is(option, "replace")) {
+            let option = String::from_utf8_lossy(option);
+            return Err(CommandError::Other(format!("ERR Unknown option given: {option}").into()));
+        }
+        let replaces = !options.is_empty();
+        if let Ok(name) = library_name(source) {
+            // Also one that is kept and could not be loaded.
+            if !replaces && keyspace.library(&name).is_some() {
+                return Err(refusal(&LibraryError::Exists(lossy(&name))));
+            }
+            check_room(keyspace, |other| *other != *name, source.len())?;
+        }
+        let deadline = clock.map(|clock| Deadline::new(clock, source.len()));
+        let name =
+            self.with(deadline, |libraries, loading| libraries.load(source, replaces, loading))?;
+        keyspace.declare_libraries();
+        self.put(&name, keyspace);
+        Ok(name)
+    }
+
+    /// Logs a library that was loaded.
+    fn put(&self, name: &[u8], keyspace: &mut Keyspace) {
+        let library = self.libraries.as_ref().and_then(|libraries| libraries.get(name));
+        if let Some(library) = library {
+            keyspace.set_library(name, Arc::clone(library.source()));
+        }
+    }
+
+    /// FUNCTION DELETE.
+    ///
+    /// # Errors
+    /// When there is no such library.
+    pub(crate) fn delete(&mut self, name: &[u8], keyspace: &mut Keyspace) -> Done {
+        let was_logged = keyspace.delete_library(name);
+        // One that is kept and could not be loaded goes, too.
+        self.with(None, |libraries, _| match libraries.delete(name) {
+            Err(_) if was_logged => Ok(()),
+            deleted => deleted,
+        })
+    }
+
+    /// FUNCTION FLUSH. Returns what is to be dropped, on any thread.
+    pub(crate) fn flush(&mut self, keyspace: &mut Keyspace) -> impl Send + use<> {
+        let names: Vec<Box<[u8]>> = keyspace.libraries().map(|(name, _)| name.into()).collect();
+        for name in names {
+            keyspace.delete_library(&name);
+        }
+        let garbage = self.libraries.take();
+        self.note_figures();
+        garbage
+    }
+
+    /// FUNCTION RESTORE with these words behind it; what was restored is logged. A client has a clock.
+    ///
+    /// # Errors
+    /// What its client is told; then all is as before.
+    pub(crate) fn restore(
+        &mut self,
+        words: &[&[u8]],
+        keyspace: &mut Keyspace,
+        clock: Option<&dyn Clock>,
+    ) -> Done {
+        let (payload, existing) = match *words {
+            [payload] => (payload, Existing::Kept),
+            [payload, policy] if argument::is(policy, "append") => (payload, Existing::Kept),
+            [payload, policy] if argument::is(policy, "replace") => (payload, Existing::Replaced),
+            [payload, policy] if argument::is(policy, "flush") => (payload, Existing::Flushed),
+            [_, _] => {
+                return Err(CommandError::other(
+                    "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.",
+                ));
+            }
+            _ => return Err(subcommand_syntax(b"RESTORE")),
+        };
+        let limits = FunctionLimits {
+            source_bytes_max: SOURCE_BYTES_MAX as u64,
+            libraries_max: LIBRARIES_MAX,
+            all_bytes_max: ALL_SOURCES_BYTES_MAX as u64,
+        };
+        let sources = rdb::decode_functions(payload, limits).map_err(|why| refusal(&why))?;
+        let bytes = sources.iter().map(Vec::len).sum();
+        let names: BTreeSet<Box<[u8]>> =
+            sources.iter().filter_map(|source| library_name(source).ok()).collect();
+        if existing == Existing::Kept
+            && let Some(name) = names.iter().find(|name| keyspace.library(name).is_some())
+        {
+            return Err(refusal(&LibraryError::RestoredExists(lossy(name))));
+        }
+        let stays = |name: &[u8]| existing != Existing::Flushed && !names.contains(name);
+        check_room(keyspace, stays, bytes)?;
+        let deadline = clock.map(|clock| Deadline::new(clock, bytes));
+        let restored = self
+            .with(deadline, |libraries, loading| libraries.restore(&sources, existing, loading));
+        let names = restored?;
+        keyspace.declare_libraries();
+        if existing == Existing::Flushed {
+            let logged = keyspace.libraries().map(|(name, _)| name);
+            let gone = logged.filter(|name| names.iter().all(|kept| **kept != **name));
+            let gone: Vec<Box<[u8]>> = gone.map(Into::into).collect();
+            for name in gone {
+                keyspace.delete_library(&name);
+            }
+        }
+        names.iter().for_each(|name| self.put(name, keyspace));
+        Ok(())
+    }
+
+    /// A library of a dump, which must be new.
+    ///
+    /// # Errors
+    /// Why it cannot be loaded.
+    pub(crate) fn take_dumped(&mut self, source: &[u8], keyspace: &mut Keyspace) -> Done {
+        self.load(&[source], keyspace, None).map(|_| ())
+    }
+
+    /// Loads what the keyspace has, instead of what is there. Returns those that cannot be, which are kept all the same.
+    pub(in crate::engine) fn reload(&mut self, keyspace: &Keyspace) -> Vec<(String, String)> {
+        self.libraries = None;
+        let mut failed = Vec::new();
+        for (name, source) in keyspace.libraries() {
+            let loaded =
+                self.with(None, |libraries, loading| libraries.load(source, true, loading));
+            if let Err(why) = loaded {
+                failed.push((String::from_utf8_lossy(name).into_owned(), why.to_string()));
+            }
+        }
+        self.note_figures();
+        failed
+    }
+
+    /// Finds a function; none while one runs.
+    pub(in crate::engine) fn find(&self, name: &[u8]) -> Option<&Function> {
+        self.libraries.as_ref()?.find(name)
+    }
+
+    /// The libraries, unless a function of theirs runs.
+    pub(in crate::engine) fn libraries(&self) -> Option<&Libraries> {
+        self.libraries.as_deref()
+    }
+
+    /// Takes the interpreter, in which a function was found, for as long as that runs.
+    pub(super) fn take(&mut self) -> Box<Libraries> {
+        self.libraries.take().expect("none runs, and it was found in them")
+    }
+
+    /// Gives the interpreter back.
+    pub(super) fn put_back(&mut self, libraries: Box<Libraries>) {
+        self.libraries = Some(libraries);
+        self.note_figures();
+    }
+
+    /// What INFO says.
+    pub(in crate::engine) const fn figures(&self) -> FunctionFigures {
+        self.figures
+    }
+
+    fn note_figures(&mut self) {
+        self.figures = match &self.libraries {
+            None => FunctionFigures::default(),
+            Some(libraries) => FunctionFigures {
+                machine_bytes: libraries.machine_bytes() as u64,
+                source_bytes: libraries.source_bytes() as u64,
+                libraries: libraries.count() as u64,
+                functions: libraries.function_count() as u64,
+            },
+        };
+    }
+}
+
+fn refusal(why: &dyn std::fmt::Display) -> CommandError {
+    CommandError::Other(format!("ERR {why}").into())
+}
+
+fn lossy(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+/// Whether sources of so many bytes may come to those of the keyspace that stay.
+fn check_room(keyspace: &Keyspace, stays: impl Fn(&[u8]) -> bool, new_bytes: usize) -> Done {
+    let staying = keyspace.libraries().filter(|(name, _)| stays(name));
+    let bytes = staying.map(|(_, source)| source.len()).sum::<usize>() + new_bytes;
+    if bytes > ALL_SOURCES_BYTES_MAX {
+        return Err(refusal(&LibraryError::NoRoom(bytes, ALL_SOURCES_BYTES_MAX)));
+    }
+    Ok(())
+}
+
+/// What a subcommand of FUNCTION is told that got other arguments than it takes.
+pub(in crate::engine) fn subcommand_syntax(name: &[u8]) -> CommandError {
+    let name = String::from_utf8_lossy(name);
+    CommandError::Other(
+        format!(
+            "ERR unknown subcommand or wrong number of arguments for '{name}'. Try FUNCTION HELP."
+        )
+        .into(),
+    )
+}
+
+/// When a client's library has taken too long.
+struct Deadline<'c> {
+    clock: &'c dyn Clock,
+    us: u64,
+}
+
+impl<'c> Deadline<'c> {
+    /// That of a command with so many bytes of source, which begins now.
+    fn new(clock: &'c dyn Clock, source_bytes: usize) -> Self {
+        let us = clock.monotonic_us() + LOADING_US_MAX + source_bytes as u64 / BYTES_PER_US;
+        Self { clock, us }
+    }
+
+    fn has_passed(&self) -> bool {
+        self.clock.monotonic_us() >= self.us
+    }
+}
+
+/// What a library can ask of the server while it is loaded.
+struct Loading<'l> {
+    asks_left: u32,
+    deadline: Option<Deadline<'l>>,
+    logger: Option<&'l Logger>,
+}
+
+impl Host for Loading<'_> {
+    fn call(&mut self, _arguments: &[&[u8]], reply: &mut Writer) {
+        reply.error("ERR a library that is being loaded calls no commands");
+    }
+
+    fn log(&mut self, level: Level, line: &[u8]) {
+        if let Some(logger) = self.logger {
+            log(logger, level, line);
+        }
+    }
+
+    fn permission(&mut self, _arguments: &[&[u8]]) -> Permission {
+        Permission::Denied
+    }
+
+    fn interrupt(&mut self) -> Interrupt {
+        self.asks_left = self.asks_left.saturating_sub(1);
+        let is_late = self.deadline.as_ref().is_some_and(Deadline::has_passed);
+        if self.asks_left == 0 || is_late { Interrupt::Stop } else { Interrupt::Continue }
+    }
+
+    fn clock(&mut self) -> Duration {
+        Duration::ZERO
+    }
+}
