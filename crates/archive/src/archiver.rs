@@ -281,6 +281,7 @@ impl Archiver {
     fn go_on_from(&mut self, claim: &Claim) {
         let Claim { picture, footing, .. } = claim;
         let Some(last) = picture.last else { return };
+        self.readbacks = Readbacks::behind(last);
         let newest = picture.ranges.last();
         let Some(header) = footing.last else {
             self.unlike = Some(last);
@@ -418,8 +419,12 @@ impl Archiver {
     /// Asks what the target has read back; what is damaged there is not gone on from.
     fn note_readback(&mut self) -> Result<()> {
         let Some(readback) = self.target.readback()? else { return Ok(()) };
-        let damaged = self.readbacks.note(readback, &mut self.figures);
-        if let Some(path) = damaged.first() {
+        let archived = self.base.as_ref().map(|_| self.figures.archived);
+        if let Some(verified) = self.readbacks.note(&readback, archived) {
+            self.figures.verified = self.figures.verified.max(verified);
+        }
+        self.figures.damaged += readback.damaged.len() as u64;
+        if let Some(path) = readback.damaged.first() {
             let what = "it was read back from its medium as something else: a new copy of the data is made";
             let source = std::io::Error::other(what);
             self.count_error(&TargetError::of("keep", path.clone())(source).into());

@@ -16,7 +16,7 @@ pub enum State {
     Streaming,
     /// The target cannot be used, or the log not be read; it is tried again.
     Away,
-    /// Blocks were compacted before they were shipped: a new copy is made, behind which the stream goes on.
+    /// Blocks were compacted before they were shipped, or are damaged: a new copy is made, behind which the stream goes on.
     Gap,
     /// Another writer has claimed the archive.
     Fenced,
@@ -52,7 +52,8 @@ pub struct Figures {
     pub archived: Lsn,
     /// When that block was ended, in Unix milliseconds; 0 if that is not known.
     pub archived_time_ms: i64,
-    /// The last block of those whose objects were read back from their medium, where the target does that; 0 where it does not.
+    /// The last block that was archived since the start and read back from its medium, with all objects that were put before it; 0 where
+    /// the target does not do that.
     pub verified: Lsn,
     /// Objects that were read back as something else.
     pub damaged: u64,

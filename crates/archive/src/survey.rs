@@ -437,7 +437,8 @@ impl Survey {
             let is_copy = copies.contains_key(lsn);
             if is_copy && !is_wanted && newest != Some(*lsn) {
                 let next = chain.get(index + 1).and_then(|next| leap(*next));
-                let is_long = |next: u64| since_bytes.saturating_add(next) > most.saturating_mul(LEAPS_MAX);
+                let is_long =
+                    |next: u64| since_bytes.saturating_add(next) > most.saturating_mul(LEAPS_MAX);
                 if next.is_some_and(|next| !is_long(next)) {
                     continue;
                 }

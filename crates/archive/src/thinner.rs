@@ -4,7 +4,8 @@
 //!   blocks A + 1 … B, from the last one back:   SET k 3 kept · DEL j kept · SET k 2 dropped · SET j 1 dropped
 //! ```
 //!
-//! A record is dropped if a later one in these blocks is of the same entry: of the key in its database, or of the element in its object. Deletions
+//! A record is dropped if a later one in these blocks is of the same entry: of the key in its database, of the element in its object, or of the
+//! library of functions. Deletions
 //! are entries like others, because the state at A may have what they delete. What is left comes to the same state at B, whichever way A
 //! was come to, and to none between. A record of an object that no key had any more is dropped, too.
 //!
@@ -176,6 +177,7 @@ struct Entries {
 enum Scope {
     Key,
     Element,
+    Library,
     Databases,
 }
 
@@ -209,6 +211,8 @@ impl Entries {
             // They say what has happened.
             RecordKind::Note => true,
             RecordKind::Databases => self.meet(Scope::Databases, 0, b""),
+            // In no database: a key may have the same name.
+            kind if kind.is_library() => self.meet(Scope::Library, 0, record.key),
             kind if kind.is_element() => {
                 !self.unbound.contains(&record.object)
                     && self.meet(Scope::Element, record.object.0, record.sub)
@@ -309,6 +313,18 @@ mod tests {
             assert!(expected.iter().all(|it| kept.contains(it)), "{count_max}: {kept:?}");
             assert!(kept.len() > expected.len() || count_max > 2, "{count_max}: {kept:?}");
         }
+    }
+
+    #[test]
+    fn a_library_of_functions_is_no_key_of_the_first_database() {
+        let library = |source| Record::library(b"mylib", source);
+        let blocks = vec![
+            block(5, &[library(b"old"), set(0, b"other", b"1")]),
+            block(6, &[library(b"new")]),
+            block(7, &[set(0, b"mylib", b"a key"), Record::library_deleted(b"gone")]),
+        ];
+        let values: Vec<_> = kept(100, blocks).into_iter().map(|(_, value)| value).collect();
+        assert_eq!(values, [b"1".to_vec(), b"new".to_vec(), b"a key".to_vec(), b"".to_vec()]);
     }
 
     #[test]

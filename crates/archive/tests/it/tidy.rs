@@ -147,7 +147,11 @@ fn what_is_kept_is_restored_as_it_was_and_the_rest_is_refused() {
                 assert!(old.picture().chain(kept.lsn).is_some(), "{seed}: {kept:?}");
                 let time_ms = old.times_ms.get(&kept.lsn.0).copied();
                 let is_known = kept.time_ms.is_some() && time_ms.is_some();
-                assert!(!is_known || kept.why == Why::Copy || kept.time_ms == time_ms, "{kept:?}: {time_ms:?}, {:?}", old.picture().ranges[0]);
+                assert!(
+                    !is_known || kept.why == Why::Copy || kept.time_ms == time_ms,
+                    "{kept:?}: {time_ms:?}, {:?}",
+                    old.picture().ranges[0]
+                );
             }
             // All of the last six hours, what is kept, and copies.
             let young =
@@ -307,7 +311,8 @@ fn several_tidiers_and_a_writer_lose_nothing_that_both_keep() {
             checked += 1;
         }
     }
-    let told = format!("{finished} finished, {fenced} fenced, {checked} checked, {whole_seeds} kept");
+    let told =
+        format!("{finished} finished, {fenced} fenced, {checked} checked, {whole_seeds} kept");
     assert!(finished > 6 && fenced > 0 && checked > 30 && whole_seeds > 20, "{told}");
 }
 

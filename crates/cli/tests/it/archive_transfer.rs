@@ -60,7 +60,9 @@ fn what_was_archived_there_comes_back_when_the_data_directory_is_gone() {
     }
     // A file that is something else is found.
     let database = fs::read_dir(there.path().join("of/shop")).unwrap().next().unwrap().unwrap();
-    let log = fs::read_dir(database.path().join("log")).unwrap().next().unwrap().unwrap().path();
+    // The newest one: others may have been made one, and are not read any more.
+    let logs = fs::read_dir(database.path().join("log")).unwrap();
+    let log = logs.map(|entry| entry.unwrap().path()).max().unwrap();
     let mut bytes = fs::read(&log).unwrap();
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
@@ -85,15 +87,21 @@ fn what_turns_bad_before_it_was_read_back_is_told_of_and_mended_by_a_copy() {
     let lsn = catch_up(&mut connection);
     assert!(number(&mut connection, "archive_verified_lsn") < lsn, "nothing has come behind it");
     let database = fs::read_dir(there.path().join("of/shop")).unwrap().next().unwrap().unwrap();
-    let mut logs: Vec<_> = fs::read_dir(database.path().join("log")).unwrap().collect();
-    logs.sort_by_key(|entry| entry.as_ref().unwrap().file_name());
-    let log = logs.pop().unwrap().unwrap().path();
+    let logs = fs::read_dir(database.path().join("log")).unwrap();
+    let log = logs.map(|entry| entry.unwrap().path()).max().unwrap();
     let mut bytes = fs::read(&log).unwrap();
     bytes[130] ^= 1;
     fs::write(&log, bytes).unwrap();
-    for round in 0..4 {
-        let value: String =
-            (0..30_000).map(|at| char::from(b'a' + (at * 7 + at / 9 + round) as u8 % 26)).collect();
+    for round in 0..5 {
+        // What can be compressed would displace nothing.
+        let mut state = 0x9E37_79B9_7F4A_7C15_u64 + round;
+        let random = std::iter::repeat_with(|| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            char::from(b'0' + (state >> 58) as u8)
+        });
+        let value: String = random.take(30_000).collect();
         connection.call(&["SET", &format!("large-{round}"), &value]).unwrap();
         catch_up_or_gap(&mut connection);
     }

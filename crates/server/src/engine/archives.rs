@@ -190,7 +190,7 @@ impl Archives {
                 figures.restorable_from
             )),
             State::Gap => News::Bad(format!(
-                "The archive in {place} lacks blocks that were compacted before they were shipped: a new copy is made, and what is behind it can be restored"
+                "The archive in {place} lacks blocks that were compacted before they were shipped, or are damaged: a new copy is made, and what is behind it can be restored"
             )),
             State::Away => News::Bad(format!("The archive in {place} cannot be used: {why}")),
             State::Fenced | State::Failed => {

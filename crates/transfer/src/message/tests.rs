@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::entry::{self, Time};
 
 fn path(text: &str) -> RelativePath {
     RelativePath::new(text).unwrap()
