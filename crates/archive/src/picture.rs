@@ -315,7 +315,7 @@ fn ranges_of(runs: &[Run], fills: &[(Fill, u32)], thinned: &[Thinned]) -> Vec<Ra
         while at.next_if(|run| run.last < lsn).is_some() {}
         if let Some(thinned) = thinned {
             let before = ranges.partition_point(|range| range.last < thinned.from);
-            if !ranges.get(before).is_some_and(|range| range.first <= thinned.from) {
+            if ranges.get(before).is_none_or(|range| range.first > thinned.from) {
                 continue;
             }
         }

@@ -48,7 +48,7 @@ enum Command {
     /// may run meanwhile, all records of each backup and of the newest state. With --restore the restore is rehearsed, too: to a
     /// temporary directory, to the last record and key, and removed.
     Verify(Verify),
-    /// Thins out an archive: which states are kept is said by --keep, as in the directive archive-keep. Also beside the server that
+    /// Thins out an archive: which states are kept is said by --keep, as in the directive archive-keep. Also next to the server that
     /// writes it, and on any machine that reaches the archive.
     Tidy(Tidy),
     /// Writes one state as a dump (an RDB file).

@@ -237,7 +237,7 @@ fn a_tidier_may_be_cut_off_at_every_single_io() {
     old.check();
 }
 
-/// Tidiers come and end anywhere, of different minds, beside a server that writes, is killed and claims anew; answers are lost.
+/// Tidiers come and end anywhere, of different minds, next to a server that writes, is killed and claims anew; answers are lost.
 #[test]
 fn several_tidiers_and_a_writer_lose_nothing_that_both_keep() {
     let (mut finished, mut fenced, mut checked, mut whole_seeds) = (0, 0, 0, 0);
