@@ -276,7 +276,8 @@ mod tests {
     }
 
     fn set<'a>(db: u64, key: &'a [u8], value: &'a [u8]) -> Record<'a> {
-        Record::whole(RecordKind::String, DbId(db), key, value, None)
+        let record = Record::whole(RecordKind::String, DbId(db), key, value, None);
+        Record { is_new: true, ..record }
     }
 
     /// What is kept of blocks, as (block, value) of each record.
@@ -285,6 +286,7 @@ mod tests {
         let mut all = Vec::new();
         for block in blocks.into_iter().rev() {
             let Some(block) = entries.thin_out(block) else { continue };
+            assert!(block.records().all(|it| !it.is_new), "what deletes it before may be gone");
             let records: Vec<_> =
                 block.records().map(|it| (block.header.lsn.0, it.value.to_vec())).collect();
             all.extend(records.into_iter().rev());

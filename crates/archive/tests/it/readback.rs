@@ -24,7 +24,6 @@ fn what_is_said_to_be_verified_was_read_back() {
     // Another process has not seen that.
     world.mood.lock().unwrap().unread = Some(1);
     world.restart(false);
-    world.settle();
     assert_eq!(world.desk.figures().verified, Lsn(0));
     for _ in 0..3 {
         world.write();

@@ -410,6 +410,95 @@ fn what_arrives_late_does_not_count() {
     old.check();
 }
 
+/// Steps until there is nothing to do but to wait.
+fn until_waiting(tidier: &mut Tidier, old: &Old) {
+    let target = old.world.target();
+    for _ in 0..10_000 {
+        match tidier.step(&target, &*old.world.clock).unwrap() {
+            TidyStep::Worked => {}
+            TidyStep::Waiting(_) => return,
+            TidyStep::Finished => break,
+        }
+    }
+    panic!("nothing was waited for");
+}
+
+/// A restore that reads what goes has a while to end, and nothing goes when what was made for it is not there any more.
+#[test]
+fn before_anything_is_removed_it_is_waited_and_looked_for_what_is_kept() {
+    let mut old = Old::new(10, Coding::Plain);
+    old.hours(24);
+    let target = old.world.target();
+    let database = archive::database_of(&target, None).unwrap();
+    let folders = [Folder::Log, Folder::Base, Folder::Whole];
+    let there = || folders.map(|folder| target.list(database, folder).unwrap());
+    let before = there();
+    let mut tidier = old.tidier(KEEP, 60_000_000, 3);
+    until_waiting(&mut tidier, &old);
+    old.world.clock.advance_us(59_000_000);
+    until_waiting(&mut tidier, &old);
+    assert_eq!(there(), before);
+    let made = target.list(database, Folder::Thin).unwrap();
+    target.remove(database, &made[0]).unwrap();
+    old.world.clock.advance_us(1_000_000);
+    let error = tidier.step(&target, &*old.world.clock).unwrap_err();
+    assert!(matches!(error, Error::WouldLose { .. }), "{error}");
+    assert_eq!(there(), before);
+    // The next one makes it anew.
+    assert!(old.tidy(KEEP).objects_removed > 0);
+    old.check();
+}
+
+/// What is inside a leap of another tidier may be going: that one may have looked for later ones just before it is suspended.
+#[test]
+fn what_another_tidier_may_be_removing_is_not_relied_on() {
+    let mut old = Old::new(11, Coding::Plain);
+    old.hours(60);
+    let target = old.world.target();
+    let database = archive::database_of(&target, None).unwrap();
+    let mut first = old.tidier("6h:all 30d:day", 60_000_000, 3);
+    until_waiting(&mut first, &old);
+    let leaps = target.list(database, Folder::Thin).unwrap();
+    let is_inside = |lsn: Lsn| {
+        leaps
+            .iter()
+            .any(|leap| matches!(leap, Name::Thin { from, to, .. } if *from < lsn && lsn < *to))
+    };
+    let expected = old.expected();
+    assert!(expected.iter().any(|lsn| is_inside(Lsn(*lsn))), "{expected:?}");
+    let planned = old.tidier(KEEP, 0, 4).plan(&target, &*old.world.clock).unwrap().clone();
+    for kept in &planned.kept {
+        assert!(!is_inside(kept.lsn), "{kept:?}");
+    }
+    assert!(planned.kept.len() > 1);
+    old.tidy(KEEP);
+    // The first one wakes up.
+    old.world.clock.advance_us(60_000_000);
+    let error = first.step(&target, &*old.world.clock).unwrap_err();
+    assert!(matches!(error, Error::OtherTidier { .. }), "{error}");
+    old.check();
+}
+
+/// What counts is not settled before a writer that has claimed has begun.
+#[test]
+fn an_archive_that_a_writer_is_about_to_go_on_with_is_left_alone() {
+    let mut old = Old::new(12, Coding::Plain);
+    old.hours(24);
+    let target = old.world.target();
+    let database = archive::database_of(&target, None).unwrap();
+    let mut waiting = old.tidier(KEEP, 60_000_000, 3);
+    until_waiting(&mut waiting, &old);
+    let claim = Name::Writer { writer: old.world.desk.figures().writer + 1 };
+    assert_eq!(target.put_new(database, &claim, b"a claim").unwrap(), Put::New);
+    let before = old.picture();
+    old.world.clock.advance_us(60_000_000);
+    let error = waiting.step(&target, &*old.world.clock).unwrap_err();
+    assert!(matches!(error, Error::Claiming { .. }), "{error}");
+    let error = old.tidy_on(&old.world.target_disk, KEEP).unwrap_err();
+    assert!(matches!(error, Error::Claiming { .. }), "{error}");
+    assert_eq!(old.picture(), before);
+}
+
 /// What is looked at and what is given up is told without anything being changed.
 #[test]
 fn a_plan_changes_nothing_and_is_what_is_done() {
