@@ -17,18 +17,21 @@ use base::Lsn;
 use env::Clock;
 use redo::{Id, Reader};
 
-use crate::claim::Claim;
+use crate::claim::{Claim, Claiming};
 use crate::desk::{ArchiveOptions, Desk, Ending};
 use crate::error::{Error, Result, TargetError};
 use crate::figures::{Figures, State};
 use crate::fill::{Filling, Fills, Portion};
-use crate::frames::encode;
 use crate::gathered::Gathered;
 use crate::key::{KEY_BYTES, Salts};
+use crate::leftovers::{Leftovers, Why};
 use crate::name::{Folder, Name};
-use crate::object::{Builder, Header, ObjectReader};
+use crate::named::{NameWriter, Names};
+use crate::object::Header;
+use crate::readback::Readbacks;
+use crate::stream::{Looked, Shipped, Shipper, Stream};
 use crate::target::{Put, Target, check_same};
-use crate::thinning::{Begun, Leftovers, Why, find_old};
+use crate::tidying::{Begun, Tidying};
 
 /// How a step of an archiver has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,18 +43,6 @@ pub enum ArchiveStep {
     /// Nothing will ever be.
     Finished,
 }
-
-/// How often it is looked for what is too old.
-const THIN_EVERY_US: u64 = 3_600_000_000;
-
-/// Blocks are shipped before the interval has passed when this part of a segment was written.
-const EARLY_SHARE: u64 = 4;
-
-/// So often a block of the log is found damaged before what is there is given up for a new copy.
-const FAILURES_MAX: u32 = 6;
-
-/// So long the log cannot be read at a block for another reason, such as a disk that fails, before that is done.
-const FAILING_US: u64 = 600_000_000;
 
 /// How long an archiver that ends ships what is left.
 const ENDING_US: u64 = 2_000_000;
@@ -66,6 +57,7 @@ pub struct Archiver {
     options: ArchiveOptions,
     salts: Salts,
     retry: crate::retry::Retry,
+    claiming: Claiming,
     /// Its number, once it has claimed the archive.
     writer: Option<u64>,
     /// For good.
@@ -76,39 +68,17 @@ pub struct Archiver {
     pending: Option<Portion>,
     gathered: Gathered,
     leftovers: Leftovers,
-    /// When it was looked for what is too old.
-    thinned_us: Option<u64>,
-    /// What both clocks said at the beginning.
-    begun: Begun,
-    /// The time of the newest thing that was there when it was claimed.
-    found_ms: Option<i64>,
+    tidying: Tidying,
+    names: Names,
+    readbacks: Readbacks,
     /// The last block of what was there, if it was not seen to be the log's own: nothing goes on from it.
     unlike: Option<Lsn>,
     /// The copy that the stream goes on from.
     base: Option<Base>,
     /// Since when there are blocks to be shipped.
     behind_since_us: Option<u64>,
-    /// When it was looked for blocks, if all that there were then are pending.
-    looked_all_us: Option<u64>,
+    shipped: Shipped,
     figures: Figures,
-}
-
-/// Blocks are shipped from here on.
-struct Stream {
-    next: Lsn,
-    /// The checksum of the block before it, 0 if that is not known.
-    before_crc: u32,
-    /// When they were looked for last, and how many bytes the log had by then.
-    looked_us: Option<u64>,
-    looked_bytes: u64,
-    /// The time of the last block.
-    time_ms: i64,
-    /// The first block that was shipped without a gap.
-    first: Lsn,
-    /// How often the next block was found damaged.
-    failures: u32,
-    /// Since when it cannot be read.
-    failing_since_us: Option<u64>,
 }
 
 /// A complete copy.
@@ -131,6 +101,7 @@ impl Archiver {
         let salts = Salts::new(seed);
         let (database, options) = (reader.database(), desk.options());
         let begun = Begun { wall_ms: clock.now_ms(), us: clock.monotonic_us() };
+        let shipped = Shipped::new(reader.written_bytes());
         let archiver = Self {
             reader,
             target,
@@ -140,6 +111,7 @@ impl Archiver {
             options,
             retry: crate::retry::Retry::new(salts.number()),
             salts,
+            claiming: Claiming::default(),
             writer: None,
             over: None,
             is_away: false,
@@ -148,13 +120,13 @@ impl Archiver {
             pending: None,
             gathered: Gathered::default(),
             leftovers: Leftovers::default(),
-            thinned_us: None,
-            begun,
-            found_ms: None,
+            tidying: Tidying::new(begun),
+            names: Names::default(),
+            readbacks: Readbacks::default(),
             unlike: None,
             base: None,
             behind_since_us: None,
-            looked_all_us: None,
+            shipped,
             figures: Figures::default(),
         };
         archiver.desk.tell(Figures { state: State::Claiming, ..Figures::default() }, begun.us);
@@ -213,15 +185,16 @@ impl Archiver {
         if self.fill(writer, now_us)? {
             return Ok(true);
         }
-        self.thin(now_us)?;
-        if self.begun.is_clock_off(self.clock.now_ms(), now_us) {
-            self.leftovers.keep_old();
+        if self.name(writer)? {
+            return Ok(true);
+        }
+        if self.tidy(now_us) {
+            return Ok(true);
         }
         match self.leftovers.step(&*self.target, self.database, now_us) {
             // What must not be removed stays; what is new is archived all the same.
             Err(Error::Target(error)) if error.is_refused() => {
-                self.figures.errors += 1;
-                self.figures.last_error = Some(error.to_string());
+                self.count_error(&Error::Target(error));
                 self.leftovers.postpone(now_us);
                 Ok(false)
             }
@@ -229,38 +202,53 @@ impl Archiver {
         }
     }
 
-    /// Looks now and then for what is older than it is to be kept.
-    fn thin(&mut self, now_us: u64) -> Result<()> {
-        let is_due = now_us >= self.thinned_us.unwrap_or(self.begun.us) + THIN_EVERY_US;
-        let keep_ms =
-            i64::try_from(self.options.keep_seconds).unwrap_or(i64::MAX).saturating_mul(1000);
-        if keep_ms == 0 || !is_due || self.base.is_none() {
-            return Ok(());
+    /// Puts and removes names of backups.
+    fn name(&mut self, writer: u64) -> Result<bool> {
+        if let Some(backups) = self.desk.take_backups() {
+            self.names.tell(backups);
         }
-        if self.begun.is_clock_off(self.clock.now_ms(), now_us) {
-            // The wall clock was set: what it says to be old may be young.
-            self.thinned_us = Some(now_us);
-            return Ok(());
+        let mut to = NameWriter {
+            target: &*self.target,
+            database: self.database,
+            writer,
+            salts: &mut self.salts,
+            compression: self.options.compression,
+        };
+        self.names.step(self.figures.archived, &mut to)
+    }
+
+    /// Thins out what is old, when there is nothing else to do. Returns whether there is more.
+    fn tidy(&mut self, now_us: u64) -> bool {
+        if self.base.is_none() {
+            return false;
         }
-        // A clock that was wrong from the beginning makes nothing older than it is by what was found.
-        let found_ms = self.found_ms.unwrap_or(self.begun.wall_ms);
-        let found_ms = found_ms.saturating_add(self.begun.passed_ms(now_us));
-        let now_ms = self.clock.now_ms().min(found_ms);
-        match find_old(&*self.target, self.database, now_ms.saturating_sub(keep_ms)) {
-            Ok(Some(old)) => {
-                self.figures.restorable_from = self.figures.restorable_from.max(old.first);
-                self.leftovers.add(now_us, Why::Old, old.names);
+        let seed = &mut self.salts;
+        let target = &*self.target;
+        let step = self.tidying.step(target, &*self.clock, (self.database, &self.options), seed);
+        match step {
+            Ok(step) => {
+                let from = self.tidying.restorable_from(self.figures.archived);
+                let from = from.unwrap_or(self.figures.restorable_from);
+                self.figures.restorable_from = self.figures.restorable_from.max(from);
+                if let Some(removed) = self.tidying.take_finished() {
+                    self.figures.tidied += 1;
+                    self.figures.tidied_objects += removed;
+                    self.figures.tidied_time_ms = self.clock.now_ms();
+                }
+                step
             }
-            Ok(None) => {}
-            Err(error @ Error::Target(_)) => return Err(error),
-            // What is old is damaged: what is new is archived all the same.
+            // What is old is damaged, or the target cannot be used: what is new is archived all the same.
             Err(error) => {
-                self.figures.errors += 1;
-                self.figures.last_error = Some(error.to_string());
+                self.tidying.give_up(now_us);
+                self.count_error(&error);
+                false
             }
         }
-        self.thinned_us = Some(now_us);
-        Ok(())
+    }
+
+    fn count_error(&mut self, error: &Error) {
+        self.figures.errors += 1;
+        self.figures.last_error = Some(error.to_string());
     }
 
     /// Ships what is durable, if that is possible at once.
@@ -268,9 +256,7 @@ impl Archiver {
         let is_working = self.over.is_none() && !self.retry.is_failing() && self.stream.is_some();
         let Some(writer) = self.writer.filter(|_| is_working) else { return };
         while self.clock.monotonic_us() < begun_us + ENDING_US {
-            if let Some(stream) = &mut self.stream {
-                stream.looked_us = None;
-            }
+            self.stream.iter_mut().for_each(Stream::hurry);
             let shipped = match self.pending {
                 Some(_) => self.put(writer).map(|()| true),
                 None => self.ship(writer, begun_us),
@@ -284,135 +270,57 @@ impl Archiver {
     }
 
     fn claim(&mut self) -> Result<()> {
-        let claim = Claim::take(&*self.target, self.database, &self.reader)?;
-        self.go_on_from(&claim)?;
+        let claim = self.claiming.take(&*self.target, self.database, &self.reader)?;
+        self.go_on_from(&claim);
         self.figures.writer = claim.writer;
-        // Last: what could not be read is read again by the next claim.
         self.writer = Some(claim.writer);
         Ok(())
     }
 
-    /// Finds out what the stream goes on from. Changes nothing when that cannot be read.
-    fn go_on_from(&mut self, claim: &Claim) -> Result<()> {
-        let Some(last) = claim.picture.last else { return Ok(()) };
-        let newest = claim.picture.ranges.last();
-        let whole = match newest.and_then(|range| range.fills.last()) {
-            Some((fill, objects)) => {
-                let name = Name::Whole { fill: *fill, objects: *objects };
-                match ObjectReader::open(&*self.target, self.database, name) {
-                    Ok(object) => Some(*object.header()),
-                    // Another copy is made.
-                    Err(Error::Damaged { .. }) => None,
-                    Err(error) => return Err(error),
-                }
-            }
-            None => None,
-        };
-        let times_ms = [claim.last, whole].into_iter().flatten().map(|header| header.time_max_ms);
-        self.found_ms = times_ms.max();
-        let Some(header) = claim.last else {
+    /// Finds out what the stream goes on from.
+    fn go_on_from(&mut self, claim: &Claim) {
+        let Claim { picture, footing, .. } = claim;
+        let Some(last) = picture.last else { return };
+        self.readbacks = Readbacks::behind(last);
+        let newest = picture.ranges.last();
+        let Some(header) = footing.last else {
             self.unlike = Some(last);
             if let Some(range) = newest {
                 // What is there stays restorable; between it and the copy to come something is missing, if anything is.
                 let durable = self.reader.whole_blocks(Lsn(1)).end();
                 self.figures.gaps += u64::from(durable > last);
                 self.figures.restorable_from = range.first;
-                let time_ms = whole.map_or(0, |whole| whole.time_max_ms);
+                let time_ms = footing.whole.map_or(0, |whole| whole.time_max_ms);
                 self.raise_archived(range.last, time_ms);
             }
-            return Ok(());
+            return;
         };
         // Without a copy in it, what is there leads nowhere.
-        let (Some(range), Some(whole)) = (claim.picture.range_of(last), whole) else {
-            return Ok(());
-        };
-        let (base, _) = *range.fills.last().expect("a range has a copy");
-        let mut log_bytes = 0;
-        for name in range
-            .logs
-            .iter()
-            .filter(|name| matches!(name, Name::Log { last, .. } if *last > base.lsn))
-        {
-            log_bytes += ObjectReader::open(&*self.target, self.database, *name)?.header().bytes;
-        }
-        self.base = Some(Base { bytes: whole.bytes, log_bytes });
-        let time_ms = header.time_max_ms;
-        self.stream = Some(Stream {
-            next: last.next(),
-            before_crc: header.last_crc,
-            looked_us: None,
-            looked_bytes: 0,
-            time_ms,
-            first: range.first.next(),
-            failures: 0,
-            failing_since_us: None,
-        });
-        (self.figures.archived, self.figures.archived_time_ms) = (last, time_ms);
+        let (Some(range), Some(whole)) = (picture.range_of(last), footing.whole) else { return };
+        self.base = Some(Base { bytes: whole.bytes, log_bytes: footing.log_bytes });
+        self.stream = Some(Stream::behind(&header, last, range.first.next()));
+        (self.figures.archived, self.figures.archived_time_ms) = (last, header.time_max_ms);
         self.figures.restorable_from = range.first;
-        Ok(())
     }
 
     /// Looks for blocks to ship. Returns whether there were.
     fn ship(&mut self, writer: u64, now_us: u64) -> Result<bool> {
         let Some(stream) = &mut self.stream else { return Ok(false) };
-        let (written_bytes, object_bytes) =
-            (self.reader.written_bytes(), self.options.object_bytes as u64);
-        // A segment that has ended may be compacted at once.
-        let early_bytes = object_bytes.min(self.reader.roll_bytes() / EARLY_SHARE);
-        let is_early = written_bytes - stream.looked_bytes >= early_bytes;
-        let is_due =
-            stream.looked_us.is_none_or(|at| now_us >= at + self.options.interval_ms * 1000);
-        if !is_due && !is_early {
-            return Ok(false);
-        }
-        let mut blocks = self.reader.whole_blocks(stream.next);
-        if blocks.end() < stream.next {
-            stream.looked_us = Some(now_us);
-            self.behind_since_us = None;
-            return Ok(false);
-        }
-        self.behind_since_us.get_or_insert(now_us);
-        let mut builder = Builder::log(self.database, stream.next, writer, stream.before_crc);
-        let mut is_all = false;
-        let failed = loop {
-            if builder.bytes() >= self.options.object_bytes {
-                break None;
+        let (reader, options) = (&self.reader, &self.options);
+        let shipper = Shipper { reader, database: self.database, writer, options };
+        match stream.look(&shipper, now_us)? {
+            Looked::NotDue => return Ok(false),
+            Looked::None => {
+                self.behind_since_us = None;
+                return Ok(false);
             }
-            match blocks.next() {
-                Ok(Some(block)) => {
-                    if let Err(what) = builder.put_block(&block) {
-                        break Some(block_error(what));
-                    }
-                }
-                Ok(None) => {
-                    is_all = true;
-                    break None;
-                }
-                Err(error) => break Some(error.into()),
+            Looked::Gone => self.note_gap(),
+            Looked::Blocks(portion) => {
+                self.behind_since_us.get_or_insert(now_us);
+                self.pending = Some(portion);
+                self.put(writer)?;
             }
-        };
-        // What was read is shipped first; the next look meets the error again.
-        if let Some(error) = failed.filter(|_| builder.is_empty()) {
-            let is_gone = matches!(error, Error::Log(redo::Error::BlocksGone { .. }));
-            let is_damaged = matches!(
-                error,
-                Error::Log(redo::Error::File(redo::FileError::Corrupt { .. })) | Error::Target(_)
-            );
-            stream.failures += u32::from(is_damaged);
-            let since_us = *stream.failing_since_us.get_or_insert(now_us);
-            if is_gone || stream.failures >= FAILURES_MAX || now_us >= since_us + FAILING_US {
-                self.note_gap();
-                return Ok(true);
-            }
-            return Err(error);
         }
-        self.looked_all_us = is_all.then_some(now_us);
-        if is_all {
-            (stream.looked_us, stream.looked_bytes) = (Some(now_us), written_bytes);
-        }
-        let (header, bytes) = builder.finish();
-        self.pending = Some(Portion::new(header, bytes));
-        self.put(writer)?;
         Ok(true)
     }
 
@@ -452,17 +360,7 @@ impl Archiver {
         {
             // The stream goes on behind it at once, lest those blocks go, too.
             let lsn = reading.fill().lsn;
-            let (next, time_ms) = (lsn.next(), reading.time_ms());
-            self.stream = Some(Stream {
-                next,
-                before_crc: 0,
-                looked_us: None,
-                looked_bytes: 0,
-                time_ms,
-                first: next,
-                failures: 0,
-                failing_since_us: None,
-            });
+            self.stream = Some(Stream::from(lsn.next(), reading.time_ms()));
         }
         Ok(worked)
     }
@@ -476,15 +374,8 @@ impl Archiver {
 
     /// Puts what is pending, and looks whether it counts.
     fn put(&mut self, writer: u64) -> Result<()> {
-        let Some(mut portion) = self.pending.take() else { return Ok(()) };
-        if portion.encoded.is_none() {
-            let (header, bytes) = (portion.header.encode(), &portion.bytes);
-            let key = self.target.keys().first();
-            let key = key.map(|key| (key, self.salts.next(&header, bytes)));
-            let compression = self.options.compression;
-            portion.encoded = encode(&portion.header, &portion.bytes, compression, key);
-        }
-        let portion = self.pending.insert(portion);
+        let Some(portion) = &mut self.pending else { return Ok(()) };
+        portion.encode(&*self.target, &mut self.salts, self.options.compression);
         let (header, name) = (portion.header, portion.header.name);
         let (stored, raw_bytes) = (portion.stored(), portion.bytes.len() as u64);
         let stored_bytes = stored.len() as u64;
@@ -520,22 +411,35 @@ impl Archiver {
                 self.figures.fills += 1;
                 self.note_base(fill.lsn, &header);
             }
-            Name::Base { .. } | Name::Writer { .. } => {}
+            _ => {}
+        }
+        self.note_readback()
+    }
+
+    /// Asks what the target has read back; what is damaged there is not gone on from.
+    fn note_readback(&mut self) -> Result<()> {
+        let Some(readback) = self.target.readback()? else { return Ok(()) };
+        let archived = self.base.as_ref().map(|_| self.figures.archived);
+        if let Some(verified) = self.readbacks.note(&readback, archived) {
+            self.figures.verified = self.figures.verified.max(verified);
+        }
+        self.figures.damaged += readback.damaged.len() as u64;
+        if let Some(path) = readback.damaged.first() {
+            let what = "it was read back from its medium as something else: a new copy of the data is made";
+            let source = std::io::Error::other(what);
+            self.count_error(&TargetError::of("keep", path.clone())(source).into());
+            self.note_gap();
         }
         Ok(())
     }
 
     fn note_shipped(&mut self, header: &Header, last: Lsn) {
-        if let Some(stream) = &mut self.stream {
-            stream.next = last.next();
-            stream.before_crc = header.last_crc;
-            stream.time_ms = header.time_max_ms;
-            (stream.failures, stream.failing_since_us) = (0, None);
-        }
-        if let Some(looked_us) = self.looked_all_us.take() {
+        let whole = self.stream.as_mut().and_then(|stream| stream.note_shipped(header, last));
+        if let Some(whole) = whole {
             // What there is now has come since.
-            self.behind_since_us = Some(looked_us);
+            self.behind_since_us = Some(whole.at_us);
         }
+        self.shipped.add(header.bytes, whole);
         if let Some(base) = &mut self.base {
             base.log_bytes += header.bytes;
         }
@@ -572,8 +476,7 @@ impl Archiver {
 
     fn note_error(&mut self, error: &Error, now_us: u64) {
         self.is_away = matches!(error, Error::Target(_));
-        self.figures.errors += 1;
-        self.figures.last_error = Some(error.to_string());
+        self.count_error(error);
         self.over = match error {
             Error::Fenced { .. } => Some(State::Fenced),
             Error::Ahead { .. }
@@ -606,6 +509,10 @@ impl Archiver {
         let shipped = next.map_or(self.figures.archived, |next| Lsn(next.0 - 1));
         self.figures.shipped = shipped;
         self.figures.lag_blocks = durable.0.saturating_sub(shipped.0);
+        self.figures.lag_bytes = match self.figures.lag_blocks {
+            0 => 0,
+            _ => self.reader.written_bytes().saturating_sub(self.shipped.bytes()),
+        };
         if self.figures.lag_blocks == 0 {
             self.behind_since_us = None;
         } else {
@@ -617,10 +524,4 @@ impl Archiver {
         self.figures.state = self.state();
         self.desk.tell(self.figures.clone(), now_us);
     }
-}
-
-/// The log was read with its checksums; what it says is for a start to refuse.
-fn block_error(what: &'static str) -> Error {
-    let source = std::io::Error::other(what);
-    TargetError { doing: "archive", place: "a block of the log".to_owned(), source }.into()
 }

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!   look ─► is the end of the archive a block of the log? ─► create claim n + 1 ─► look again: go on behind what is there
-//!            no: refused, and nothing was touched
+//!            no: refused, and nothing was touched                                       └─► create begin
 //! ```
 //!
 //! What an earlier writer has told to be archived was there before it saw no claim behind its object, so it is found when the claim is
-//! there.
+//! there. What cannot be read is asked for before the claim, so a target that fails costs no number; a claim that was
+//! made is kept when what follows fails.
 
 use base::Lsn;
 use redo::{Id, Reader};
@@ -17,20 +18,65 @@ use crate::object::{Header, ObjectReader};
 use crate::picture::Picture;
 use crate::target::{Put, Target};
 
+/// So many objects behind the newest copy are asked for their length.
+const SAMPLES_MAX: usize = 64;
+
 /// An archive that was claimed.
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub(crate) writer: u64,
     pub(crate) picture: Picture,
-    /// The header of the object that ends with the last block, if that was seen to be the log's own.
-    pub(crate) last: Option<Header>,
+    pub(crate) footing: Footing,
 }
 
-impl Claim {
-    /// Claims the archive of the database whose log `reader` reads.
-    pub(crate) fn take(target: &dyn Target, database: Id, reader: &Reader) -> Result<Self> {
+/// What a writer goes on from, as the headers of the newest objects say.
+#[derive(Debug, Clone)]
+pub(crate) struct Footing {
+    /// The header of the object that ends with the last block, if that was seen to be the log's own.
+    pub(crate) last: Option<Header>,
+    /// That of the newest complete copy; `None` if there is none, or it is damaged.
+    pub(crate) whole: Option<Header>,
+    /// About how many bytes of blocks are behind it.
+    pub(crate) log_bytes: u64,
+}
+
+/// A claim that is being made.
+#[derive(Default)]
+pub(crate) struct Claiming {
+    /// What was there before it.
+    found: Option<(Picture, Footing)>,
+    /// Its number, once it is there.
+    writer: Option<u64>,
+}
+
+impl Claiming {
+    /// Claims the archive of the database whose log `reader` reads; goes on where it was when the last call has failed.
+    pub(crate) fn take(
+        &mut self,
+        target: &dyn Target,
+        database: Id,
+        reader: &Reader,
+    ) -> Result<Claim> {
+        let writer = match self.writer {
+            Some(writer) => writer,
+            None => self.create(target, database, reader)?,
+        };
+        // An earlier writer may have put something until now.
+        let picture = Picture::read(target, database)?;
+        let footing = match &self.found {
+            Some((before, footing)) if before.has_same_blocks(&picture) => footing.clone(),
+            _ => Footing::read(target, database, &picture, reader)?,
+        };
+        let lsn = picture.last.map_or(Lsn(1), Lsn::next);
+        let begin = Name::Begin { lsn, writer };
+        target.put_new(database, &begin, &Header::new(database, begin).encode())?;
+        tidy(target, database, &picture, writer)?;
+        Ok(Claim { writer, picture, footing })
+    }
+
+    fn create(&mut self, target: &dyn Target, database: Id, reader: &Reader) -> Result<u64> {
         let before = Picture::read(target, database)?;
-        last_of(target, database, &before, reader)?;
+        let footing = Footing::read(target, database, &before, reader)?;
         if before.writer >= WRITER_MAX {
             return Err(Error::NoNumber { writer: before.writer });
         }
@@ -42,11 +88,35 @@ impl Claim {
             let source = std::io::ErrorKind::AlreadyExists.into();
             return Err(TargetError::of("claim the archive by", name.to_string())(source).into());
         }
-        // An earlier writer may have put something until now.
-        let picture = Picture::read(target, database)?;
-        let last = last_of(target, database, &picture, reader)?;
-        tidy(target, database, &picture, writer)?;
-        Ok(Self { writer, picture, last })
+        self.found = Some((before, footing));
+        self.writer = Some(writer);
+        Ok(writer)
+    }
+}
+
+impl Footing {
+    /// Reads so much that every key is asked for that is needed to go on, and never more than a few objects.
+    ///
+    /// # Errors
+    /// When the archive is seen not to be of this log, or cannot be read.
+    fn read(target: &dyn Target, database: Id, picture: &Picture, reader: &Reader) -> Result<Self> {
+        let last = last_of(target, database, picture, reader)?;
+        let mut footing = Self { last, whole: None, log_bytes: 0 };
+        let newest = picture.ranges.last().and_then(|range| picture.chain(range.last));
+        let Some(chain) = newest else { return Ok(footing) };
+        let name = Name::Whole { fill: chain.fill, objects: chain.objects };
+        footing.whole = match ObjectReader::open(target, database, name) {
+            Ok(object) => Some(*object.header()),
+            // Another copy is made.
+            Err(Error::Damaged { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        let step = chain.logs.len().div_ceil(SAMPLES_MAX).max(1);
+        for name in chain.logs.iter().step_by(step) {
+            let bytes = ObjectReader::open(target, database, *name)?.header().bytes;
+            footing.log_bytes = footing.log_bytes.saturating_add(bytes * step as u64);
+        }
+        Ok(footing)
     }
 }
 
@@ -66,15 +136,8 @@ fn last_of(
     if archived > durable {
         return Err(Error::Ahead { archived, durable });
     }
-    let Some(name) = picture.last_log else {
-        // There is no block to compare, but a key.
-        let newest = picture.ranges.last().and_then(|range| range.fills.last());
-        if let Some((fill, objects)) = newest {
-            let name = Name::Whole { fill: *fill, objects: *objects };
-            ObjectReader::open(target, database, name)?;
-        }
-        return Ok(None);
-    };
+    // A copy has no block to compare.
+    let Some(name) = picture.last_log else { return Ok(None) };
     let header = *ObjectReader::open(target, database, name)?.header();
     match reader.whole_blocks(archived).up_to(archived).next() {
         Ok(Some(block)) => {
@@ -91,7 +154,7 @@ fn last_of(
 /// Removes what earlier writers have begun and not completed, or made one and not removed, and their claims. Where that
 /// is refused they stay: no reader takes them for anything.
 fn tidy(target: &dyn Target, database: Id, picture: &Picture, writer: u64) -> Result<()> {
-    target.clean(database)?;
+    target.clean(database, &Folder::OF_WRITERS)?;
     let mut old = Vec::new();
     for name in target.list(database, Folder::Base)? {
         let Name::Base { fill, .. } = name else { continue };

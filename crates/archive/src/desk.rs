@@ -9,6 +9,7 @@ use redo::Mark;
 
 use crate::figures::{Figures, State};
 use crate::frames::Compression;
+use crate::keep::Keep;
 
 /// A target that takes longer for a step is away.
 const STEP_US_MAX: u64 = 10_000_000;
@@ -24,8 +25,8 @@ pub struct ArchiveOptions {
     pub base_percentage: u64,
     /// But not before the log behind it has so many bytes.
     pub base_bytes_min: u64,
-    /// What is older goes, but for the copy before it; 0: everything is kept.
-    pub keep_seconds: u64,
+    /// How long which states are kept.
+    pub keep: Keep,
     /// How objects are compressed.
     pub compression: Compression,
 }
@@ -37,7 +38,7 @@ impl Default for ArchiveOptions {
             object_bytes: 16 << 20,
             base_percentage: 100,
             base_bytes_min: 64 << 20,
-            keep_seconds: 0,
+            keep: Keep::ALL,
             compression: Compression::Zstd(1),
         }
     }
@@ -68,6 +69,19 @@ struct Inner {
     told_us: u64,
     step_us: Option<u64>,
     options: ArchiveOptions,
+    /// The backups of the log, if they were told since they were asked for.
+    backups: Option<Vec<NamedBlock>>,
+}
+
+/// A block that a backup has named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedBlock {
+    /// The number of the backup.
+    pub id: u64,
+    /// Its name.
+    pub name: String,
+    /// The block.
+    pub lsn: Lsn,
 }
 
 impl Desk {
@@ -81,6 +95,15 @@ impl Desk {
     /// Changes how it is written from now on.
     pub fn set_options(&self, options: ArchiveOptions) {
         self.state().options = options;
+    }
+
+    /// Tells which backups the log has, when they have changed.
+    pub fn tell_backups(&self, backups: Vec<NamedBlock>) {
+        self.state().backups = Some(backups);
+    }
+
+    pub(crate) fn take_backups(&self) -> Option<Vec<NamedBlock>> {
+        self.state().backups.take()
     }
 
     pub(crate) fn options(&self) -> ArchiveOptions {

@@ -131,11 +131,11 @@ impl Target for Directory {
         }
     }
 
-    fn clean(&self, database: Id) -> TargetResult<()> {
-        for folder in Folder::ALL {
-            let dir = self.folder(database, folder);
+    fn clean(&self, database: Id, folders: &[Folder]) -> TargetResult<()> {
+        for folder in folders {
+            let dir = self.folder(database, *folder);
             for name in self.names(&dir)? {
-                let left = name.strip_suffix(".tmp").and_then(|name| Name::parse(folder, name));
+                let left = name.strip_suffix(".tmp").and_then(|name| Name::parse(*folder, name));
                 if left.is_some() {
                     let path = dir.join(&name);
                     let removed = self.disk.remove(&path);

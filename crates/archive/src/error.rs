@@ -154,6 +154,40 @@ pub enum Error {
         writer: u64,
     },
 
+    /// Another tidier has claimed the archive.
+    #[error(
+        "tidier {by} has begun to thin out the archive, on another machine or by the server itself: this one has ended, and lost nothing"
+    )]
+    OtherTidier {
+        /// Its number.
+        by: u64,
+    },
+
+    /// A writer has claimed the archive, and not said yet where it begins.
+    #[error(
+        "writer {writer} is about to take the archive: until it has, it is not known what counts; try again when its server has begun"
+    )]
+    Claiming {
+        /// Its number.
+        writer: u64,
+    },
+
+    /// What was to be kept could not be restored without what was to go.
+    #[error(
+        "block {lsn} was to be kept, and could not be restored without what was to be removed, because the archive has changed meanwhile: nothing was removed"
+    )]
+    WouldLose {
+        /// The block.
+        lsn: Lsn,
+    },
+
+    /// There is no backup of this name.
+    #[error("the archive has no backup named {name}; `indelible backup timeline` lists them")]
+    NoBackup {
+        /// The name.
+        name: String,
+    },
+
     /// The archive has blocks that the log does not have.
     #[error(
         "the archive ends with block {archived}, and the log with block {durable}: it was lost in part, or is an old copy of the data directory. What only the archive has is brought back by `indelible restore --latest`; to go on without it give another target"
@@ -224,7 +258,7 @@ pub enum Error {
 
     /// The time is in a gap.
     #[error(
-        "what the log was at {time} cannot be restored: blocks are missing behind {before}{}",
+        "what the log was at {time} cannot be restored: blocks are missing, or were thinned out, behind {before}{}",
         up_to(*after)
     )]
     InGap {
@@ -285,6 +319,9 @@ pub enum KeyError {
         "others than its owner may read it (mode {0:o}); chmod 600, and if they are not trusted make a new key"
     )]
     Readable(u32),
+    /// It is no file that ends.
+    #[error("it is no regular file")]
+    NoFile,
     /// It is none.
     #[error("it has no key: 64 hexadecimal digits, as `indelible backup key` prints them")]
     NoKey,

@@ -16,7 +16,7 @@ pub enum State {
     Streaming,
     /// The target cannot be used, or the log not be read; it is tried again.
     Away,
-    /// Blocks were compacted before they were shipped: a new copy is made, behind which the stream goes on.
+    /// Blocks were compacted before they were shipped, or are damaged: a new copy is made, behind which the stream goes on.
     Gap,
     /// Another writer has claimed the archive.
     Fenced,
@@ -52,12 +52,19 @@ pub struct Figures {
     pub archived: Lsn,
     /// When that block was ended, in Unix milliseconds; 0 if that is not known.
     pub archived_time_ms: i64,
+    /// The last block that was archived since the start and read back from its medium, with all objects that were put before it; 0 where
+    /// the target does not do that.
+    pub verified: Lsn,
+    /// Objects that were read back as something else.
+    pub damaged: u64,
     /// The first block of those up to `archived` without a gap.
     pub restorable_from: Lsn,
     /// The last block that was shipped.
     pub shipped: Lsn,
     /// How many blocks are durable and not shipped.
     pub lag_blocks: u64,
+    /// About how many bytes those have, of what was written since the log was opened.
+    pub lag_bytes: u64,
     /// Since when there are some, in milliseconds.
     pub lag_ms: u64,
     /// Objects that were put.
@@ -74,6 +81,12 @@ pub struct Figures {
     pub fill_total: u64,
     /// How often blocks were gone before they were shipped.
     pub gaps: u64,
+    /// How often it was thinned out, by this process.
+    pub tidied: u64,
+    /// Objects that went by that.
+    pub tidied_objects: u64,
+    /// When it was done last, in Unix milliseconds; 0 for never.
+    pub tidied_time_ms: i64,
     /// What has failed.
     pub errors: u64,
     /// What has failed last.

@@ -4,8 +4,11 @@ use redo::{Id, Mark, MarkReader};
 
 use crate::desk::Desk;
 use crate::error::Result;
+use crate::frames::{Compression, encode};
+use crate::key::Salts;
 use crate::name::{Fill, Name};
 use crate::object::{Builder, Header};
+use crate::target::Target;
 
 /// After what time a copy that could not be made is begun again: at first, and at most.
 const AGAIN_US: u64 = 5_000_000;
@@ -91,6 +94,20 @@ impl Portion {
     /// One that is new.
     pub(crate) const fn new(header: Header, bytes: Vec<u8>) -> Self {
         Self { header, bytes, encoded: None, replaces: Vec::new() }
+    }
+
+    /// Makes what is put of it, by the target's key. Done once: what is tried again has the same bytes.
+    pub(crate) fn encode(
+        &mut self,
+        target: &dyn Target,
+        salts: &mut Salts,
+        compression: Compression,
+    ) {
+        if self.encoded.is_none() {
+            let header = self.header.encode();
+            let key = target.keys().first().map(|key| (key, salts.next(&header, &self.bytes)));
+            self.encoded = encode(&self.header, &self.bytes, compression, key);
+        }
     }
 
     /// What is put.

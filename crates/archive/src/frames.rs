@@ -25,6 +25,10 @@ const FRAME_BYTES: usize = 256 << 10;
 /// The most that a frame may decode to.
 pub(crate) const FRAME_BYTES_MAX: usize = 1 << 20;
 
+/// Objects with more bytes of blocks are not compressed, nor is a longer block read from compressed frames: it would take as
+/// much memory as anyone says that it has.
+pub(crate) const COMPRESSED_BLOCK_BYTES_MAX: usize = 1 << 30;
+
 /// The length of what is before each frame.
 const HEAD_BYTES: usize = 8;
 
@@ -94,6 +98,8 @@ pub fn encode(
     key: Option<(&Key, [u8; SALT_BYTES])>,
 ) -> Option<Vec<u8>> {
     let blocks = &plain[HEADER_BYTES..];
+    let is_long = blocks.len() > COMPRESSED_BLOCK_BYTES_MAX;
+    let compression = if is_long { Compression::None } else { compression };
     let encoding = match (key, compression) {
         (Some(_), _) => Encoding::Sealed,
         (None, Compression::Zstd(_)) if !blocks.is_empty() => Encoding::Frames,
@@ -251,8 +257,13 @@ impl Frames {
         Error::Damaged { name: self.name, at: self.at, what }
     }
 
-    /// Decodes the next frame, and appends what it had.
-    pub(crate) fn next(&mut self, object: &dyn Object, into: &mut Vec<u8>) -> Result<()> {
+    /// Decodes the next frame, and appends what it had. With `is_long` it must not be compressed.
+    pub(crate) fn next(
+        &mut self,
+        object: &dyn Object,
+        into: &mut Vec<u8>,
+        is_long: bool,
+    ) -> Result<()> {
         if self.number == self.count {
             return Err(self.damaged("a frame is missing"));
         }
@@ -264,6 +275,9 @@ impl Frames {
         object.read_at(&mut head, self.at).map_err(failed())?;
         let length = u32_at(&head, 0);
         let stored_bytes = (length & !IS_COMPRESSED) as usize;
+        if is_long && length & IS_COMPRESSED != 0 {
+            return Err(self.damaged("a block is longer than one that is compressed may be"));
+        }
         let left = self.end - self.at - HEAD_BYTES as u64;
         if stored_bytes > FRAME_BYTES_MAX + TAG_BYTES || stored_bytes as u64 > left {
             return Err(self.damaged("a frame is longer than its object, or than any"));

@@ -224,6 +224,12 @@ impl Salts {
         salt
     }
 
+    /// Two numbers that are secret and never come again.
+    pub(crate) fn pair(&mut self) -> (u64, u64) {
+        let salt = self.next(b"pair", &[]);
+        (u64_at(&salt, 0), u64_at(&salt, 8))
+    }
+
     /// A number of the same seed, for what need not be secret.
     pub(crate) fn number(&self) -> u64 {
         u64_at(&self.seed, 0)

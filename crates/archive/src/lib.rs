@@ -37,7 +37,8 @@
 //! | `object` | an object as bytes: written, and read with every check; `docs/format/archive.md` |
 //! | `target`, `directory` | where objects are; a directory |
 //! | `picture` | what a target has, by names alone |
-//! | `archiver`, `fill`, `claim`, `retry`, `gathered`, `thinning` | the machine, and its parts |
+//! | `archiver`, `claim`, `stream`, `fill`, `gathered`, `named`, `leftovers`, `readback`, `tidying`, `retry` | the machine, and its parts |
+//! | `keep`, `survey`, `thinner`, `tidier` | which states are kept, what they need, and the machine that removes the rest |
 //! | `desk`, `figures` | what the machine and its owner tell each other |
 //! | `moments`, `spans` | blocks by time, and before a FLUSHALL; which there are |
 //! | `restorer`, `verifier` | a log made of an archive; all of an archive read |
@@ -50,8 +51,9 @@
 //! 3. Nothing of the server waits for an archive: what cannot be shipped is a gap, which heals.
 //! 4. Nothing that is read is believed: lengths are compared with what there is before memory is taken for them, names are
 //!    parsed and never joined to a path unseen, every byte is under a checksum, and every record passes the check that a start makes.
-//! 5. A restored log is a branch: a database with another id. It counts when all of it was read again, not before.
-//! 6. An archive has everything that the database has, and without a key in clear; with one from its first object to its last, so that nothing in
+//! 5. Thinning out removes nothing that a state which is kept needs, wherever it is cut off and whatever writes meanwhile.
+//! 6. A restored log is a branch: a database with another id. It counts when all of it was read again, not before.
+//! 7. An archive has everything that the database has, and without a key in clear; with one from its first object to its last, so that nothing in
 //!    clear is taken for what was encrypted. Neither the seed of the hashes nor a password is in it.
 
 mod archiver;
@@ -63,29 +65,41 @@ mod figures;
 mod fill;
 mod frames;
 mod gathered;
+mod keep;
 mod key;
+mod leftovers;
 mod moments;
 mod name;
+mod named;
 mod object;
 mod picture;
+mod readback;
 mod restorer;
 mod retry;
 mod spans;
+mod stream;
+mod survey;
 mod target;
-mod thinning;
+mod thinner;
+mod tidier;
+mod tidying;
 mod verifier;
 
 pub use archiver::{ArchiveStep, Archiver};
-pub use desk::{ArchiveOptions, Desk, Ending};
+pub use desk::{ArchiveOptions, Desk, Ending, NamedBlock};
 pub use directory::Directory;
 pub use error::{Error, KeyError, Result, TargetError, TargetResult};
 pub use figures::{Figures, State};
 pub use frames::{Compression, Encoding, encode};
+pub use keep::{Every, Keep, NotRules};
 pub use key::{KEY_BYTES, Key, KeyId, Keys};
 pub use name::{Fill, Folder, Name, parse_database};
+pub use named::{ArchivedBackup, backups, forget};
 pub use object::{Builder, HEADER_BYTES, Header, ObjectReader, StoredBlock};
-pub use picture::{Chain, Picture, Range};
+pub use picture::{Chain, Picture, Range, Thinned};
 pub use restorer::{Point, Request, Restored, Restoring, database_of, restore};
 pub use spans::{Overview, Span, overview};
-pub use target::{Keyed, Object, Put, Target};
+pub use survey::{KeptState, Why};
+pub use target::{Keyed, Object, Put, Readback, Target};
+pub use tidier::{Tidied, Tidier, TidyOptions, TidyStep};
 pub use verifier::{Verified, verify};

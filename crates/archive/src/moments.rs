@@ -74,11 +74,23 @@ impl Moments<'_> {
         }
     }
 
+    /// When a range's first block was the last one.
+    pub(crate) fn first_ms(&self, range: &Range) -> Result<i64> {
+        let copy = range.fills.first().filter(|(fill, _)| fill.lsn == range.first);
+        let copy = copy.map(|(fill, objects)| Name::Whole { fill: *fill, objects: *objects });
+        let leading = range.thinned.as_ref().and_then(|thinned| thinned.parts.last().copied());
+        let name = leading.or(copy).ok_or(Error::Nothing)?;
+        // A copy says when it was begun to be read, at the latest: blocks behind it may have been there by then.
+        let is_behind = |next: &&Name| matches!(next, Name::Log { first, .. } if leading.is_none() && *first > range.first);
+        let next = range.logs.first().filter(is_behind);
+        let next = next.map(|next| self.header(*next)).transpose()?;
+        let next_ms = next.map_or(i64::MAX, |next| next.time_min_ms);
+        Ok(self.header(name)?.time_max_ms.min(next_ms))
+    }
+
     /// The range's first block, and those behind it, of which many that are all later, or all not, are one.
     fn blocks_of(&self, range: &Range, time_ms: i64) -> Result<Vec<BlockTime>> {
-        let (fill, objects) = range.fills[0];
-        let whole = self.header(Name::Whole { fill, objects })?;
-        let mut blocks = vec![BlockTime { lsn: range.first, time_ms: whole.time_max_ms }];
+        let mut blocks = vec![BlockTime { lsn: range.first, time_ms: self.first_ms(range)? }];
         for name in &range.logs {
             let mut object = ObjectReader::open(self.target, self.database, *name)?;
             let header = *object.header();
@@ -111,6 +123,9 @@ impl Moments<'_> {
             return self.header(name).map(|it| Some(it.time_max_ms));
         }
         let Some(name) = chain.logs.last() else { return Ok(None) };
+        if let Name::Thin { .. } = name {
+            return self.header(*name).map(|it| Some(it.time_max_ms));
+        }
         let mut object = ObjectReader::open(self.target, self.database, *name)?;
         while let Some(block) = object.next()? {
             if block.header.lsn == lsn {
@@ -124,8 +139,9 @@ impl Moments<'_> {
     pub(crate) fn before_flush(&self, wanted: usize) -> Result<Lsn> {
         let mut flushes = Vec::new();
         for (index, range) in self.picture.ranges.iter().enumerate() {
-            let mut last = range.first;
-            for name in &range.logs {
+            let leading = range.thinned.iter().flat_map(|thinned| &thinned.parts);
+            let mut last = range.thinned.as_ref().map_or(range.first, |thinned| thinned.from);
+            for name in leading.chain(&range.logs) {
                 let mut object = ObjectReader::open(self.target, self.database, *name)?;
                 if !object.header().may_have(RecordKind::Note) {
                     continue;
@@ -145,8 +161,12 @@ impl Moments<'_> {
         let known = flushes.len();
         let found = flushes.into_iter().rev().nth(wanted.max(1) - 1);
         let (index, lsn) = found.ok_or(Error::NoFlush { wanted, known })?;
-        let before = self.picture.ranges[index].last;
-        // There may have been another one in a gap.
+        // There may have been another one in a gap; where blocks were thinned out, notes are there.
+        let behind = &self.picture.ranges[index + 1..];
+        let has_gap = behind.iter().position(|range| range.thinned.is_none());
+        let before = self.picture.ranges
+            [has_gap.map_or(self.picture.ranges.len() - 1, |at| index + at)]
+        .last;
         match self.picture.last > Some(before) {
             true => Err(Error::FlushOrGap { lsn, before }),
             false => Ok(lsn),

@@ -5,6 +5,10 @@
 //!   DATABASE/log/00000000000000000101-00000000000000000340.0000000003      blocks 101 to 340, by writer 3
 //!   DATABASE/base/00000000000000000100.0000000003.0000000001.0000000000    of what was valid at block 100: fill 1 of writer 3, object 0
 //!   DATABASE/whole/00000000000000000100.0000000003.0000000001.0000000007   that fill is complete, and has 7 objects
+//!   DATABASE/begin/00000000000000000101.0000000003                    behind block 100 nothing of an earlier writer counts
+//!   DATABASE/thin/FIRST-LAST.FROM-TO.0000000002       what the state after block TO needs of the blocks FIRST to LAST, behind that after FROM
+//!   DATABASE/tidier/0000000002                                        the claim of what has thinned out for the second time
+//!   DATABASE/named/00000000000000000340.0000000003.0000000017         block 340 has the name of backup 17, which is in the object
 //! ```
 //!
 //! A name is parsed by this grammar or is none, and written back it is the same. So a path is only ever made of digits, dashes and
@@ -29,11 +33,35 @@ pub enum Folder {
     Base,
     /// Which of that is complete.
     Whole,
+    /// Where writers have begun.
+    Begin,
+    /// What is needed of blocks that were thinned out.
+    Thin,
+    /// Claims of what thins out.
+    Tidier,
+    /// Names of backups.
+    Named,
 }
 
 impl Folder {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Writer, Self::Log, Self::Base, Self::Whole];
+    pub const ALL: [Self; 8] = [
+        Self::Writer,
+        Self::Log,
+        Self::Base,
+        Self::Whole,
+        Self::Begin,
+        Self::Thin,
+        Self::Tidier,
+        Self::Named,
+    ];
+
+    /// Those that a writer puts things into.
+    pub const OF_WRITERS: [Self; 6] =
+        [Self::Writer, Self::Log, Self::Base, Self::Whole, Self::Begin, Self::Named];
+
+    /// Those that a tidier does.
+    pub const OF_TIDIERS: [Self; 2] = [Self::Thin, Self::Tidier];
 
     /// Its name.
     #[must_use]
@@ -43,6 +71,10 @@ impl Folder {
             Self::Log => "log",
             Self::Base => "base",
             Self::Whole => "whole",
+            Self::Begin => "begin",
+            Self::Thin => "thin",
+            Self::Tidier => "tidier",
+            Self::Named => "named",
         }
     }
 }
@@ -89,6 +121,40 @@ pub enum Name {
         /// How many objects it has.
         objects: u32,
     },
+    /// Where a writer has begun: behind everything that it has found.
+    Begin {
+        /// Its first block.
+        lsn: Lsn,
+        /// The writer.
+        writer: u64,
+    },
+    /// What a later state needs of some blocks.
+    Thin {
+        /// The first.
+        first: Lsn,
+        /// The last.
+        last: Lsn,
+        /// The block whose state it goes on from.
+        from: Lsn,
+        /// The block whose state it leads to: no state between is.
+        to: Lsn,
+        /// The number of what has made it.
+        tidier: u64,
+    },
+    /// A claim of what thins out.
+    Tidier {
+        /// The number that is claimed.
+        number: u64,
+    },
+    /// A block has the name of a backup.
+    Named {
+        /// The block.
+        lsn: Lsn,
+        /// The writer that has put it.
+        writer: u64,
+        /// The number of the backup.
+        id: u32,
+    },
 }
 
 impl Name {
@@ -100,15 +166,32 @@ impl Name {
             Self::Log { .. } => Folder::Log,
             Self::Base { .. } => Folder::Base,
             Self::Whole { .. } => Folder::Whole,
+            Self::Begin { .. } => Folder::Begin,
+            Self::Thin { .. } => Folder::Thin,
+            Self::Tidier { .. } => Folder::Tidier,
+            Self::Named { .. } => Folder::Named,
         }
     }
 
-    /// The writer of the object.
+    /// The writer of the object; 0 of one that no writer has put.
     #[must_use]
     pub const fn writer(&self) -> u64 {
         match self {
-            Self::Writer { writer } | Self::Log { writer, .. } => *writer,
+            Self::Writer { writer }
+            | Self::Log { writer, .. }
+            | Self::Begin { writer, .. }
+            | Self::Named { writer, .. } => *writer,
             Self::Base { fill, .. } | Self::Whole { fill, .. } => fill.writer,
+            Self::Thin { .. } | Self::Tidier { .. } => 0,
+        }
+    }
+
+    /// The number of what has put it: of a writer, or of what thins out.
+    pub(crate) const fn number(&self) -> u64 {
+        match self {
+            Self::Thin { tidier, .. } => *tidier,
+            Self::Tidier { number } => *number,
+            _ => self.writer(),
         }
     }
 
@@ -116,7 +199,12 @@ impl Name {
     #[must_use]
     pub fn file_name(&self) -> String {
         match self {
-            Self::Writer { writer } => format!("{writer:010}"),
+            Self::Writer { writer: number } | Self::Tidier { number } => format!("{number:010}"),
+            Self::Begin { lsn, writer } => format!("{:020}.{writer:010}", lsn.0),
+            Self::Thin { first, last, from, to, tidier } => {
+                format!("{:020}-{:020}.{:020}-{:020}.{tidier:010}", first.0, last.0, from.0, to.0)
+            }
+            Self::Named { lsn, writer, id } => format!("{:020}.{writer:010}.{id:010}", lsn.0),
             Self::Log { first, last, writer } => {
                 format!("{:020}-{:020}.{writer:010}", first.0, last.0)
             }
@@ -129,7 +217,7 @@ impl Name {
     /// The object with this name in the folder; `None` if no object has such a name.
     #[must_use]
     pub fn parse(folder: Folder, text: &str) -> Option<Self> {
-        let parts: Vec<&str> = text.splitn(5, ['.', '-']).collect();
+        let parts: Vec<&str> = text.splitn(6, ['.', '-']).collect();
         let name = match (folder, &parts[..]) {
             (Folder::Writer, [writer]) => Self::Writer { writer: number(writer)? },
             (Folder::Log, [first, last, writer]) => Self::Log {
@@ -143,10 +231,26 @@ impl Name {
             (Folder::Whole, [at, writer, fill, objects]) => {
                 Self::Whole { fill: fill_of(at, writer, fill)?, objects: small(objects)? }
             }
+            (Folder::Begin, [at, writer]) => Self::Begin { lsn: lsn(at)?, writer: number(writer)? },
+            (Folder::Thin, [first, last, from, to, tidier]) => Self::Thin {
+                first: lsn(first)?,
+                last: lsn(last)?,
+                from: lsn(from)?,
+                to: lsn(to)?,
+                tidier: number(tidier)?,
+            },
+            (Folder::Tidier, [claim]) => Self::Tidier { number: number(claim)? },
+            (Folder::Named, [at, writer, id]) => {
+                Self::Named { lsn: lsn(at)?, writer: number(writer)?, id: small(id)? }
+            }
             _ => return None,
         };
-        let is_in_order = !matches!(name, Self::Log { first, last, .. } if first > last);
-        let is_written = (1..=WRITER_MAX).contains(&name.writer());
+        let is_in_order = match name {
+            Self::Log { first, last, .. } => first <= last,
+            Self::Thin { first, last, from, to, .. } => from < first && first <= last && last <= to,
+            _ => true,
+        };
+        let is_written = (1..=WRITER_MAX).contains(&name.number());
         (is_in_order && is_written && name.file_name() == text).then_some(name)
     }
 }
@@ -215,6 +319,22 @@ mod tests {
                 Name::Whole { fill: fill(), objects: 7 },
                 "whole/00000000000000000100.0000000003.0000000001.0000000007",
             ),
+            (Name::Begin { lsn: Lsn(101), writer: 3 }, "begin/00000000000000000101.0000000003"),
+            (
+                Name::Thin {
+                    first: Lsn(101),
+                    last: Lsn(200),
+                    from: Lsn(100),
+                    to: Lsn(340),
+                    tidier: 2,
+                },
+                "thin/00000000000000000101-00000000000000000200.00000000000000000100-00000000000000000340.0000000002",
+            ),
+            (Name::Tidier { number: 2 }, "tidier/0000000002"),
+            (
+                Name::Named { lsn: Lsn(340), writer: 3, id: 17 },
+                "named/00000000000000000340.0000000003.0000000017",
+            ),
         ];
         for (name, text) in names {
             assert_eq!(name.to_string(), text);
@@ -237,6 +357,15 @@ mod tests {
             (Folder::Whole, "00000000000000000100.0000000003.0000000001"),
             (Folder::Whole, "00000000000000000100.0000000003.0000000001.9999999999"),
             (Folder::Base, "+0000000000000000100.0000000003.0000000001.0000000000"),
+            (Folder::Tidier, "0000000000"),
+            (
+                Folder::Thin,
+                "00000000000000000100-00000000000000000200.00000000000000000100-00000000000000000340.0000000002",
+            ),
+            (
+                Folder::Thin,
+                "00000000000000000101-00000000000000000341.00000000000000000100-00000000000000000340.0000000002",
+            ),
         ] {
             assert_eq!(Name::parse(folder, text), None, "{text}");
         }

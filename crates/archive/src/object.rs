@@ -15,7 +15,7 @@ use redo::block::{self, BlockHeader, COMPACTED};
 use redo::{Id, LogBlock, record};
 
 use crate::error::{Error, NewerWhat, Result, TargetError};
-use crate::frames::{Encoding, Frames};
+use crate::frames::{COMPRESSED_BLOCK_BYTES_MAX, Encoding, Frames};
 use crate::key::Keys;
 use crate::name::{Fill, Name};
 use crate::target::{Object, Target};
@@ -125,6 +125,10 @@ impl Header {
             Name::Log { first, last, .. } => (2, first, last, 0, 0),
             Name::Base { fill, index } => (3, fill.lsn, fill.lsn, fill.number, index),
             Name::Whole { fill, objects } => (4, fill.lsn, fill.lsn, fill.number, objects),
+            Name::Begin { lsn, .. } => (5, lsn, lsn, 0, 0),
+            Name::Thin { first, last, .. } => (6, first, last, 0, 0),
+            Name::Tidier { .. } => (7, Lsn::ZERO, Lsn::ZERO, 0, 0),
+            Name::Named { lsn, id, .. } => (8, lsn, lsn, id, 0),
         };
         let mut bytes = [0; HEADER_BYTES];
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
@@ -133,7 +137,7 @@ impl Header {
         put(16, &self.database.0);
         put(32, &u32::to_le_bytes(kind));
         put(36, &self.encoding.number().to_le_bytes());
-        put(40, &self.name.writer().to_le_bytes());
+        put(40, &self.name.number().to_le_bytes());
         put(48, &first.0.to_le_bytes());
         put(56, &last.0.to_le_bytes());
         put(64, &self.time_min_ms.to_le_bytes());
@@ -144,8 +148,13 @@ impl Header {
         put(104, &self.kinds.to_le_bytes());
         put(112, &fill.to_le_bytes());
         put(116, &index.to_le_bytes());
-        put(120, &self.before_crc.to_le_bytes());
-        put(124, &self.last_crc.to_le_bytes());
+        if let Name::Thin { from, to, .. } = self.name {
+            put(112, &from.0.to_le_bytes());
+            put(120, &to.0.to_le_bytes());
+        } else {
+            put(120, &self.before_crc.to_le_bytes());
+            put(124, &self.last_crc.to_le_bytes());
+        }
         let crc = crc32c(&bytes[16..]);
         bytes[12..16].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -183,8 +192,16 @@ impl Header {
             2 => Name::Log { first, last, writer },
             3 => Name::Base { fill, index },
             4 => Name::Whole { fill, objects: index },
+            5 => Name::Begin { lsn: first, writer },
+            6 => {
+                let [from, to] = [112, 120].map(|at| Lsn(u64_at(bytes, at)));
+                Name::Thin { first, last, from, to, tidier: writer }
+            }
+            7 => Name::Tidier { number: writer },
+            8 => Name::Named { lsn: first, writer, id: number },
             _ => return Err(damaged(32, "it is of no known kind")),
         };
+        let is_thin = matches!(said, Name::Thin { .. });
         let header = Self {
             database: Id(array_at(bytes, 16)),
             name: said,
@@ -195,14 +212,16 @@ impl Header {
             records: u64_at(bytes, 88),
             bytes: u64_at(bytes, 96),
             kinds,
-            before_crc: u32_at(bytes, 120),
-            last_crc: u32_at(bytes, 124),
+            before_crc: if is_thin { 0 } else { u32_at(bytes, 120) },
+            last_crc: if is_thin { 0 } else { u32_at(bytes, 124) },
         };
         // A claim is its name, and a copy that is complete has nothing to compress.
         let is_encoded = match said {
-            Name::Writer { .. } => encoding == Encoding::Plain,
+            Name::Writer { .. } | Name::Tidier { .. } | Name::Begin { .. } => {
+                encoding == Encoding::Plain
+            }
             Name::Whole { .. } => encoding != Encoding::Frames,
-            Name::Log { .. } | Name::Base { .. } => true,
+            Name::Log { .. } | Name::Base { .. } | Name::Thin { .. } | Name::Named { .. } => true,
         };
         if version == 0 || !is_encoded || header.encode() != *bytes {
             return Err(damaged(0, "its header says what none says"));
@@ -232,6 +251,11 @@ impl Builder {
     #[must_use]
     pub fn base(database: Id, fill: Fill, index: u32) -> Self {
         Self::of(Header::new(database, Name::Base { fill, index }))
+    }
+
+    /// An object of blocks that were thinned out.
+    pub(crate) fn thin(database: Id, name: Name) -> Self {
+        Self::of(Header::new(database, name))
     }
 
     fn of(header: Header) -> Self {
@@ -319,6 +343,13 @@ impl Builder {
         self.header.add_block(block);
     }
 
+    /// Ends one of blocks that were thinned out: the earliest time of those that there were, and that of the last one.
+    pub(crate) fn finish_thin(mut self, (min_ms, last_ms): (i64, i64)) -> (Header, Vec<u8>) {
+        (self.header.time_min_ms, self.header.time_max_ms) = (min_ms, last_ms);
+        self.header.last_crc = 0;
+        self.finish()
+    }
+
     /// Ends it.
     #[must_use]
     pub fn finish(mut self) -> (Header, Vec<u8>) {
@@ -326,6 +357,16 @@ impl Builder {
         self.bytes[..HEADER_BYTES].copy_from_slice(&self.header.encode());
         (self.header, self.bytes)
     }
+}
+
+/// An object that has nothing but this text.
+pub(crate) fn text_object(database: Id, name: Name, text: &str) -> (Header, Vec<u8>) {
+    let header = Header {
+        bytes: text.len() as u64,
+        last_crc: crc32c(text.as_bytes()),
+        ..Header::new(database, name)
+    };
+    (header, [&header.encode()[..], text.as_bytes()].concat())
 }
 
 /// A block of an object.
@@ -365,6 +406,8 @@ pub struct ObjectReader {
     seen: Header,
     /// The block that must be next, in an object of the log.
     next: Option<Lsn>,
+    /// The last block that was read of one of blocks that were thinned out: those ascend, too.
+    before: Lsn,
 }
 
 impl ObjectReader {
@@ -399,7 +442,22 @@ impl ObjectReader {
         };
         let next = if let Name::Log { first, .. } = name { Some(first) } else { None };
         let (at, chunk, seen) = (HEADER_BYTES as u64, Vec::new(), Header::new(database, name));
-        Ok(Self { object, header, frames, at, end, chunk, chunk_at: at, seen, next })
+        let before = if let Name::Thin { first, .. } = name { Lsn(first.0 - 1) } else { Lsn::ZERO };
+        Ok(Self { object, header, frames, at, end, chunk, chunk_at: at, seen, next, before })
+    }
+
+    /// All of it, of an object that has a text.
+    pub(crate) fn text(mut self, bytes_max: u64) -> Result<String> {
+        let bytes = self.header.bytes;
+        if bytes > bytes_max {
+            return Err(self.damaged("its text is longer than such a text is"));
+        }
+        let length = usize::try_from(bytes).unwrap_or_default();
+        let text = self.load(self.at, length)?.to_vec();
+        if crc32c(&text) != self.header.last_crc {
+            return Err(self.damaged("its text is damaged"));
+        }
+        String::from_utf8(text).map_err(|_| self.damaged("its text is none"))
     }
 
     /// What its header says.
@@ -459,10 +517,11 @@ impl ObjectReader {
     fn check(&self, header: &BlockHeader) -> Result<()> {
         let is_log = self.next.is_some();
         let is_next = self.next.is_none_or(|next| next == header.lsn);
+        let is_next = is_next && header.lsn > self.before;
         let last = match self.header.name {
-            Name::Log { last, .. } => last,
+            Name::Log { last, .. } | Name::Thin { last, .. } => last,
             Name::Base { fill, .. } => fill.lsn,
-            Name::Writer { .. } | Name::Whole { .. } => Lsn::ZERO,
+            _ => Lsn::ZERO,
         };
         if header.database_tag != self.header.database.tag() {
             Err(self.damaged("a block belongs to another database"))
@@ -480,6 +539,9 @@ impl ObjectReader {
     fn count(&mut self, block: &BlockHeader) {
         self.seen.add_block(block);
         self.next = self.next.map(|_| block.lsn.next());
+        if matches!(self.header.name, Name::Thin { .. }) {
+            self.before = block.lsn;
+        }
     }
 
     /// Whether it had what its header says.
@@ -488,7 +550,13 @@ impl ObjectReader {
         if matches!(name, Name::Whole { .. }) {
             return Ok(());
         }
-        let seen = Header { name, database, encoding, before_crc, bytes, ..self.seen };
+        let mut seen = Header { name, database, encoding, before_crc, bytes, ..self.seen };
+        if matches!(name, Name::Thin { .. }) {
+            // Its times are those of all blocks that there were.
+            (seen.time_min_ms, seen.time_max_ms) =
+                (self.header.time_min_ms, self.header.time_max_ms);
+            seen.last_crc = 0;
+        }
         let is_complete = match name {
             Name::Log { last, .. } => self.next == Some(last.next()),
             _ => true,
@@ -508,9 +576,11 @@ impl ObjectReader {
             let done = usize::try_from(offset - self.chunk_at).expect("within the chunk");
             self.chunk.drain(..done);
             self.chunk_at = offset;
-            // What a length says takes no memory before there is something for it.
+            // What a length says takes no memory before there is something for it, and a few bytes that say to
+            // become a long block become none.
+            let is_long = bytes > COMPRESSED_BLOCK_BYTES_MAX;
             while self.chunk.len() < bytes {
-                frames.next(&*self.object, &mut self.chunk)?;
+                frames.next(&*self.object, &mut self.chunk, is_long)?;
             }
         } else {
             let rest = usize::try_from(self.end - offset).unwrap_or(usize::MAX);

@@ -11,8 +11,19 @@
 //! puts there afterwards, not knowing yet, is not told to anyone as archived ([`crate::Archiver`] looks again behind each
 //! object); and does not count: behind the first block of a writer, or its first copy, there is nothing of an earlier one.
 //!
+//! Where it has begun is in an object of its own, which stays when those blocks go.
+//!
 //! **A copy** is complete when it says so and all its objects are there: a later writer removes those of a copy that was not
 //! complete when it looked.
+//!
+//! **Thinned out.** What a state needs of the blocks since another one takes the place of those blocks: from the one state it leads
+//! to the other, and to none between.
+//!
+//! ```text
+//!   whole 100   ── thin 100→340 ──► 340 ── thin 340→900 ──► 900 ── log 901, 902, 903 …
+//! ```
+//!
+//! Each object is a truth of its own, so none takes back what another one says: what can be restored in any way can be.
 
 use std::collections::BTreeMap;
 
@@ -32,8 +43,21 @@ pub struct Range {
     pub last: Lsn,
     /// The copies in it, ascending, with how many objects each has.
     pub fills: Vec<(Fill, u32)>,
+    /// What leads to the first one, from what is before it; `None` if nothing does, and it is a copy.
+    pub thinned: Option<Thinned>,
     /// The objects with the blocks behind the first, in order. Blocks may be in two of them.
     pub logs: Vec<Name>,
+}
+
+/// What leads from one state to a later one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thinned {
+    /// The block that it goes on from.
+    pub from: Lsn,
+    /// The block that it leads to.
+    pub to: Lsn,
+    /// Its objects, in order: each has its blocks, none is missing.
+    pub parts: Vec<Name>,
 }
 
 /// What a restore reads.
@@ -43,8 +67,10 @@ pub struct Chain {
     pub fill: Fill,
     /// How many objects it has.
     pub objects: u32,
-    /// The objects with the blocks behind it, in order.
+    /// The objects with the blocks behind it, in order, whole or thinned out.
     pub logs: Vec<Name>,
+    /// Up to this block blocks may be missing, or not be whole: the copy's, or the last one that was thinned out.
+    pub horizon: Lsn,
 }
 
 /// See the file's top.
@@ -60,6 +86,12 @@ pub struct Picture {
     pub last_log: Option<Name>,
     /// Objects of the log whose blocks are all in others.
     pub(crate) covered: Vec<Name>,
+    /// Everything thinned out that is complete, ascending by its ends.
+    pub(crate) thinned: Vec<Thinned>,
+    /// Objects of the log and complete copies that do not count, and never will.
+    pub(crate) stale: Vec<Name>,
+    /// The last writer that has begun, which counts for what there is of others.
+    pub(crate) begun: u64,
     /// Copies that are complete, whether they count or not.
     wholes: Vec<Fill>,
 }
@@ -78,12 +110,17 @@ impl Picture {
     /// When the target cannot be used.
     pub fn read(target: &dyn Target, database: Id) -> TargetResult<Self> {
         // Claims first: an object of a writer that is not seen is behind everything.
-        let mut names = target.list(database, Folder::Writer)?;
-        for folder in [Folder::Log, Folder::Base, Folder::Whole] {
+        let mut names = Vec::new();
+        for folder in Self::FOLDERS {
             names.extend(target.list(database, folder)?);
         }
         Ok(Self::of(&names))
     }
+
+    /// The folders that it is made of, in the order in which they are listed. Where writers have begun comes behind the
+    /// claims: one that is seen to have begun has found what was there before.
+    pub(crate) const FOLDERS: [Folder; 6] =
+        [Folder::Writer, Folder::Log, Folder::Base, Folder::Whole, Folder::Thin, Folder::Begin];
 
     /// What these objects are.
     #[must_use]
@@ -95,6 +132,7 @@ impl Picture {
             let (first, writer) = match name {
                 Name::Log { first, writer, .. } => (*first, *writer),
                 Name::Whole { fill, .. } => (fill.lsn.next(), fill.writer),
+                Name::Begin { lsn, writer } => (*lsn, *writer),
                 _ => continue,
             };
             let (begin, _) = begins.entry(writer).or_insert((first, Lsn::MAX));
@@ -114,17 +152,21 @@ impl Picture {
             }
         }
         let (mut logs, mut fills, mut wholes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut stale = Vec::new();
         for name in names {
             match *name {
                 Name::Log { first, last, writer } if counts(writer, last) => {
                     logs.push((first, std::cmp::Reverse(last), *name));
                 }
+                Name::Log { .. } => stale.push(*name),
                 Name::Whole { fill, objects }
                     if parts.get(&fill).copied().unwrap_or(0) == objects =>
                 {
                     wholes.push(fill);
                     if counts(fill.writer, fill.lsn) {
                         fills.push((fill, objects));
+                    } else {
+                        stale.push(*name);
                     }
                 }
                 _ => {}
@@ -134,18 +176,33 @@ impl Picture {
         fills.sort_unstable();
         let logs: Vec<Name> = logs.into_iter().map(|(_, _, name)| name).collect();
         let (runs, covered) = runs_of(&logs);
+        let thinned = thinned_of(names);
         let last_run = runs.last();
         let last = last_run.map(|run| run.last).max(fills.last().map(|(fill, _)| fill.lsn));
         Self {
             writer: names.iter().map(Name::writer).max().unwrap_or(0),
+            begun: begins.last_key_value().map_or(0, |(writer, _)| *writer),
             last,
             last_log: last_run
                 .filter(|run| Some(run.last) == last)
                 .and_then(|run| run.logs.last().copied()),
-            ranges: ranges_of(&runs, &fills),
+            ranges: ranges_of(&runs, &fills, &thinned),
             covered,
+            thinned,
+            stale,
             wholes,
         }
+    }
+
+    /// How many states can be restored.
+    #[must_use]
+    pub fn states(&self) -> u64 {
+        self.ranges.iter().map(|range| range.last.0 - range.first.0 + 1).sum()
+    }
+
+    /// Whether the same blocks and copies are there.
+    pub(crate) fn has_same_blocks(&self, other: &Self) -> bool {
+        (&self.ranges, self.last, self.last_log) == (&other.ranges, other.last, other.last_log)
     }
 
     /// Whether the copy is complete.
@@ -157,16 +214,31 @@ impl Picture {
     /// The range that a block is in.
     #[must_use]
     pub fn range_of(&self, lsn: Lsn) -> Option<&Range> {
-        self.ranges.iter().find(|range| (range.first..=range.last).contains(&lsn))
+        let at = self.ranges.partition_point(|range| range.last < lsn);
+        self.ranges.get(at).filter(|range| range.first <= lsn)
     }
 
     /// What is to be read to restore the state after this block; `None` if that is not possible.
     #[must_use]
     pub fn chain(&self, lsn: Lsn) -> Option<Chain> {
-        let range = self.range_of(lsn)?;
-        let (fill, objects) = *range.fills.iter().rev().find(|(fill, _)| fill.lsn <= lsn)?;
-        let is_needed = |name: &&Name| matches!(name, Name::Log { first, last, .. } if *last > fill.lsn && *first <= lsn);
-        Some(Chain { fill, objects, logs: range.logs.iter().filter(is_needed).copied().collect() })
+        // From its end to its beginning, which is a copy.
+        let (mut end, mut horizon, mut logs) = (lsn, Lsn::ZERO, Vec::new());
+        loop {
+            let range = self.range_of(end)?;
+            let fill = range.fills.iter().rev().find(|(fill, _)| fill.lsn <= end);
+            let begin = fill.map_or(range.first, |(fill, _)| fill.lsn);
+            let is_needed = |name: &&Name| matches!(name, Name::Log { first, last, .. } if *last > begin && *first <= end);
+            logs.extend(range.logs.iter().rev().filter(is_needed));
+            if let Some((fill, objects)) = fill {
+                logs.reverse();
+                let horizon = horizon.max(fill.lsn);
+                return Some(Chain { fill: *fill, objects: *objects, logs, horizon });
+            }
+            let thinned = range.thinned.as_ref()?;
+            logs.extend(thinned.parts.iter().rev());
+            horizon = horizon.max(thinned.to);
+            end = thinned.from;
+        }
     }
 
     /// The nearest blocks to one that cannot be restored: before it, and behind it.
@@ -206,19 +278,59 @@ fn runs_of(logs: &[Name]) -> (Vec<Run>, Vec<Name>) {
     (runs, covered)
 }
 
-fn ranges_of(runs: &[Run], fills: &[(Fill, u32)]) -> Vec<Range> {
+/// What was thinned out and is complete: one tidier has put objects with all its blocks.
+fn thinned_of(names: &[Name]) -> Vec<Thinned> {
+    let mut all: BTreeMap<(Lsn, Lsn, u64), Vec<Name>> = BTreeMap::new();
+    for name in names {
+        if let Name::Thin { from, to, tidier, .. } = *name {
+            all.entry((to, from, tidier)).or_default().push(*name);
+        }
+    }
+    let mut thinned: Vec<Thinned> = Vec::new();
+    for ((to, from, _), mut parts) in all {
+        parts.sort_unstable();
+        let mut end = from;
+        for part in &parts {
+            let Name::Thin { first, last, .. } = *part else { continue };
+            // A part that is missing, or there twice, is no end.
+            end = if first == end.next() { last } else { Lsn::MAX };
+        }
+        let is_there = thinned.last().is_some_and(|it| (it.from, it.to) == (from, to));
+        if end == to && !is_there {
+            thinned.push(Thinned { from, to, parts });
+        }
+    }
+    thinned
+}
+
+fn ranges_of(runs: &[Run], fills: &[(Fill, u32)], thinned: &[Thinned]) -> Vec<Range> {
     let mut ranges: Vec<Range> = Vec::new();
     let mut at = runs.iter().peekable();
-    for (fill, objects) in fills {
-        while at.next_if(|run| run.last < fill.lsn).is_some() {}
-        if let Some(range) = ranges.last_mut().filter(|range| fill.lsn <= range.last) {
-            range.fills.push((*fill, *objects));
+    // What leads to a block comes behind the copies of that, and everything before it is known by then.
+    let copies = fills.iter().map(|(fill, objects)| (fill.lsn, 0, Some((*fill, *objects)), None));
+    let leading = thinned.iter().map(|thinned| (thinned.to, 1, None, Some(thinned)));
+    let mut sources: Vec<_> = copies.chain(leading).collect();
+    sources.sort_by_key(|(lsn, rank, ..)| (*lsn, *rank));
+    for (lsn, _, copy, thinned) in sources {
+        while at.next_if(|run| run.last < lsn).is_some() {}
+        if let Some(thinned) = thinned {
+            let before = ranges.partition_point(|range| range.last < thinned.from);
+            if ranges.get(before).is_none_or(|range| range.first > thinned.from) {
+                continue;
+            }
+        }
+        if let Some(range) = ranges.last_mut().filter(|range| lsn <= range.last) {
+            range.fills.extend(copy);
+            if range.first == lsn && range.thinned.is_none() {
+                range.thinned = thinned.cloned();
+            }
             continue;
         }
-        let run = at.peek().filter(|run| run.first <= fill.lsn.next());
+        let run = at.peek().filter(|run| run.first <= lsn.next());
         let logs = run.map(|run| run.logs.clone()).unwrap_or_default();
-        let last = run.map_or(fill.lsn, |run| run.last);
-        ranges.push(Range { first: fill.lsn, last, fills: vec![(*fill, *objects)], logs });
+        let last = run.map_or(lsn, |run| run.last);
+        let fills = copy.into_iter().collect();
+        ranges.push(Range { first: lsn, last, fills, thinned: thinned.cloned(), logs });
     }
     for range in &mut ranges {
         let first = range.first;
@@ -241,6 +353,63 @@ mod tests {
 
     fn ranges(names: &[Name]) -> Vec<(u64, u64)> {
         Picture::of(names).ranges.iter().map(|range| (range.first.0, range.last.0)).collect()
+    }
+
+    fn thin(first: u64, last: u64, (from, to): (u64, u64)) -> Name {
+        let [first, last, from, to] = [first, last, from, to].map(Lsn);
+        Name::Thin { first, last, from, to, tidier: 1 }
+    }
+
+    #[test]
+    fn what_was_thinned_out_leads_to_its_end_and_to_none_between() {
+        let names = [
+            whole(100, 1),
+            thin(101, 200, (100, 340)),
+            thin(201, 340, (100, 340)),
+            thin(341, 900, (340, 900)),
+            // It has some of the blocks behind 900, and some that were thinned out.
+            log(890, 910, 1),
+            log(911, 950, 1),
+        ];
+        assert_eq!(ranges(&names), [(100, 100), (340, 340), (900, 950)]);
+        let picture = Picture::of(&names);
+        let chain = picture.chain(Lsn(915)).unwrap();
+        assert_eq!((chain.fill.lsn, chain.horizon), (Lsn(100), Lsn(900)));
+        assert_eq!(chain.logs, names[1..]);
+        assert_eq!(picture.chain(Lsn(340)).unwrap().logs, names[1..3]);
+        assert_eq!(picture.chain(Lsn(200)), None);
+        assert_eq!(picture.nearest(Lsn(500)), (Some(Lsn(340)), Some(Lsn(900))));
+        assert_eq!((picture.last, picture.last_log), (Some(Lsn(950)), Some(log(911, 950, 1))));
+        // A part is missing, or is there twice; or there is no state that it goes on from.
+        assert_eq!(ranges(&[&names[..1], &names[2..]].concat()), [(100, 100)]);
+        assert_eq!(ranges(&[&names[..2], &names[1..]].concat()), [(100, 100)]);
+        assert_eq!(ranges(&names[1..]), []);
+    }
+
+    #[test]
+    fn of_a_copy_and_what_was_thinned_out_up_to_it_the_copy_is_taken() {
+        let names = [whole(100, 1), thin(101, 340, (100, 340)), whole(340, 1), log(341, 350, 1)];
+        assert_eq!(ranges(&names), [(100, 100), (340, 350)]);
+        let chain = Picture::of(&names).chain(Lsn(345)).unwrap();
+        assert_eq!((chain.fill.lsn, chain.logs), (Lsn(340), vec![log(341, 350, 1)]));
+    }
+
+    /// A writer was thought dead, and what it has sent arrives when what its successor has put first is gone.
+    #[test]
+    fn what_an_earlier_writer_puts_late_does_not_count_when_the_blocks_of_the_later_one_are_gone() {
+        let begin = Name::Begin { lsn: Lsn(11), writer: 2 };
+        let names = [
+            whole(10, 1),
+            log(11, 30, 1),
+            thin(11, 20, (10, 20)),
+            thin(21, 40, (20, 40)),
+            log(41, 50, 2),
+        ];
+        assert_eq!(ranges(&names)[0], (10, 30), "without it, it would");
+        let names = [&names[..], &[begin]].concat();
+        assert_eq!(ranges(&names), [(10, 10), (20, 20), (40, 50)]);
+        let picture = Picture::of(&names);
+        assert_eq!((picture.stale, picture.begun), (vec![log(11, 30, 1)], 2));
     }
 
     /// A copy of a writer that goes on from nothing, and what an earlier one has put late.

@@ -16,6 +16,7 @@ use redo::{Expiry, Id, Made, NewLog};
 use crate::error::{Error, Result};
 use crate::moments::Moments;
 use crate::name::Name;
+use crate::named;
 use crate::object::{Header, ObjectReader, StoredBlock};
 use crate::picture::{Chain, Picture};
 use crate::target::Target;
@@ -23,8 +24,11 @@ use crate::target::Target;
 /// How often objects may be made one while they are read.
 const LOOKS_MAX: usize = 100;
 
+/// How often a restore begins anew because the archive was thinned out while it was read.
+const ATTEMPTS_MAX: usize = 5;
+
 /// Which state is meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Point {
     /// The newest.
     Latest,
@@ -34,6 +38,8 @@ pub enum Point {
     Time(i64),
     /// The one before databases were emptied or exchanged: for the last time with 1, for the time before with 2.
     BeforeFlush(usize),
+    /// That of this backup.
+    Backup(String),
 }
 
 /// What is restored.
@@ -109,15 +115,37 @@ pub fn restore(
     progress: &mut dyn FnMut(Restoring),
 ) -> Result<Restored> {
     progress(Restoring::Finding);
+    let database = database_of(request.target, request.database)?;
+    let mut attempts = 1;
+    loop {
+        // What is made one, or thinned out, while it is read is not there any more: then it is looked at anew. What was
+        // begun to be made is left as a restore that was cut off leaves it, for the next one.
+        match attempt(disk, request, database, &mut *entropy, &mut *progress) {
+            Err(Error::Target(error)) if error.is_not_found() && attempts < ATTEMPTS_MAX => {
+                attempts += 1;
+            }
+            done => return done,
+        }
+    }
+}
+
+fn attempt(
+    disk: &Arc<dyn Disk>,
+    request: &Request<'_>,
+    database: Id,
+    entropy: &mut dyn Entropy,
+    progress: &mut dyn FnMut(Restoring),
+) -> Result<Restored> {
     let target = request.target;
-    let database = database_of(target, request.database)?;
     let picture = Picture::read(target, database)?;
     let moments = Moments { target, database, picture: &picture };
-    let lsn = match request.point {
+    let lsn = match &request.point {
         Point::Latest => picture.ranges.last().map(|range| range.last).ok_or(Error::Nothing)?,
-        Point::Lsn(lsn) => Lsn(lsn),
-        Point::Time(time_ms) => moments.at(time_ms)?,
-        Point::BeforeFlush(count) => moments.before_flush(count)?,
+        Point::Lsn(lsn) => Lsn(*lsn),
+        Point::Time(time_ms) => moments.at(*time_ms)?,
+        Point::BeforeFlush(count) => moments.before_flush(*count)?,
+        Point::Backup(name) => named::find(target, database, name)?
+            .ok_or_else(|| Error::NoBackup { name: name.clone() })?,
     };
     let (before, after) = picture.nearest(lsn);
     let chain = picture.chain(lsn).ok_or(Error::NotThere { lsn, before, after })?;
@@ -137,7 +165,7 @@ pub fn restore(
     };
     if let Some(into) = request.into {
         let mut log =
-            NewLog::begin(disk, into, (restored.parent, chain.fill.lsn), copy.total, entropy)?;
+            NewLog::begin(disk, into, (restored.parent, chain.horizon), copy.total, entropy)?;
         log.set_expiry(request.expiry, restored.time_ms)?;
         copy.copy(&chain, &whole, &mut log)?;
         progress(Restoring::Verifying);
@@ -209,7 +237,7 @@ impl Copy<'_, '_> {
                 Err(Error::Target(error)) if error.is_not_found() && looks > 0 => {
                     // It was made one with others meanwhile.
                     looks -= 1;
-                    logs = self.logs_behind(last)?;
+                    logs = self.logs_behind(last).ok_or(Error::Target(error))?;
                     continue;
                 }
                 opened => opened?,
@@ -222,6 +250,10 @@ impl Copy<'_, '_> {
                     (last, last_crc) = (lsn, Some(block.header.payload_crc));
                 }
             }
+            if let Name::Thin { last: end, .. } = name {
+                // Its last blocks may have had nothing that is needed.
+                (last, last_crc) = (end.max(last), None);
+            }
         }
         if last != self.lsn {
             let (before, after) = (Some(last), None);
@@ -230,13 +262,14 @@ impl Copy<'_, '_> {
         Ok(())
     }
 
-    /// The objects that have the blocks behind this one, as of now.
-    fn logs_behind(&self, last: Lsn) -> Result<VecDeque<Name>> {
-        let picture = Picture::read(self.target, self.database)?;
-        let range = picture.range_of(self.lsn);
-        let logs = range.map(|range| range.logs.iter().copied()).into_iter().flatten();
-        let is_needed = |name: &Name| matches!(name, Name::Log { first, last: end, .. } if *end > last && *first <= self.lsn);
-        Ok(logs.filter(is_needed).collect())
+    /// The objects that have the blocks behind this one whole, as of now; `None` if there are none.
+    fn logs_behind(&self, last: Lsn) -> Option<VecDeque<Name>> {
+        let picture = Picture::read(self.target, self.database).ok()?;
+        let range = picture.range_of(self.lsn)?;
+        let is_needed = |name: &&Name| matches!(name, Name::Log { first, last: end, .. } if *end > last && *first <= self.lsn);
+        let logs: VecDeque<Name> = range.logs.iter().filter(is_needed).copied().collect();
+        let Name::Log { first, .. } = *logs.front()? else { return None };
+        (first <= last.next()).then_some(logs)
     }
 
     fn next(&mut self, object: &mut ObjectReader) -> Result<Option<StoredBlock>> {
@@ -262,7 +295,7 @@ const fn whole_of(chain: &Chain) -> Name {
 /// Whether an object goes on behind the block that was read last.
 pub(crate) fn check_joins(object: &ObjectReader, last: Lsn, last_crc: Option<u32>) -> Result<()> {
     let header = object.header();
-    let Name::Log { first, .. } = header.name else { return Ok(()) };
+    let (Name::Log { first, .. } | Name::Thin { first, .. }) = header.name else { return Ok(()) };
     let damaged = |what| Error::Damaged { name: header.name, at: 120, what };
     if first > last.next() {
         return Err(damaged("a block before its first one is missing"));

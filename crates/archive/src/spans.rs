@@ -4,7 +4,9 @@ use base::Lsn;
 use redo::Id;
 
 use crate::error::{Error, Result, TargetError};
+use crate::moments::Moments;
 use crate::name::{Folder, Name};
+use crate::named::{self, ArchivedBackup};
 use crate::object::{Header, ObjectReader};
 use crate::picture::{Picture, Range};
 use crate::target::Target;
@@ -20,6 +22,8 @@ pub struct Span {
     pub first_time_ms: i64,
     /// When the last was ended, at the latest.
     pub last_time_ms: i64,
+    /// Whether it goes on from the one before it: what was between was thinned out, and is not missing.
+    pub is_thinned: bool,
     /// The blocks of which there are copies.
     pub copies: Vec<Lsn>,
     /// How many objects there are with the blocks behind the first.
@@ -33,6 +37,8 @@ pub struct Overview {
     pub writer: u64,
     /// What can be restored, ascending.
     pub spans: Vec<Span>,
+    /// Backups by their names, ascending by their blocks.
+    pub backups: Vec<ArchivedBackup>,
     /// All objects, also those that do not count.
     pub objects: u64,
     /// Their length.
@@ -48,15 +54,16 @@ pub fn overview(target: &dyn Target, database: Id, weighs: bool) -> Result<Overv
     let header = |name: Name| -> Result<Header> {
         Ok(*ObjectReader::open(target, database, name)?.header())
     };
+    let moments = Moments { target, database, picture: &picture };
     let span = |range: &Range| -> Result<Span> {
-        let (fill, objects) = range.fills[0];
-        let whole = header(Name::Whole { fill, objects })?;
+        let first_time_ms = moments.first_ms(range)?;
         let last = range.logs.last().map(|name| header(*name)).transpose()?;
         Ok(Span {
             first: range.first,
             last: range.last,
-            first_time_ms: whole.time_max_ms,
-            last_time_ms: last.map_or(whole.time_max_ms, |header| header.time_max_ms),
+            first_time_ms,
+            last_time_ms: last.map_or(first_time_ms, |header| header.time_max_ms),
+            is_thinned: range.thinned.is_some(),
             copies: range.fills.iter().map(|(fill, _)| fill.lsn).collect(),
             logs: range.logs.len() as u64,
         })
@@ -73,5 +80,6 @@ pub fn overview(target: &dyn Target, database: Id, weighs: bool) -> Result<Overv
             }
         }
     }
-    Ok(Overview { writer: picture.writer, spans, objects, bytes })
+    let backups = named::backups(target, database)?;
+    Ok(Overview { writer: picture.writer, spans, backups, objects, bytes })
 }

@@ -17,6 +17,17 @@ pub enum Put {
     Taken,
 }
 
+/// How far what was put was read back from its medium, past all caches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Readback {
+    /// How many objects this target has put.
+    pub put: u64,
+    /// How many of them were read back, the first ones first.
+    pub verified: u64,
+    /// Objects that were read back as something else, each told once.
+    pub damaged: Vec<String>,
+}
+
 /// Keeps objects that never change. Calls wait until they are done, or have failed: an owner has a thread for them.
 ///
 /// An object appears under its name whole or not at all. What a call that has failed has done is unknown.
@@ -45,17 +56,25 @@ pub trait Target: Send {
     /// When the target cannot be used.
     fn remove(&self, database: Id, name: &Name) -> TargetResult<()>;
 
-    /// Removes what attempts have left that were never completed.
+    /// Removes what attempts to put something into these folders have left that were never completed. None may be under way there.
     ///
     /// # Errors
     /// When the target cannot be used.
-    fn clean(&self, database: Id) -> TargetResult<()>;
+    fn clean(&self, database: Id, folders: &[Folder]) -> TargetResult<()>;
 
     /// The databases that there are archives of, ascending.
     ///
     /// # Errors
     /// When the target cannot be used, or is not there.
     fn databases(&self) -> TargetResult<Vec<Id>>;
+
+    /// What the target knows of the medium that its objects are on; `None` if it does not look.
+    ///
+    /// # Errors
+    /// When the target cannot be used.
+    fn readback(&self) -> TargetResult<Option<Readback>> {
+        Ok(None)
+    }
 
     /// The keys of what is there: an archive is encrypted from its first object on, or not at all.
     fn keys(&self) -> &Keys {
@@ -94,12 +113,16 @@ impl Target for Keyed {
         self.target.remove(database, name)
     }
 
-    fn clean(&self, database: Id) -> TargetResult<()> {
-        self.target.clean(database)
+    fn clean(&self, database: Id, folders: &[Folder]) -> TargetResult<()> {
+        self.target.clean(database, folders)
     }
 
     fn databases(&self) -> TargetResult<Vec<Id>> {
         self.target.databases()
+    }
+
+    fn readback(&self) -> TargetResult<Option<Readback>> {
+        self.target.readback()
     }
 
     fn keys(&self) -> &Keys {

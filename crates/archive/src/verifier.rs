@@ -12,6 +12,9 @@ use crate::picture::{Picture, Range};
 use crate::restorer::{check_joins, check_records};
 use crate::target::Target;
 
+/// So often an object is asked for of which nothing is heard.
+const ATTEMPTS_MAX: u32 = 3;
+
 /// What was read.
 #[derive(Debug, Default)]
 pub struct Verified {
@@ -27,13 +30,15 @@ pub struct Verified {
     pub ranges: Vec<Range>,
     /// What is damaged, or missing.
     pub errors: Vec<Error>,
+    /// What cannot be read with the keys that there are: nothing is known of it.
+    pub locked: Vec<Error>,
 }
 
 /// Reads every object that a restore may read, and compares it with its checksums and its neighbours. `progress` is told
 /// how many were read, of how many.
 ///
 /// # Errors
-/// When the target cannot be listed. What is found of objects is in the result.
+/// When the target cannot be used: then nothing is known of what was not read. What is found of objects is in the result.
 pub fn verify(
     target: &dyn Target,
     database: Id,
@@ -41,35 +46,39 @@ pub fn verify(
 ) -> TargetResult<Verified> {
     let picture = Picture::read(target, database)?;
     let mut verified = Verified::default();
-    let objects = |range: &Range| range.logs.len() + range.fills.len();
-    let total = picture.ranges.iter().map(objects).sum::<usize>() as u64;
+    let total = picture.ranges.iter().map(|range| range.fills.len() + chain_of(range).1.len());
+    let total = total.sum::<usize>() as u64;
     let mut done = 0;
     for range in &picture.ranges {
         for (fill, objects) in &range.fills {
-            let read = verified.read_fill(target, database, *fill, *objects);
+            let read = attempt(|| verified.read_fill(target, database, *fill, *objects))?;
             if let Err(error) = read {
-                // One that is not there any more was too old, if there is one behind it.
+                // One that is not there any more was too old, if there is another way to what is behind it.
                 let is_gone = is_not_found(&error) && {
                     let now = Picture::read(target, database)?;
                     let mut newer = now.ranges.iter().flat_map(|range| &range.fills);
-                    !now.is_whole(fill) && newer.any(|(newer, _)| newer.lsn > fill.lsn)
+                    let is_replaced = newer.any(|(newer, _)| newer.lsn > fill.lsn);
+                    !now.is_whole(fill) && (is_replaced || now.range_of(range.last).is_some())
                 };
-                verified.errors.extend((!is_gone).then_some(error));
+                if !is_gone {
+                    verified.note(error);
+                }
             }
             done += 1;
             progress(done, total);
         }
-        let (mut last, mut last_crc) = (range.first, None);
-        let mut logs = VecDeque::from(range.logs.clone());
+        let (mut last, mut logs) = chain_of(range);
+        let mut last_crc = None;
         while let Some(name) = logs.pop_front() {
-            let read = (|| {
+            let read = attempt(|| {
                 let mut object = ObjectReader::open(target, database, name)?;
                 check_joins(&object, last, last_crc)?;
                 let end = verified.read(&mut object)?;
                 Ok(end)
-            })();
+            })?;
             match read {
-                Ok(crc) => last_crc = Some(crc),
+                // Of what was thinned out the last block may not be there.
+                Ok(crc) => last_crc = matches!(name, Name::Log { .. }).then_some(crc),
                 Err(error) if is_not_found(&error) => {
                     let now = Picture::read(target, database)?;
                     if let Some((first, behind)) = logs_behind(&now, range, last, name) {
@@ -77,15 +86,15 @@ pub fn verify(
                         (last, logs) = (first, behind);
                         continue;
                     }
-                    verified.errors.push(error);
+                    verified.note(error);
                     last_crc = None;
                 }
                 Err(error) => {
-                    verified.errors.push(error);
+                    verified.note(error);
                     last_crc = None;
                 }
             }
-            if let Name::Log { last: end, .. } = name {
+            if let Name::Log { last: end, .. } | Name::Thin { last: end, .. } = name {
                 last = end;
             }
             done += 1;
@@ -96,12 +105,35 @@ pub fn verify(
     Ok(verified)
 }
 
+/// What is read behind a block: what leads to a range, and what is in it.
+fn chain_of(range: &Range) -> (Lsn, VecDeque<Name>) {
+    let leading = range.thinned.iter().flat_map(|thinned| &thinned.parts);
+    let from = range.thinned.as_ref().map_or(range.first, |thinned| thinned.from);
+    (from, leading.chain(&range.logs).copied().collect())
+}
+
+/// Does it again if nothing was heard of the target, and fails if nothing is.
+fn attempt<T>(mut read: impl FnMut() -> Result<T>) -> TargetResult<Result<T>> {
+    let mut attempts = 1;
+    loop {
+        match read() {
+            Err(Error::Target(error)) if !error.is_not_found() => {
+                if attempts == ATTEMPTS_MAX {
+                    return Err(error);
+                }
+                attempts += 1;
+            }
+            done => return Ok(done),
+        }
+    }
+}
+
 fn is_not_found(error: &Error) -> bool {
     matches!(error, Error::Target(error) if error.is_not_found())
 }
 
-/// What is to be read behind `last` instead of an object that is not there any more, because it was made one with others or was too
-/// old; and behind which block. `None` if nothing has taken its place.
+/// What is to be read behind `last` instead of an object that is not there any more, because it was made one with others, was too
+/// old or was thinned out; and behind which block. `None` if nothing has taken its place.
 fn logs_behind(
     now: &Picture,
     range: &Range,
@@ -113,7 +145,8 @@ fn logs_behind(
         return Some((range.last, VecDeque::new()));
     }
     let there = now.range_of(range.last).filter(|there| !there.logs.contains(&missing))?;
-    if there.first > last && there.first != begin {
+    let is_thinned = there.thinned.is_some();
+    if there.first > last && there.first != begin && !is_thinned {
         return None;
     }
     let last = last.max(there.first);
@@ -122,6 +155,13 @@ fn logs_behind(
 }
 
 impl Verified {
+    fn note(&mut self, error: Error) {
+        match error {
+            Error::NoKey { .. } | Error::NotEncrypted { .. } => self.locked.push(error),
+            error => self.errors.push(error),
+        }
+    }
+
     fn read_fill(
         &mut self,
         target: &dyn Target,
@@ -131,18 +171,23 @@ impl Verified {
     ) -> Result<()> {
         let name = Name::Whole { fill, objects };
         let whole = *ObjectReader::open(target, database, name)?.header();
-        self.objects += 1;
         let (mut blocks, mut records) = (0, 0);
         for index in 0..objects {
-            let mut object = ObjectReader::open(target, database, Name::Base { fill, index })?;
-            blocks += object.header().blocks;
-            records += object.header().records;
-            self.read(&mut object)?;
+            let name = Name::Base { fill, index };
+            let header = attempt(|| {
+                let mut object = ObjectReader::open(target, database, name)?;
+                self.read(&mut object)?;
+                Ok(*object.header())
+            });
+            let header = header.map_err(Error::Target)??;
+            blocks += header.blocks;
+            records += header.records;
         }
         if (blocks, records) != (whole.blocks, whole.records) {
             let what = "the copy has other blocks than it counts";
             return Err(Error::Damaged { name, at: 80, what });
         }
+        self.objects += 1;
         Ok(())
     }
 

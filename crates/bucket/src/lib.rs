@@ -259,8 +259,14 @@ impl Target for Bucket {
         let path = self.path(database, name);
         let failed = || TargetError::of("put", self.shown(&path));
         let put = self.create(&path, bytes).map_err(failed())?;
-        let is_claimed = put == Put::New && matches!(name, Name::Writer { .. });
+        let is_claimed =
+            put == Put::New && matches!(name, Name::Writer { .. } | Name::Tidier { .. });
         if is_claimed && self.create(&path, bytes).map_err(failed())? == Put::New {
+            // A later claim removes earlier ones: then the store has not replaced this one.
+            let is_later = |other: &Name| other > name;
+            if self.list(database, name.folder())?.iter().any(is_later) {
+                return Ok(Put::New);
+            }
             self.remove(database, name)?;
             let what = "the store puts an object in the place of another one (it ignores If-None-Match), so two servers could write one archive: use another store, or a newer version";
             return Err(failed()(io::Error::new(io::ErrorKind::Unsupported, what)));
@@ -294,7 +300,7 @@ impl Target for Bucket {
     }
 
     /// Nothing: an object that was not sent as a whole is not there.
-    fn clean(&self, _: Id) -> TargetResult<()> {
+    fn clean(&self, _: Id, _: &[Folder]) -> TargetResult<()> {
         Ok(())
     }
 

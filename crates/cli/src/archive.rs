@@ -14,6 +14,8 @@ use server::config::ArchivePlace;
 
 use crate::archive_places::{self, KeyFiles};
 use crate::backup;
+use crate::backup_moment::{self, Export, Rehearsal, Show};
+use crate::backup_tidy::{self, Tidy};
 use crate::progress::Line;
 use crate::size::Size;
 
@@ -40,54 +42,72 @@ enum Command {
     /// Shows which blocks and times can be restored; of a log also its backups, the points before databases were emptied
     /// or exchanged, and the last dangerous commands.
     Timeline(Place),
+    /// Says of one state what a restore would read for it.
+    Show(Show),
     /// Reads all that a restore from an archive may read, and compares it with its checksums; of a data directory, whose server
-    /// may run meanwhile, all records of each backup and of the newest state.
-    Verify(Verification),
+    /// may run meanwhile, all records of each backup and of the newest state. With --restore the restore is rehearsed, too: to a
+    /// temporary directory, to the last record and key, and removed.
+    Verify(Verify),
+    /// Thins out an archive: which states are kept is said by --keep, as in the directive archive-keep. Also next to the server that
+    /// writes it, and on any machine that reaches the archive.
+    Tidy(Tidy),
+    /// Writes one state as a dump (an RDB file).
+    Export(Export),
     /// Prints a new key for `archive-key-file`: keep it where neither the server's disks nor the archive are.
     Key,
 }
 
 #[derive(clap::Args)]
-struct Place {
-    /// A data directory, or an archive as in the directive: file:///path or s3://bucket/prefix.
-    #[arg(value_name = "DIR|URL")]
-    url: String,
-    /// Of an archive: the database, if there are archives of several.
-    #[arg(long, value_name = "ID")]
-    database: Option<String>,
-    /// Says it as an object of JSON.
-    #[arg(long)]
-    json: bool,
-    /// The directories of log-devices; without them, those that the log itself names.
-    #[arg(long = "device", visible_alias = "log-devices", value_name = "DIRECTORY", num_args = 1..)]
-    devices: Vec<PathBuf>,
-    #[command(flatten)]
-    keys: KeyFiles,
-}
-
-#[derive(clap::Args)]
-struct Verification {
+struct Verify {
     #[command(flatten)]
     place: Place,
     /// Of a data directory: this backup only.
     #[arg(long, value_name = "NAME")]
     backup: Option<String>,
+    #[command(flatten)]
+    rehearsal: Rehearsal,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Place {
+    /// A data directory, or an archive as in the directive: file:///path, s3://bucket/prefix or transfer:HOST:PORT/name.
+    #[arg(value_name = "DIR|URL")]
+    pub(crate) url: String,
+    /// Of an archive: the database, if there are archives of several.
+    #[arg(long, value_name = "ID")]
+    pub(crate) database: Option<String>,
+    /// Says it as an object of JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The directories of log-devices; without them, those that the log itself names.
+    #[arg(long = "device", visible_alias = "log-devices", value_name = "DIRECTORY", num_args = 1..)]
+    pub(crate) devices: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) keys: KeyFiles,
 }
 
 impl Place {
     /// The data directory, if it is one.
-    fn directory(&self) -> Option<&Path> {
+    pub(crate) fn directory(&self) -> Option<&Path> {
         Some(Path::new(&self.url)).filter(|path| !is_archive(path))
     }
 
-    fn target(&self) -> anyhow::Result<Box<dyn Target>> {
+    pub(crate) fn target(&self) -> anyhow::Result<Box<dyn Target>> {
         target_of(&self.url, &self.keys)
+    }
+
+    /// The archive, and the database of it that is meant.
+    pub(crate) fn archive(&self) -> anyhow::Result<(Box<dyn Target>, Id)> {
+        let target = self.target()?;
+        let database = database_of(&*target, self.database.as_deref())?;
+        Ok((target, database))
     }
 }
 
 /// Whether what is to be restored is an archive.
 pub(crate) fn is_archive(source: &Path) -> bool {
-    source.to_str().is_some_and(|source| source.contains("://"))
+    let is_url = |source: &str| source.contains("://") || source.starts_with("transfer:");
+    source.to_str().is_some_and(is_url)
 }
 
 /// The target that a URL names, with the keys of what is there.
@@ -98,7 +118,7 @@ fn target_of(url: &str, keys: &KeyFiles) -> anyhow::Result<Box<dyn Target>> {
 }
 
 /// The database with this id, of those that there are.
-fn database_of(target: &dyn Target, wanted: Option<&str>) -> anyhow::Result<Id> {
+pub(crate) fn database_of(target: &dyn Target, wanted: Option<&str>) -> anyhow::Result<Id> {
     match wanted {
         None => Ok(archive::database_of(target, None)?),
         Some(wanted) => {
@@ -118,7 +138,10 @@ pub(crate) fn backup(arguments: &[String]) -> ExitCode {
     let done = match &arguments.command {
         Command::List(place) => list(place),
         Command::Timeline(place) => timeline(place),
-        Command::Verify(of) => verify(&of.place, of.backup.as_deref()),
+        Command::Show(show) => backup_moment::show(show),
+        Command::Verify(verify) => verify.run(),
+        Command::Tidy(tidy) => backup_tidy::tidy(tidy),
+        Command::Export(export) => backup_moment::export(export),
         Command::Key => {
             print!("{}", Key::generate(&mut OsEntropy));
             Ok(ExitCode::SUCCESS)
@@ -175,14 +198,18 @@ fn as_json(database: Id, overview: &Overview) -> serde_json::Value {
             "last_time_ms": span.last_time_ms,
             "bases": span.copies.iter().map(|lsn| lsn.0).collect::<Vec<_>>(),
             "log_objects": span.logs,
+            "thinned": span.is_thinned,
         })
     };
+    let backup =
+        |backup: &archive::ArchivedBackup| json!({ "name": backup.name, "lsn": backup.lsn.0 });
     json!({
         "database": database.to_string(),
         "writer": overview.writer,
         "objects": overview.objects,
         "bytes": overview.bytes,
         "restorable": overview.spans.iter().map(span).collect::<Vec<_>>(),
+        "backups": overview.backups.iter().map(backup).collect::<Vec<_>>(),
     })
 }
 
@@ -206,12 +233,21 @@ fn timeline(place: &Place) -> anyhow::Result<ExitCode> {
     }
     let mut last = None;
     for span in &overview.spans {
-        if let Some(last) = last {
+        if let Some(last) = last.filter(|_| !span.is_thinned) {
             println!("  ┄ blocks behind {last} up to {} are missing", span.first);
         }
         last = Some(span.last);
+        let named = overview.backups.iter().filter(|it| (span.first..=span.last).contains(&it.lsn));
+        let names: Vec<String> =
+            named.map(|it| format!("{} (block {})", it.name, it.lsn)).collect();
+        let named =
+            if names.is_empty() { String::new() } else { format!("; {}", names.join(", ")) };
+        if span.first == span.last {
+            println!("  ● block {}, {}{named}", span.first, TimeOfBlock(span.first_time_ms));
+            continue;
+        }
         println!(
-            "  ━ blocks {} to {}, {} to {}: each can be restored",
+            "  ━ blocks {} to {}, {} to {}: each can be restored{named}",
             span.first,
             span.last,
             TimeOfBlock(span.first_time_ms),
@@ -220,60 +256,83 @@ fn timeline(place: &Place) -> anyhow::Result<ExitCode> {
         let copies: Vec<String> =
             span.copies.iter().rev().take(8).map(ToString::to_string).collect();
         let more = if span.copies.len() > copies.len() { " …" } else { "" };
-        println!("    copies of the data at {}{more}", copies.join(", "));
+        if !copies.is_empty() {
+            println!("    copies of the data at {}{more}", copies.join(", "));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn verify(place: &Place, name: Option<&str>) -> anyhow::Result<ExitCode> {
-    if let Some(directory) = place.directory() {
-        return Ok(match backup::verify(directory, &place.devices, name, place.json)? {
-            Some(true) => ExitCode::SUCCESS,
-            Some(false) => ExitCode::from(DAMAGED),
-            None => ExitCode::FAILURE,
-        });
+impl Verify {
+    fn run(&self) -> anyhow::Result<ExitCode> {
+        let Self { place, backup, rehearsal } = self;
+        let (is_good, mut said) = match (place.directory(), backup.as_deref()) {
+            (Some(directory), name) => {
+                let verified = backup::verify(directory, &place.devices, name, place.json)?;
+                let Some(verified) = verified else { return Ok(ExitCode::FAILURE) };
+                verified
+            }
+            (None, None) => verify(place)?,
+            (None, Some(name)) => anyhow::bail!(
+                "--backup is for data directories; of an archive all is read, and with --restore --at {name} that state is restored \
+                 to a temporary place"
+            ),
+        };
+        if is_good && rehearsal.is_wanted() {
+            let rehearsed = rehearsal.run(place)?;
+            let Some(rehearsed) = rehearsed else { return Ok(ExitCode::FAILURE) };
+            said["restored"] = rehearsed;
+        }
+        if place.json {
+            println!("{said}");
+        }
+        Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) })
     }
-    let target = &*place.target()?;
-    let database = database_of(target, place.database.as_deref())?;
+}
+
+/// Reads all of an archive. Returns whether it is good, and what is said of it.
+fn verify(place: &Place) -> anyhow::Result<(bool, serde_json::Value)> {
+    let (target, database) = place.archive()?;
     let mut line = Line::new();
-    let mut verified = archive::verify(target, database, &mut |done, total| {
+    let verified = archive::verify(&*target, database, &mut |done, total| {
         line.show_count("verifying", done, total, "objects");
-    })?;
+    });
     line.end();
-    // What cannot be read without another key is not known to be damaged.
-    let is_locked = |error: &archive::Error| {
-        matches!(error, archive::Error::NoKey { .. } | archive::Error::NotEncrypted { .. })
-    };
-    if let Some(at) = verified.errors.iter().position(is_locked) {
-        return Err(verified.errors.swap_remove(at).into());
+    let mut verified = verified?;
+    // What cannot be read without another key is not known to be damaged; but among what can be, it was put there by another.
+    if verified.errors.is_empty() && !verified.locked.is_empty() {
+        let is_in_clear =
+            |error: &archive::Error| matches!(error, archive::Error::NotEncrypted { .. });
+        if verified.objects == 0 || !verified.locked.iter().any(is_in_clear) {
+            verified.locked[1..].iter().for_each(|error| eprintln!("{error}"));
+            return Err(verified.locked.swap_remove(0).into());
+        }
     }
-    if place.json {
-        let errors: Vec<String> = verified.errors.iter().map(ToString::to_string).collect();
-        let value = json!({
-            "database": database.to_string(),
-            "objects": verified.objects,
-            "blocks": verified.blocks,
-            "records": verified.records,
-            "bytes": verified.bytes,
-            "errors": errors,
-        });
-        println!("{value}");
-    } else {
-        verified.errors.iter().for_each(|error| eprintln!("{error}"));
+    let errors = verified.errors.iter().chain(&verified.locked);
+    let errors: Vec<String> = errors.map(ToString::to_string).collect();
+    errors.iter().for_each(|error| eprintln!("{error}"));
+    if !place.json {
         println!(
             "{} objects with {} records in {} blocks, {}: {}",
             verified.objects,
             verified.records,
             verified.blocks,
             Size(verified.bytes),
-            match verified.errors.len() {
+            match errors.len() {
                 0 => "all of it is good".to_owned(),
-                count => format!("{count} are damaged"),
+                count => format!("{count} are damaged, or are not what was put there"),
             }
         );
     }
-    let is_good = verified.errors.is_empty();
-    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) })
+    let said = json!({
+        "database": database.to_string(),
+        "objects": verified.objects,
+        "blocks": verified.blocks,
+        "records": verified.records,
+        "bytes": verified.bytes,
+        "errors": errors,
+    });
+    Ok((errors.is_empty(), said))
 }
 
 /// What is restored from an archive.
@@ -295,7 +354,7 @@ impl FromArchive<'_> {
             target,
             database: Some(database),
             into: self.into,
-            point: self.point,
+            point: self.point.clone(),
             expiry: self.expiry,
         };
         let (mut line, started) = (Line::new(), Instant::now());
@@ -358,7 +417,7 @@ impl FromArchive<'_> {
     }
 }
 
-fn restored_as_json(restored: &Restored) -> serde_json::Value {
+pub(crate) fn restored_as_json(restored: &Restored) -> serde_json::Value {
     json!({
         "lsn": restored.parent.lsn.0,
         "time_ms": restored.time_ms,

@@ -1,14 +1,17 @@
 //! Where archives are, and the keys that they are encrypted with.
 
-use std::io::{self, Read as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::io::Read as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ::archive::{Directory, Error, Key, KeyError, Keyed, Keys, Result, Target};
 use bucket::Bucket;
 use env::Disk;
+use rustix::fs::OFlags;
 use server::config::ArchivePlace;
+
+use crate::archive_transfer::{self, Machine};
 
 /// A key file is not longer.
 const KEY_FILE_BYTES_MAX: u64 = 1024;
@@ -27,10 +30,13 @@ fn target_of(disk: &Arc<dyn Disk>, url: &str) -> Result<Box<dyn Target>> {
     if url.starts_with("s3://") {
         return Ok(Box::new(Bucket::from_environment(url)?));
     }
+    if url.starts_with(archive_transfer::SCHEME) {
+        return Ok(Box::new(Machine::from_environment(url)?));
+    }
     match url.strip_prefix("file://").filter(|path| path.starts_with('/')) {
         Some(path) => Ok(Box::new(Directory::new(Arc::clone(disk), Path::new(path)))),
         None => {
-            let why = "give a directory as file:///path, three slashes; or s3://bucket/prefix";
+            let why = "give a directory as file:///path, three slashes; or s3://bucket/prefix; or transfer:HOST:PORT/name";
             Err(Error::NoTarget { place: url.to_owned(), why: why.to_owned() })
         }
     }
@@ -38,13 +44,18 @@ fn target_of(disk: &Arc<dyn Disk>, url: &str) -> Result<Box<dyn Target>> {
 
 fn read_key(path: &Path) -> Result<Key> {
     let failed = |why| Error::KeyFile { path: path.display().to_string(), why };
-    let read = || -> io::Result<(u32, Vec<u8>)> {
-        let mut file = std::fs::File::open(path)?;
-        let (mode, mut text) = (file.metadata()?.mode(), Vec::new());
-        file.by_ref().take(KEY_FILE_BYTES_MAX).read_to_end(&mut text)?;
-        Ok((mode, text))
-    };
-    let (mode, text) = read().map_err(|error| failed(KeyError::Io(error)))?;
+    // A server reads it between two commands: what is no file that ends, such as a pipe, is not waited for.
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let mut options = std::fs::OpenOptions::new();
+    options.read(true).custom_flags(flags.bits().cast_signed());
+    let mut file = options.open(path).map_err(|error| failed(KeyError::Io(error)))?;
+    let metadata = file.metadata().map_err(|error| failed(KeyError::Io(error)))?;
+    if !metadata.is_file() {
+        return Err(failed(KeyError::NoFile));
+    }
+    let (mode, mut text) = (metadata.mode(), Vec::new());
+    let read = file.by_ref().take(KEY_FILE_BYTES_MAX).read_to_end(&mut text);
+    read.map_err(|error| failed(KeyError::Io(error)))?;
     if mode & OF_OTHERS != 0 {
         return Err(failed(KeyError::Readable(mode & 0o7777)));
     }
@@ -84,5 +95,13 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         let error = read_key(&path).unwrap_err().to_string();
         assert!(error.contains("cannot be used: No such file"), "{error}");
+        // Nothing is waited for.
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        let fifo = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, fifo, mode, 0).unwrap();
+        for path in [&path, Path::new("/dev/null"), place.path()] {
+            let error = read_key(path).unwrap_err().to_string();
+            assert!(error.contains("it is no regular file"), "{error}");
+        }
     }
 }

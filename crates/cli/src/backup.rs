@@ -47,7 +47,7 @@ pub(crate) fn verify(
     devices: &[PathBuf],
     name: Option<&str>,
     is_json: bool,
-) -> anyhow::Result<Option<bool>> {
+) -> anyhow::Result<Option<(bool, serde_json::Value)>> {
     let reader = std::process::id();
     remove_links_when_ended(source, devices, reader)?;
     let mut said = Said::default();
@@ -60,13 +60,12 @@ pub(crate) fn verify(
         crate::log::say_no_log(source);
         return Ok(None);
     };
-    if is_json {
-        let states: Vec<_> = states.iter().map(checked_as_json).collect();
-        println!("{}", serde_json::json!({ "states": states }));
-    } else {
+    if !is_json {
         states.iter().for_each(|state| println!("{}", checked(state)));
     }
-    Ok(Some(states.iter().all(CheckedState::is_good)))
+    let said: Vec<_> = states.iter().map(checked_as_json).collect();
+    let is_good = states.iter().all(CheckedState::is_good);
+    Ok(Some((is_good, serde_json::json!({ "states": said }))))
 }
 
 fn checked(state: &CheckedState) -> String {

@@ -44,7 +44,7 @@ struct Arguments {
 }
 
 /// The version of dumps that is called so.
-fn version(text: &str) -> Result<Version, &'static str> {
+pub(crate) fn version(text: &str) -> Result<Version, &'static str> {
     match text.parse() {
         Ok(80) => Ok(Version::Valkey(80)),
         Ok(number @ 9..=15) => Ok(Version::Redis(number)),
@@ -73,43 +73,17 @@ impl Arguments {
                 directory.display()
             );
         }
-        let is_streamed = self.file == Path::new("-");
-        let (output, near) = if is_streamed {
-            if stdout().is_terminal() {
-                anyhow::bail!("a dump is not for people to read: give a file, or lead it into one");
-            }
-            (Output::Stream(Box::new(stdout().lock())), std::env::temp_dir())
-        } else {
-            let file = std::path::absolute(&self.file)?;
-            if file.is_dir() {
-                anyhow::bail!("{} is a directory: give the name of a file", file.display());
-            }
-            let parent = file.parent().map(Path::to_owned).unwrap_or_default();
-            (Output::File(file), parent)
-        };
-        let request = Request {
+        let dump = Dump {
             directory,
             devices: &self.devices,
             lsn: self.lsn,
-            form: match self.rdb_version {
-                Some(version) => WriteOptions { version, ..WriteOptions::default() },
-                None => WriteOptions::default(),
-            },
-            may_raise_version: self.rdb_version.is_none(),
-            now_ms: OsClock::new().now_ms(),
-            disk: Arc::new(OsDisk),
-            temporary: self.temporary.unwrap_or(near),
-            memory_bytes: MEMORY_BYTES,
+            version: self.rdb_version,
+            temporary: self.temporary.as_deref(),
         };
-        let (mut said, started) = (Said::default(), Instant::now());
-        let exported = server::export::export(&request, output, &mut |so_far| match so_far {
-            Exporting::Reading(percentage) => said.say("reading the log", percentage),
-            Exporting::Sorting(percentage) => said.say("finding what is needed", percentage),
-            Exporting::Writing(percentage) => said.say("writing", percentage),
-        })?;
-        let report = report(&exported, started.elapsed().as_secs_f64());
+        let written = dump.write(&self.file)?;
+        let report = report(&written.exported, written.seconds);
         // The dump is there, whether the report can be told or not.
-        if is_streamed {
+        if written.is_streamed {
             eprint!("{report}")
         } else {
             print!("{report}")
@@ -118,8 +92,82 @@ impl Arguments {
     }
 }
 
+/// A dump of a log that no server has open.
+pub(crate) struct Dump<'a> {
+    pub(crate) directory: &'a Path,
+    pub(crate) devices: &'a [PathBuf],
+    pub(crate) lsn: Option<u64>,
+    /// How it is labelled; without it as old as what is in it allows.
+    pub(crate) version: Option<Version>,
+    pub(crate) temporary: Option<&'a Path>,
+}
+
+/// A dump that was written.
+pub(crate) struct Written {
+    pub(crate) exported: Exported,
+    pub(crate) is_streamed: bool,
+    pub(crate) seconds: f64,
+}
+
+impl Dump<'_> {
+    /// Writes it to a file, or for `-` to the standard output.
+    pub(crate) fn write(&self, to: &Path) -> anyhow::Result<Written> {
+        let is_streamed = to == Path::new("-");
+        let (output, near) = if is_streamed {
+            if stdout().is_terminal() {
+                anyhow::bail!("a dump is not for people to read: give a file, or lead it into one");
+            }
+            (Output::Stream(Box::new(stdout().lock())), std::env::temp_dir())
+        } else {
+            let file = std::path::absolute(to)?;
+            if file.is_dir() {
+                anyhow::bail!("{} is a directory: give the name of a file", file.display());
+            }
+            let parent = file.parent().map(Path::to_owned).unwrap_or_default();
+            (Output::File(file), parent)
+        };
+        let started = Instant::now();
+        let exported = self.write_to(output, near)?;
+        Ok(Written { exported, is_streamed, seconds: started.elapsed().as_secs_f64() })
+    }
+
+    /// Writes it to nowhere: whether it can be.
+    pub(crate) fn rehearse(&self) -> anyhow::Result<Exported> {
+        self.write_to(Output::Stream(Box::new(std::io::sink())), std::env::temp_dir())
+    }
+
+    fn write_to(&self, output: Output, near: PathBuf) -> anyhow::Result<Exported> {
+        let request = Request {
+            directory: self.directory,
+            devices: self.devices,
+            lsn: self.lsn,
+            form: match self.version {
+                Some(version) => WriteOptions { version, ..WriteOptions::default() },
+                None => WriteOptions::default(),
+            },
+            may_raise_version: self.version.is_none(),
+            now_ms: OsClock::new().now_ms(),
+            disk: Arc::new(OsDisk),
+            temporary: self.temporary.map_or(near, Path::to_owned),
+            memory_bytes: MEMORY_BYTES,
+        };
+        let mut said = Said::default();
+        let exported = server::export::export(&request, output, &mut |so_far| match so_far {
+            Exporting::Reading(percentage) => said.say("reading the log", percentage),
+            Exporting::Sorting(percentage) => said.say("finding what is needed", percentage),
+            Exporting::Writing(percentage) => said.say("writing", percentage),
+        })?;
+        Ok(exported)
+    }
+}
+
+/// How many keys are in all databases of a dump.
+pub(crate) fn keys_of(exported: &Exported) -> u64 {
+    exported.keys.values().flat_map(|types| types.values()).sum()
+}
+
 /// What was exported, for a person.
-fn report(exported: &Exported, seconds: f64) -> String {
+pub(crate) fn report(exported: &Exported, seconds: f64) -> String {
     use std::fmt::Write as _;
     let Exported { lsn, newest, cut_bytes, bytes, keys, libraries, figures } = exported;
     let mut text = String::new();

@@ -22,8 +22,11 @@
 mod allocator;
 mod archive;
 mod archive_places;
+mod archive_transfer;
 mod arguments;
 mod backup;
+mod backup_moment;
+mod backup_tidy;
 mod client;
 mod daemon;
 mod expiry;

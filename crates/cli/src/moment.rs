@@ -1,7 +1,7 @@
 //! A log and a moment of it, as `indelible restore` takes them: for commands that have it restore and do more.
 
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,7 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 #[derive(Args)]
 #[command(group(ArgGroup::new("point").required(true).args(["at", "before", "before_delete", "latest"])))]
 pub(crate) struct Moment {
-    /// The data directory of the server, or an archive of its log: file:///path or s3://bucket/prefix.
+    /// The data directory of the server, or an archive of its log: file:///path, s3://bucket/prefix or transfer:HOST:PORT/name.
     source: String,
     /// The state of this backup, after this block of the log, at this time, or so long ago, as for indelible restore.
     #[arg(long, value_name = "NAME|LSN|TIME", allow_hyphen_values = true)]
@@ -54,6 +54,27 @@ pub(crate) struct Made {
 }
 
 impl Moment {
+    /// The state that `at` names, or the newest, of a log or an archive.
+    pub(crate) fn of(source: &str, at: Option<&str>) -> Self {
+        Self {
+            source: source.to_owned(),
+            at: at.map(str::to_owned),
+            before: None,
+            before_delete: None,
+            db: None,
+            latest: at.is_none(),
+            database: None,
+            devices: Vec::new(),
+            keys: KeyFiles::default(),
+        }
+    }
+
+    /// With this database of an archive, these devices of a log, and these keys.
+    pub(crate) fn with(self, database: Option<&str>, devices: &[PathBuf], keys: &KeyFiles) -> Self {
+        let devices = devices.iter().map(|device| device.display().to_string()).collect();
+        Self { database: database.map(str::to_owned), devices, keys: keys.clone(), ..self }
+    }
+
     /// The words that say it.
     pub(crate) fn words(&self) -> Vec<String> {
         let mut words = vec![self.source.clone()];

@@ -65,6 +65,21 @@ impl Line {
         self.draw(what, done, total, |_| format!("{done}/{total} {things}"));
     }
 
+    /// Shows that `what` goes on for so many seconds more.
+    pub(crate) fn show_left(&mut self, what: &'static str, seconds: u64) {
+        let is_new = self.what != what;
+        self.what = what;
+        if !self.is_terminal {
+            if is_new {
+                eprintln!("{what}: {seconds} s");
+            }
+            return;
+        }
+        self.shown = Some(Instant::now());
+        eprint!("\r{what}: {seconds} s\x1b[K");
+        let _ignored = std::io::stderr().flush();
+    }
+
     fn draw(
         &mut self,
         what: &'static str,

@@ -26,7 +26,7 @@ use crate::progress::Said;
 #[command(group(ArgGroup::new("point").required(true).args(["at", "before", "before_delete", "latest"])))]
 #[command(group(ArgGroup::new("target").required(true).multiple(true).args(["into", "in_place", "dry_run"])))]
 struct Arguments {
-    /// The data directory of the server, or an archive of its log: file:///path or s3://bucket/prefix.
+    /// The data directory of the server, or an archive of its log: file:///path, s3://bucket/prefix or transfer:HOST:PORT/name.
     source: PathBuf,
     /// The data directory that is made: empty, or not there yet.
     #[arg(long, value_name = "DIR")]
@@ -80,6 +80,17 @@ enum Wanted {
     Ago(i64),
     /// The backup of this name.
     Backup(String),
+}
+
+/// Which state of an archive or a log a text means, as of `--at`.
+pub(crate) fn point_of(text: &str) -> anyhow::Result<RestorePoint> {
+    let now_ms = OsClock::new().now_ms();
+    Ok(match wanted(text).map_err(anyhow::Error::msg)? {
+        Wanted::Lsn(lsn) => RestorePoint::Lsn(lsn),
+        Wanted::Time(time_ms) => RestorePoint::Time(time_ms),
+        Wanted::Ago(ms) => RestorePoint::Time(now_ms.saturating_sub(ms)),
+        Wanted::Backup(name) => RestorePoint::Backup(name),
+    })
 }
 
 fn wanted(text: &str) -> Result<Wanted, String> {
@@ -137,9 +148,10 @@ impl Arguments {
             RestorePoint::Lsn(lsn) => archive::Point::Lsn(lsn),
             RestorePoint::Time(time_ms) => archive::Point::Time(time_ms),
             RestorePoint::BeforeFlush(count) => archive::Point::BeforeFlush(count),
-            RestorePoint::Backup(_) | RestorePoint::BeforeDelete(_) => anyhow::bail!(
-                "an archive has neither the names of backups nor the keys that were deleted: give a block or a time (indelible backup timeline DIR says \
-                 those of the data directory, if it is there), or --before flush"
+            RestorePoint::Backup(name) => archive::Point::Backup(name),
+            RestorePoint::BeforeDelete(_) => anyhow::bail!(
+                "an archive does not know in which blocks keys were deleted: give a block, a time or the name of a backup \
+                 (indelible backup timeline says which there are), or --before flush"
             ),
         };
         let from = FromArchive {
@@ -214,6 +226,39 @@ impl Arguments {
     }
 }
 
+/// Says which state of a log would be restored. `None` if there is no log, which was said.
+pub(crate) fn look(
+    source: &Path,
+    devices: &[PathBuf],
+    point: RestorePoint,
+) -> anyhow::Result<Option<Restored>> {
+    let Some(database) = redo::database_of(&OsDisk, source)? else {
+        no_log(source);
+        return Ok(None);
+    };
+    let durable = indexing::peek(&OsDisk, &source.join("index"), database.0)?.durable();
+    let reader = std::process::id();
+    let request = RestoreRequest {
+        source,
+        devices,
+        into: None,
+        room_in: None,
+        point,
+        durable,
+        reader,
+        expiry: redo::Expiry::Absolute,
+    };
+    remove_links_when_ended(source, devices, reader)?;
+    let mut said = Said::default();
+    let disk: Arc<dyn env::Disk> = Arc::new(OsDisk);
+    let restored = redo::restore(&disk, &request, &mut OsEntropy, &mut |so_far| {
+        if let Restoring::Finding(done, all) = so_far {
+            said.say("reading the log", done.saturating_mul(100) / all.max(1));
+        }
+    })?;
+    Ok(restored)
+}
+
 fn no_log(directory: &Path) -> ExitCode {
     eprintln!(
         "there is no redo log in {}: give the data directory of the server (dir in its configuration)",
@@ -228,7 +273,7 @@ fn shown_time(time_ms: Option<i64>) -> String {
 }
 
 /// What was restored, for a person.
-fn report(restored: &Restored, into: Option<&Path>, seconds: f64) -> String {
+pub(crate) fn report(restored: &Restored, into: Option<&Path>, seconds: f64) -> String {
     use std::fmt::Write as _;
     let mut text = String::new();
     let lsn = restored.parent.lsn;
@@ -290,7 +335,7 @@ pub(crate) fn remove_links_when_ended(
     Ok(())
 }
 
-fn json(restored: &Restored) -> serde_json::Value {
+pub(crate) fn json(restored: &Restored) -> serde_json::Value {
     let block = |block: Option<redo::BlockTime>| {
         block.map(|block| serde_json::json!({ "lsn": block.lsn.0, "time_ms": block.time_ms }))
     };

@@ -12,10 +12,8 @@ use transfer::{
     Limits, Progress, Remote, Report, Scheme, Server, Service, Token, Trust, Verification,
 };
 
+use crate::archive_transfer::TOKEN_VARIABLE;
 use crate::size::Size;
-
-/// Where a token is looked for if no file is named.
-const TOKEN_VARIABLE: &str = "INDELIBLE_TRANSFER_TOKEN";
 
 /// Sends files and trees, and verifies every byte on the medium on which it finally rests.
 #[derive(Parser)]
@@ -93,6 +91,10 @@ struct Serve {
     access: Access,
     #[command(flatten)]
     receiver: Receiver,
+    /// Size of the cache in the device, for archives: what they put is read back when as much has come behind it; a thousandth of
+    /// its capacity if not given.
+    #[arg(long, value_name = "SIZE")]
+    device_cache: Option<Size>,
 }
 
 #[derive(Args)]
@@ -195,6 +197,7 @@ fn run_server(serve: &Serve) -> Result<ExitCode, anyhow::Error> {
         trust,
         limits: serve.receiver.limits(),
         memory_bytes: serve.receiver.memory.0,
+        device_cache_bytes: serve.device_cache.map_or(0, |size| size.0),
     };
     let trust = serve.access.trust()?;
     let bound = Server::bind(&serve.listen, service(trust.clone()));

@@ -145,8 +145,8 @@ impl Target for Far {
         self.call(|directory| directory.remove(database, name))
     }
 
-    fn clean(&self, database: Id) -> TargetResult<()> {
-        self.call(|directory| directory.clean(database))
+    fn clean(&self, database: Id, folders: &[Folder]) -> TargetResult<()> {
+        self.call(|directory| directory.clean(database, folders))
     }
 
     fn databases(&self) -> TargetResult<Vec<Id>> {

@@ -65,6 +65,13 @@ impl Hangup {
         self.all();
     }
 
+    /// Lets this end wait for so long at most for the other one, each time.
+    pub(crate) fn be_patient(&self, most: Duration) -> Result<()> {
+        let failed = |error| Error::io("socket", error);
+        self.0.set_read_timeout(Some(most)).map_err(failed)?;
+        self.0.set_write_timeout(Some(most)).map_err(failed)
+    }
+
     /// Ends the greeting. From now on silence is allowed, and the kernel probes whether the peer
     /// still exists.
     pub(crate) fn greeted(&self) -> Result<()> {

@@ -26,7 +26,8 @@
 //!
 //! Around them: `message` and `frame` (the protocol, docs/format/transfer.md), `connection` and
 //! `tls`, `source` and `sender`, `receiver` and `incoming`, [`destination`] and `tree` (where files
-//! go), `staging` (where they wait), [`service`] (server and client).
+//! go), `staging` (where they wait), [`service`] (server and client). `session` and `store` are the two ends of a conversation in which
+//! single files are put, read, listed and removed: an archive on another machine.
 //!
 //! # Invariants
 //! 1. A file appears under its name only after each of its pages was read back with the checksum
@@ -38,6 +39,8 @@
 //!    end says; and what it says is verified before it is used.
 //! 5. A transfer that breaks off leaves only files in the staging directory; the next transfer does
 //!    not send their pages again.
+//!
+//! 6. What a session has put is durable under its name when it is answered, and not in the place of anything.
 //!
 //! # Locks
 //! Each part has its own lock and calls no other part while holding it.
@@ -63,8 +66,10 @@ mod report;
 pub mod scheme;
 mod sender;
 pub mod service;
+mod session;
 mod source;
 mod staging;
+mod store;
 mod syncer;
 mod tls;
 mod token;
@@ -80,5 +85,6 @@ pub use relative_path::{PathError, PathFault, RelativePath, STAGING};
 pub use report::{Failure, Report};
 pub use scheme::{Scheme, UnknownScheme};
 pub use service::{Remote, RemoteError, Server, Service, Trust, fetch, send};
+pub use store::{Stand, Store};
 pub use token::{NotAToken, Token};
 pub use tree::Limits;

@@ -20,15 +20,17 @@
 //!
 //! Every decoder verifies lengths before it allocates, and refuses surplus bytes at the end.
 
-use crate::entry::{self, Entry, Time};
+use crate::entry::Entry;
 use crate::error::{Error, Result};
 use crate::relative_path::RelativePath;
 use crate::scheme::Scheme;
 
 /// The first bytes of every connection.
 const MAGIC: &[u8; 8] = b"INDELTFR";
-/// The version of the protocol that this code implements.
+/// The version of the protocol that this code implements, but for sessions.
 pub(crate) const VERSION: u16 = 1;
+/// The version that sessions are of.
+const SESSION_VERSION: u16 = 2;
 
 /// The direction of the files, as the client sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +39,17 @@ pub(crate) enum Wish {
     Send { into: Option<RelativePath> },
     /// From the server; no paths means everything.
     Fetch { paths: Vec<RelativePath> },
+    /// Files are put, read, listed and removed below this directory of the server's, as long as the client wants.
+    Session { into: Option<RelativePath> },
+}
+
+impl Wish {
+    fn version(&self) -> u16 {
+        match self {
+            Wish::Send { .. } | Wish::Fetch { .. } => VERSION,
+            Wish::Session { .. } => SESSION_VERSION,
+        }
+    }
 }
 
 /// How the receiver must verify.
@@ -99,6 +112,8 @@ pub(crate) enum Message {
     Failed { entry: u32, why: String },
     Progress { written_bytes: u64, verified_bytes: u64 },
     Finished(Totals),
+    Request(Request),
+    Answer(Answer),
 }
 
 /// The kinds of messages, with their numbers in frames.
@@ -126,10 +141,12 @@ pub(crate) enum Kind {
     Failed,
     Progress,
     Finished,
+    Request,
+    Answer,
 }
 
 impl Kind {
-    const ALL: [Kind; 21] = [
+    const ALL: [Kind; 23] = [
         Kind::Hello,
         Kind::Welcome,
         Kind::Entry,
@@ -151,6 +168,8 @@ impl Kind {
         Kind::Failed,
         Kind::Progress,
         Kind::Finished,
+        Kind::Request,
+        Kind::Answer,
     ];
 
     pub(crate) fn code(self) -> u8 {
@@ -166,227 +185,6 @@ pub(crate) const OFFERS_MAX: usize = 65_536;
 const TEXT_MAX: usize = 4096;
 /// The most paths in one `Hello`, all of which must fit a head.
 const PATHS_MAX: usize = 200;
-
-/// Appends fields.
-#[derive(Default)]
-struct Writer(Vec<u8>);
-
-impl Writer {
-    fn u8(&mut self, value: u8) -> &mut Self {
-        self.0.push(value);
-        self
-    }
-
-    fn u16(&mut self, value: u16) -> &mut Self {
-        self.0.extend_from_slice(&value.to_le_bytes());
-        self
-    }
-
-    fn u32(&mut self, value: u32) -> &mut Self {
-        self.0.extend_from_slice(&value.to_le_bytes());
-        self
-    }
-
-    fn u64(&mut self, value: u64) -> &mut Self {
-        self.0.extend_from_slice(&value.to_le_bytes());
-        self
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
-        self.u16(u16::try_from(bytes.len()).expect("paths and texts are shorter than 64 KiB"));
-        self.0.extend_from_slice(bytes);
-        self
-    }
-
-    fn text(&mut self, text: &str) -> &mut Self {
-        self.bytes(&text.as_bytes()[..text.floor_char_boundary(TEXT_MAX)])
-    }
-
-    fn checksums(&mut self, checksums: &[u32]) -> &mut Self {
-        assert!(checksums.len() <= CHECKSUMS_MAX, "lists of checksums are split before");
-        checksums.iter().for_each(|&checksum| {
-            self.u32(checksum);
-        });
-        self
-    }
-
-    fn verification(&mut self, verification: &Verification) -> &mut Self {
-        self.u8(verification.scheme.code())
-            .u16(verification.verifiers)
-            .u16(verification.resends_max)
-            .u64(verification.device_cache_bytes)
-    }
-
-    fn wish(&mut self, wish: &Wish) -> &mut Self {
-        match wish {
-            Wish::Send { into } => {
-                self.u8(1).bytes(into.as_ref().map_or(b"", RelativePath::as_bytes))
-            }
-            Wish::Fetch { paths } => {
-                self.u8(2);
-                paths.iter().for_each(|path| {
-                    self.bytes(path.as_bytes());
-                });
-                self
-            }
-        }
-    }
-
-    fn entry(&mut self, entry: &Entry) -> &mut Self {
-        self.bytes(entry.path.as_bytes())
-            .u32(entry.mode)
-            .u64(entry.modified.seconds.cast_unsigned())
-            .u32(entry.modified.nanoseconds);
-        match &entry.kind {
-            entry::Kind::Directory => self.u8(1),
-            entry::Kind::File { size_bytes, data_bytes } => {
-                self.u8(2).u64(*size_bytes).u64(*data_bytes)
-            }
-            entry::Kind::Link { target } => self.u8(3).bytes(target),
-        }
-    }
-}
-
-/// Reads fields; a missing one is an error.
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
-        let (taken, rest) =
-            self.0.split_at_checked(count).ok_or_else(|| Error::protocol("a truncated message"))?;
-        self.0 = rest;
-        Ok(taken)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        Ok(self.take(N)?.try_into().expect("as many bytes as were taken"))
-    }
-
-    fn u8(&mut self) -> Result<u8> {
-        Ok(self.array::<1>()?[0])
-    }
-
-    fn bool(&mut self) -> Result<bool> {
-        match self.u8()? {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err(Error::protocol("an invalid boolean")),
-        }
-    }
-
-    fn u16(&mut self) -> Result<u16> {
-        self.array().map(u16::from_le_bytes)
-    }
-
-    fn u32(&mut self) -> Result<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Result<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn bytes(&mut self) -> Result<&'a [u8]> {
-        let length = self.u16()?;
-        self.take(usize::from(length))
-    }
-
-    fn text(&mut self) -> Result<String> {
-        match std::str::from_utf8(self.bytes()?) {
-            Ok(text) if text.len() <= TEXT_MAX => Ok(text.to_owned()),
-            Ok(_) => Err(Error::protocol("a text that is too long")),
-            Err(_) => Err(Error::protocol("a text that is not UTF-8")),
-        }
-    }
-
-    fn path(&mut self) -> Result<RelativePath> {
-        Ok(RelativePath::new(self.bytes()?)?)
-    }
-
-    /// Reads all remaining bytes as checksums.
-    fn checksums(&mut self) -> Result<Vec<u32>> {
-        let (words, []) = self.0.as_chunks::<4>() else {
-            return Err(Error::protocol("truncated checksums"));
-        };
-        if words.len() > CHECKSUMS_MAX {
-            return Err(Error::protocol("too many checksums in one message"));
-        }
-        self.0 = &[];
-        Ok(words.iter().map(|&word| u32::from_le_bytes(word)).collect())
-    }
-
-    fn verification(&mut self) -> Result<Verification> {
-        let scheme = Scheme::from_code(self.u8()?);
-        Ok(Verification {
-            scheme: scheme.ok_or_else(|| Error::protocol("an unknown scheme"))?,
-            verifiers: self.u16()?,
-            resends_max: self.u16()?,
-            device_cache_bytes: self.u64()?,
-        })
-    }
-
-    fn wish(&mut self) -> Result<Wish> {
-        match self.u8()? {
-            1 if self.0 == [0, 0] => {
-                self.0 = &[];
-                Ok(Wish::Send { into: None })
-            }
-            1 => Ok(Wish::Send { into: Some(self.path()?) }),
-            2 => {
-                let mut paths = Vec::new();
-                while !self.0.is_empty() && paths.len() < PATHS_MAX {
-                    paths.push(self.path()?);
-                }
-                Ok(Wish::Fetch { paths })
-            }
-            _ => Err(Error::protocol("an unknown request")),
-        }
-    }
-
-    fn entry(&mut self) -> Result<Entry> {
-        let path = self.path()?;
-        let mode = self.u32()?;
-        let modified = Time { seconds: self.u64()?.cast_signed(), nanoseconds: self.u32()? };
-        let kind = match self.u8()? {
-            1 => entry::Kind::Directory,
-            2 => entry::Kind::File { size_bytes: self.u64()?, data_bytes: self.u64()? },
-            3 => entry::Kind::Link { target: self.bytes()?.to_vec() },
-            _ => return Err(Error::protocol("an unknown kind of entry")),
-        };
-        let entry = Entry { path, kind, mode, modified };
-        if mode > 0o777
-            || modified.nanoseconds >= 1_000_000_000
-            || i64::try_from(entry.size_bytes()).is_err()
-        {
-            return Err(Error::protocol("an entry that no file system can have"));
-        }
-        Ok(entry)
-    }
-
-    fn offers(&mut self) -> Result<Vec<(u32, Origin)>> {
-        let mut entries = Vec::new();
-        while !self.0.is_empty() {
-            let entry = self.u32()?;
-            let origin = if self.bool()? { Origin::Existing } else { Origin::Staged };
-            entries.push((entry, origin));
-        }
-        Ok(entries)
-    }
-
-    fn totals(&mut self) -> Result<Totals> {
-        Ok(Totals {
-            verified_bytes: self.u64()?,
-            unchanged_bytes: self.u64()?,
-            written_bytes: self.u64()?,
-            filler_bytes: self.u64()?,
-            pages_sent_again: self.u64()?,
-            resident_bytes: self.u64()?,
-            device_cache_bytes: self.u64()?,
-            verification_us: self.u64()?,
-            memory_peak_bytes: self.u64()?,
-        })
-    }
-}
 
 impl Totals {
     fn fields(&self) -> [u64; 9] {
@@ -428,6 +226,8 @@ impl Message {
             Message::Failed { .. } => Kind::Failed,
             Message::Progress { .. } => Kind::Progress,
             Message::Finished(_) => Kind::Finished,
+            Message::Request(_) => Kind::Request,
+            Message::Answer(_) => Kind::Answer,
         }
     }
 
@@ -437,7 +237,7 @@ impl Message {
         match self {
             Message::Hello { verification, wish } => {
                 out.0.extend_from_slice(MAGIC);
-                out.u16(VERSION).verification(verification).wish(wish)
+                out.u16(wish.version()).verification(verification).wish(wish)
             }
             Message::Welcome => out.u16(VERSION),
             Message::Entry(entry) => out.entry(entry),
@@ -478,6 +278,14 @@ impl Message {
                 });
                 &mut out
             }
+            Message::Request(request) => {
+                request.encode(&mut out);
+                &mut out
+            }
+            Message::Answer(answer) => {
+                answer.encode(&mut out);
+                &mut out
+            }
         };
         out.0
     }
@@ -496,10 +304,10 @@ impl Message {
     }
 
     fn decode_kind(kind: Kind, head: &mut Reader<'_>) -> Result<Message> {
-        let version = |head: &mut Reader<'_>| match head.u16()? {
-            VERSION => Ok(()),
+        let version = |head: &mut Reader<'_>, latest| match head.u16()? {
+            known @ VERSION..=SESSION_VERSION if known <= latest => Ok(known),
             other => Err(Error::protocol(format!(
-                "version {other} of it, and this is version {VERSION}: install the same Indelible on both ends"
+                "version {other} of it, and this is version {latest}: install the same Indelible on both ends"
             ))),
         };
         Ok(match kind {
@@ -507,11 +315,15 @@ impl Message {
                 if head.take(MAGIC.len())? != MAGIC {
                     return Err(Error::protocol("it begins with wrong bytes"));
                 }
-                version(head)?;
-                Message::Hello { verification: head.verification()?, wish: head.wish()? }
+                let version = version(head, SESSION_VERSION)?;
+                let (verification, wish) = (head.verification()?, head.wish()?);
+                if version != wish.version() {
+                    return Err(Error::protocol("a request of another version than it says"));
+                }
+                Message::Hello { verification, wish }
             }
             Kind::Welcome => {
-                version(head)?;
+                version(head, VERSION)?;
                 Message::Welcome
             }
             Kind::Entry => Message::Entry(head.entry()?),
@@ -548,9 +360,16 @@ impl Message {
                 Message::Progress { written_bytes: head.u64()?, verified_bytes: head.u64()? }
             }
             Kind::Finished => Message::Finished(head.totals()?),
+            Kind::Request => Message::Request(Request::decode(head)?),
+            Kind::Answer => Message::Answer(Answer::decode(head)?),
         })
     }
 }
 
+mod coding;
+mod session;
 #[cfg(test)]
 mod tests;
+
+use coding::{Reader, Writer};
+pub(crate) use session::{Answer, NAMES_BYTES_MAX, Request};

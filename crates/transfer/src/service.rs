@@ -23,6 +23,7 @@ use crate::relative_path::{PathError, RelativePath};
 use crate::report::Report;
 use crate::scheme::Scheme;
 use crate::sender;
+use crate::session::Session;
 use crate::source::Source;
 use crate::staging::Staging;
 use crate::tls::Side;
@@ -79,6 +80,8 @@ pub struct Service {
     pub limits: Limits,
     /// Memory for the buffers of one transfer.
     pub memory_bytes: u64,
+    /// The size of the device's cache, for sessions; 0 means a thousandth of its capacity.
+    pub device_cache_bytes: u64,
 }
 
 /// A server, listening.
@@ -133,9 +136,7 @@ impl Server {
                 let accepted = self.listener.accept().and_then(|(socket, peer)| {
                     thread::Builder::new().spawn_scoped(scope, move || {
                         match self.transfer(socket) {
-                            Ok((what, report)) => {
-                                log(&format!("{peer}: {what}: {}", summary(&report)));
-                            }
+                            Ok((what, summary)) => log(&format!("{peer}: {what}: {summary}")),
                             Err(Failure::Greeting(error)) => {
                                 if let Some(before) = self.failed_greetings.tell() {
                                     log(&format!("{peer}: {error}{before}"));
@@ -162,7 +163,7 @@ impl Server {
     }
 
     /// Serves one connection.
-    fn transfer(&self, socket: TcpStream) -> std::result::Result<(&'static str, Report), Failure> {
+    fn transfer(&self, socket: TcpStream) -> std::result::Result<(&'static str, String), Failure> {
         let (connection, verification, wish) = self.greet(socket).map_err(Failure::Greeting)?;
         self.serve(connection, verification, wish).map_err(Failure::Transfer)
     }
@@ -185,16 +186,15 @@ impl Server {
         mut connection: Connection,
         verification: Verification,
         wish: Wish,
-    ) -> Result<(&'static str, Report)> {
+    ) -> Result<(&'static str, String)> {
         let Some(_place) = Place::take(&self.transfers) else {
             let why = format!("{TRANSFERS_MAX} transfers are running; retry later");
             return Err(refuse(&mut connection, Error::Refusing(why)));
         };
         connection.writer.send(&Message::Welcome)?;
         match wish {
-            Wish::Send { into } => Ok((
-                "received",
-                receive_into(
+            Wish::Send { into } => {
+                let report = receive_into(
                     connection,
                     &self.staging,
                     into,
@@ -202,14 +202,24 @@ impl Server {
                     &self.service.limits,
                     self.service.memory_bytes,
                     &Progress::default(),
-                )?,
-            )),
+                )?;
+                Ok(("received", summary(&report)))
+            }
+            Wish::Session { into } => {
+                let (limits, own) = (self.service.limits, self.service.device_cache_bytes);
+                let device_cache_bytes = Some(own).filter(|bytes| *bytes > 0);
+                let device_cache_bytes =
+                    device_cache_bytes.unwrap_or(verification.device_cache_bytes);
+                let session =
+                    Session::new(connection, &self.staging, into, device_cache_bytes, limits);
+                Ok(("served a session", session.run()?.to_string()))
+            }
             Wish::Fetch { paths } => {
                 let source = Source::below(&self.service.dir, &paths);
                 let source = source.map_err(|error| refuse(&mut connection, error))?;
                 let progress = Progress::default();
                 let report = sender::send(connection, &source, verification.scheme, &progress)?;
-                Ok(("sent", report))
+                Ok(("sent", summary(&report)))
             }
         }
     }
@@ -327,6 +337,14 @@ pub enum RemoteError {
     Path(#[from] PathError),
 }
 
+impl Remote {
+    /// The directory, or file, below the server's own.
+    #[must_use]
+    pub fn path(&self) -> Option<&RelativePath> {
+        self.path.as_ref()
+    }
+}
+
 impl FromStr for Remote {
     type Err = RemoteError;
 
@@ -349,7 +367,7 @@ impl fmt::Display for Remote {
 }
 
 /// Connects and sends the request.
-fn connect(
+pub(crate) fn connect(
     remote: &Remote,
     trust: &Trust,
     verification: Verification,

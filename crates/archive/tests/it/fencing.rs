@@ -245,8 +245,8 @@ fn a_target_that_hangs_is_away_after_a_while() {
         fn remove(&self, database: redo::Id, name: &Name) -> archive::TargetResult<()> {
             self.1.remove(database, name)
         }
-        fn clean(&self, database: redo::Id) -> archive::TargetResult<()> {
-            self.1.clean(database)
+        fn clean(&self, database: redo::Id, folders: &[Folder]) -> archive::TargetResult<()> {
+            self.1.clean(database, folders)
         }
         fn databases(&self) -> archive::TargetResult<Vec<redo::Id>> {
             self.1.databases()

@@ -9,4 +9,6 @@ mod fencing;
 mod golden;
 mod model;
 mod points;
+mod readback;
+mod tidy;
 mod world;

@@ -212,7 +212,7 @@ fn what_must_not_be_removed_stays_and_holds_nothing_up() {
 #[test]
 fn what_is_too_old_goes_and_the_rest_is_restorable() {
     let mut world = World::new(2);
-    world.desk.set_options(ArchiveOptions { keep_seconds: 4 * 3600, ..archive_options() });
+    world.desk.set_options(ArchiveOptions { keep: "4h:all".parse().unwrap(), ..archive_options() });
     world.write();
     world.settle();
     for _ in 0..200 {
@@ -249,7 +249,7 @@ fn what_is_too_old_goes_and_the_rest_is_restorable() {
 #[test]
 fn a_clock_that_was_set_forward_removes_nothing() {
     let mut world = World::new(2);
-    world.desk.set_options(ArchiveOptions { keep_seconds: 7200, ..archive_options() });
+    world.desk.set_options(ArchiveOptions { keep: "2h:all".parse().unwrap(), ..archive_options() });
     world.write();
     world.settle();
     let first = world.picture().ranges[0].first;

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use archive::{
-    ArchiveOptions, ArchiveStep, Archiver, Compression, Desk, Directory, Folder, Key, Keyed, Keys,
-    Name, Object, Picture, Point, Put, Request, Restored, Target, TargetError, TargetResult,
+    ArchiveOptions, ArchiveStep, Archiver, Compression, Desk, Directory, Folder, Keep, Key, Keyed,
+    Keys, Name, Object, Picture, Point, Put, Readback, Request, Restored, Target, TargetError,
+    TargetResult,
 };
 use base::{DbId, Lsn, Record, RecordAddr, RecordKind};
 use env::Disk;
@@ -179,6 +180,10 @@ pub(crate) struct Mood {
     pub(crate) puts: u64,
     /// The last one of so many objects that are opened from now on cannot be.
     pub(crate) opens_until_lost: u64,
+    /// It reads back what was put, but for the last so many objects.
+    pub(crate) unread: Option<u64>,
+    /// What it has read back as something else and not told yet.
+    pub(crate) damaged: Vec<String>,
 }
 
 /// A directory that answers or does not.
@@ -256,8 +261,16 @@ impl Target for Moody {
         self.call(|| self.inner.remove(database, name))
     }
 
-    fn clean(&self, database: Id) -> TargetResult<()> {
-        self.call(|| self.inner.clean(database))
+    fn clean(&self, database: Id, folders: &[Folder]) -> TargetResult<()> {
+        self.call(|| self.inner.clean(database, folders))
+    }
+
+    fn readback(&self) -> TargetResult<Option<Readback>> {
+        let mut mood = self.mood.lock().unwrap();
+        let damaged = std::mem::take(&mut mood.damaged);
+        let put = mood.puts;
+        let of = |unread| Readback { put, verified: put.saturating_sub(unread), damaged };
+        Ok(mood.unread.map(of))
     }
 
     fn databases(&self) -> TargetResult<Vec<Id>> {
@@ -287,7 +300,7 @@ pub(crate) fn archive_options() -> ArchiveOptions {
         object_bytes: 900,
         base_percentage: 100,
         base_bytes_min: 4000,
-        keep_seconds: 0,
+        keep: Keep::ALL,
         compression: Compression::None,
     }
 }

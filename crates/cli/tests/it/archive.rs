@@ -32,7 +32,7 @@ pub(crate) const OPTIONS: [&str; 14] = [
 ];
 
 /// A place for an archive, and its URL.
-fn place() -> (TempDir, String) {
+pub(crate) fn place() -> (TempDir, String) {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("archive");
     std::fs::create_dir(&directory).unwrap();
@@ -40,15 +40,15 @@ fn place() -> (TempDir, String) {
     (place, url)
 }
 
-fn start(url: &str, more: &[&str]) -> Server {
+pub(crate) fn start(url: &str, more: &[&str]) -> Server {
     Program::indelible().start(&[&OPTIONS[..], &["--archive", url], more].concat())
 }
 
-fn run(words: &[&str]) -> Output {
+pub(crate) fn run(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_indelible")).args(words).output().unwrap()
 }
 
-fn restore(url: &str, into: &Path, more: &[&str]) -> Output {
+pub(crate) fn restore(url: &str, into: &Path, more: &[&str]) -> Output {
     run(&[&["restore", url, "--into", into.to_str().unwrap()], more].concat())
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn number(connection: &mut Connection, field: &str) -> u64 {
     info(connection, field).parse().unwrap()
 }
 
-fn length(connection: &mut Connection) -> u64 {
+pub(crate) fn length(connection: &mut Connection) -> u64 {
     connection.words("LLEN order").text().parse().unwrap()
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn catch_up(connection: &mut Connection) -> u64 {
 
 /// Appends 1, 2, 3 … to a list, among other changes, until told to stop or the server is gone. Returns the last one that was
 /// answered.
-fn count_up(port: u16, stop: &AtomicBool) -> u64 {
+pub(crate) fn count_up(port: u16, stop: &AtomicBool) -> u64 {
     let mut connection = Connection::open(port).unwrap();
     for next in 1_u64.. {
         let number = next.to_string();
@@ -202,7 +202,8 @@ fn config_set_begins_and_ends_an_archive() {
     let server = Program::indelible().start(&OPTIONS);
     let mut connection = server.connect();
     assert_eq!(info(&mut connection, "archive_state"), "off");
-    for wrong in ["/backups", "file://backups", "s3://", "s3:///shop", "s3://id:secret@shop"] {
+    let wrong = ["/backups", "file://backups", "s3://", "s3:///shop", "s3://id:secret@shop"];
+    for wrong in wrong.into_iter().chain(["transfer:host/shop", "transfer:host:7420"]) {
         let error = connection.words(&format!("CONFIG SET archive {wrong}")).text();
         assert!(error.contains("empty or a directory: file:///path"), "{error}");
     }
@@ -215,6 +216,11 @@ fn config_set_begins_and_ends_an_archive() {
         catch_up(&mut connection);
         assert_eq!(connection.call(&["CONFIG", "SET", "archive", ""]).unwrap().text(), "OK");
         assert_eq!(info(&mut connection, "archive_state"), "off");
+    }
+    for (keep, reply) in [("24h:all 7d:hour", "OK"), ("24h", "24h:all 7d:hour 30d:day"), ("", "OK")]
+    {
+        let said = connection.call(&["CONFIG", "SET", "archive-keep", keep]).unwrap().text();
+        assert!(said.contains(reply), "{said}");
     }
     let unprotected = Program::indelible().start(&[]);
     let error = unprotected.connect().words(&format!("CONFIG SET archive {url}")).text();
@@ -250,7 +256,7 @@ fn a_target_that_is_away_is_told_of_and_holds_nothing_up() {
 }
 
 /// All files of an archive's folder, by name.
-fn files(url: &str, folder: &str) -> Vec<PathBuf> {
+pub(crate) fn files(url: &str, folder: &str) -> Vec<PathBuf> {
     let root = PathBuf::from(url.strip_prefix("file://").unwrap());
     let database = fs::read_dir(root).unwrap().next().unwrap().unwrap().path();
     let files = fs::read_dir(database.join(folder)).unwrap();

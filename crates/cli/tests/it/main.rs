@@ -49,6 +49,8 @@
 
 mod archive;
 mod archive_s3;
+mod archive_transfer;
+mod backup_commands;
 mod backups;
 #[path = "../../../changes/tests/it/consumer.rs"]
 mod change_consumer;

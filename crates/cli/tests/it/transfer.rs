@@ -26,8 +26,12 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     pub(crate) fn start(dir: &Path, options: &[&str]) -> Receiver {
+        Self::start_at("127.0.0.1:0", dir, options)
+    }
+
+    pub(crate) fn start_at(address: &str, dir: &Path, options: &[&str]) -> Receiver {
         let mut command = program();
-        command.arg("serve").arg(dir).args(["--listen", "127.0.0.1:0", "--keep-free", "0"]);
+        command.arg("serve").arg(dir).args(["--listen", address, "--keep-free", "0"]);
         let mut child =
             command.args(options).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
@@ -36,7 +40,7 @@ impl Receiver {
         Receiver { child, address }
     }
 
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }

@@ -360,7 +360,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     integer("archive-interval-ms", 0..=86_400_000, 0),
     memory("archive-object-bytes", 64 * 1024..=(1 << 30), 16 * MB),
     integer("archive-base-percentage", 0..=INT_MAX, 100),
-    integer("archive-keep-seconds", 0..=LONG_MAX, 0),
+    several("archive-keep", words::archive_keep, ""),
     // Dumps.
     choice(
         "snapshot-algorithm",

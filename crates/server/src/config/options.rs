@@ -152,8 +152,8 @@ pub struct ArchiveSettings {
     pub object_bytes: usize,
     /// A new copy is made when the log behind the last one is larger than so many percent of it; 0: never.
     pub base_percentage: u64,
-    /// What is older goes, but for the copy before it; 0: nothing does.
-    pub keep_seconds: u64,
+    /// How long which states are kept: `archive-keep`.
+    pub keep: archive::Keep,
 }
 
 /// Where an archive is, and what it is encrypted with. Another place is another archive.
@@ -345,7 +345,7 @@ impl Config {
                     },
                     object_bytes: self.number("archive-object-bytes"),
                     base_percentage: self.number("archive-base-percentage"),
-                    keep_seconds: self.number("archive-keep-seconds"),
+                    keep: self.value("archive-keep").parse().unwrap_or_default(),
                 },
             },
         }

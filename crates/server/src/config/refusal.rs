@@ -75,12 +75,15 @@ pub enum ValueError {
     NotOneWord,
     /// An archive that is neither a directory nor in a bucket.
     #[error(
-        "argument must be empty or a directory: file:///path, or in a bucket: s3://bucket/prefix"
+        "argument must be empty or a directory: file:///path, in a bucket: s3://bucket/prefix, or on another machine: transfer:HOST:PORT/name"
     )]
     Archive,
     /// Another `archive-compression` than there is.
     #[error("argument must be none or zstd:LEVEL, with a level from 1 to 19")]
     Compression,
+    /// Rules of `archive-keep` that are none.
+    #[error(transparent)]
+    ArchiveKeep(archive::NotRules),
     /// `save` without pairs of seconds and changes.
     #[error("Invalid save parameters")]
     SavePoints,

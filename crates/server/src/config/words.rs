@@ -60,7 +60,20 @@ fn is_place(url: &str) -> bool {
     let is_bucket = |bucket: &str| {
         !bucket.is_empty() && !bucket.starts_with('/') && !bucket.contains(['@', '?'])
     };
-    file || bucket.is_some_and(is_bucket)
+    file || bucket.is_some_and(is_bucket) || url.strip_prefix("transfer:").is_some_and(is_machine)
+}
+
+/// Whether it is HOST:PORT/NAME.
+fn is_machine(place: &str) -> bool {
+    let Some((address, name)) = place.split_once('/') else { return false };
+    let port = address.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
+    matches!(port, Some(Ok(_))) && !name.is_empty() && !name.starts_with('/')
+}
+
+/// `archive-keep`: ages, and of how long a time one state is kept up to each; nothing keeps everything.
+pub(super) fn archive_keep(set: &WordsSet<'_>) -> Result<String, ValueError> {
+    let keep = set.words.join(" ").parse::<archive::Keep>();
+    keep.map(|keep| keep.to_string()).map_err(ValueError::ArchiveKeep)
 }
 
 /// `archive-compression`: not, or by zstd, at a level.
@@ -227,6 +240,17 @@ mod tests {
         assert_eq!(directories(&set("", &[""], true)).unwrap(), "");
         for words in [&["/a", "/my disk"][..], &["/a\nport 1", "/b"], &["/a", ""]] {
             assert!(directories(&set("", words, true)).is_err(), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn what_an_archive_keeps_is_ages_that_grow() {
+        let keep = |words: &[&str]| archive_keep(&set("", words, false));
+        assert_eq!(keep(&["24h:all", "7d:hour", "30d:day"]).unwrap(), "1d:all 1w:hour 30d:day");
+        assert_eq!(keep(&[""]).unwrap(), "");
+        for wrong in ["24h", "all", "1d:hourly", "30d:day 7d:hour"] {
+            let error = keep(&[wrong]).unwrap_err();
+            assert!(error.to_string().contains("24h:all 7d:hour 30d:day"), "{error}");
         }
     }
 

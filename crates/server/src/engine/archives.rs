@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archive::{
-    ArchiveOptions, Archiver, Compression, Desk, Ending, Error, Figures, State, TargetError,
+    ArchiveOptions, Archiver, Compression, Desk, Ending, Error, Figures, NamedBlock, State,
+    TargetError,
 };
 use base::Lsn;
 use env::Clock;
@@ -16,6 +17,9 @@ use crate::config::{ArchivePlace, ArchiveSettings};
 /// So often it is looked at what the archiver is doing.
 const LOOK_EVERY_US: u64 = 100_000;
 
+/// So often it is looked which backups there are.
+const NAMED_EVERY_US: u64 = 1_000_000;
+
 /// See the file's top.
 #[derive(Default)]
 pub(super) struct Archives {
@@ -25,6 +29,9 @@ pub(super) struct Archives {
     before: Figures,
     looked_us: u64,
     synced_us: u64,
+    /// When the backups were looked at, and what was told of them.
+    named_us: u64,
+    named: Vec<NamedBlock>,
     /// What was logged last.
     told: State,
 }
@@ -45,7 +52,7 @@ pub(super) fn options(settings: &ArchiveSettings) -> ArchiveOptions {
         interval_ms: settings.interval_ms,
         object_bytes: settings.object_bytes,
         base_percentage: settings.base_percentage,
-        keep_seconds: settings.keep_seconds,
+        keep: settings.keep,
         compression: settings.zstd_level.map_or(Compression::None, Compression::Zstd),
         ..ArchiveOptions::default()
     }
@@ -112,6 +119,7 @@ impl Archives {
             self.told = State::Failed;
         }
         self.running = Some(Running { desk, place: place.clone() });
+        (self.named_us, self.named) = (0, Vec::new());
         started
     }
 
@@ -133,6 +141,20 @@ impl Archives {
     pub(super) fn wanting_mark(&self) -> Option<&Desk> {
         let desk = self.running.as_ref().map(|running| &*running.desk);
         desk.filter(|desk| desk.wants_mark())
+    }
+
+    /// Tells the archiver which backups there are, now and then, if that has changed.
+    pub(super) fn tell_backups(&mut self, now_us: u64, backups: impl FnOnce() -> Vec<NamedBlock>) {
+        let Some(running) = &self.running else { return };
+        if now_us < self.named_us {
+            return;
+        }
+        self.named_us = now_us + NAMED_EVERY_US;
+        let backups = backups();
+        if backups != self.named {
+            self.named.clone_from(&backups);
+            running.desk.tell_backups(backups);
+        }
     }
 
     /// Whether blocks should be synced now, so that they can be shipped.
@@ -168,7 +190,7 @@ impl Archives {
                 figures.restorable_from
             )),
             State::Gap => News::Bad(format!(
-                "The archive in {place} lacks blocks that were compacted before they were shipped: a new copy is made, and what is behind it can be restored"
+                "The archive in {place} lacks blocks that were compacted before they were shipped, or are damaged: a new copy is made, and what is behind it can be restored"
             )),
             State::Away => News::Bad(format!("The archive in {place} cannot be used: {why}")),
             State::Fenced | State::Failed => {

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use archive::Ending;
+use archive::{Ending, NamedBlock};
 
 use super::Engine;
 use super::archives::News;
-use super::shard::LogState;
+use super::shard::{LogState, ShardLog};
 use crate::archive_threads::ArchiveRunner;
 use crate::config::FsyncPolicy;
 
@@ -17,6 +17,12 @@ pub(super) const AT_END: Duration = Duration::from_secs(3);
 
 /// So long a server that goes on waits for one that is between two steps, and lets go of the log at once.
 pub(super) const MEANWHILE: Duration = Duration::from_millis(20);
+
+/// The backups of a log.
+fn named(log: &dyn ShardLog) -> Vec<NamedBlock> {
+    let backups = log.backups().into_iter().map(|state| state.backup);
+    backups.map(|it| NamedBlock { id: it.id, name: it.name, lsn: it.lsn }).collect()
+}
 
 impl Engine {
     /// Has the log archived by `runner`.
@@ -45,6 +51,9 @@ impl Engine {
             && let Some(desk) = self.archives.wanting_mark()
         {
             desk.give_mark(mark);
+        }
+        if let Some(log) = self.shard.log() {
+            self.archives.tell_backups(self.time.now_us, || named(log));
         }
         let durable = self.shard.reach.durable;
         match self.archives.news(self.time.now_us, durable) {

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::entry::{self, Time};
 
 fn path(text: &str) -> RelativePath {
     RelativePath::new(text).unwrap()
@@ -45,6 +46,28 @@ fn examples() -> Vec<Message> {
         Message::Failed { entry: 1, why: "bad".to_owned() },
         Message::Progress { written_bytes: 1, verified_bytes: 2 },
         Message::Finished(Totals { filler_bytes: 7, ..Totals::default() }),
+        Message::Hello { verification, wish: Wish::Session { into: None } },
+        Message::Hello { verification, wish: Wish::Session { into: Some(path("shop")) } },
+        Message::Request(Request::Put { path: path("a"), bytes: 9 }),
+        Message::Request(Request::Open { path: path("a/b") }),
+        Message::Request(Request::Read { path: path("a"), offset: 4096, bytes: 7 }),
+        Message::Request(Request::List { path: None, directories: true }),
+        Message::Request(Request::List { path: Some(path("a")), directories: false }),
+        Message::Request(Request::Remove { path: path("a") }),
+        Message::Request(Request::Expect {
+            path: path("a"),
+            bytes: 5000,
+            first_page: 1,
+            checksums: vec![7],
+        }),
+        Message::Request(Request::Stand),
+        Message::Answer(Answer::Put { is_new: true }),
+        Message::Answer(Answer::Opened { bytes: 5 }),
+        Message::Answer(Answer::Names { names: vec![b"a".to_vec(), Vec::new()], is_last: false }),
+        Message::Answer(Answer::Done),
+        Message::Answer(Answer::Absent),
+        Message::Answer(Answer::Stand { put: 3, verified: 2, damaged: vec![path("a/b")] }),
+        Message::Answer(Answer::Failed { is_denied: true, why: "no".to_owned() }),
     ]
 }
 
@@ -59,7 +82,7 @@ fn every_message_is_read_as_it_was_written() {
 #[test]
 fn the_numbers_of_kinds_do_not_change() {
     let codes: Vec<u8> = Kind::ALL.iter().map(|kind| kind.code()).collect();
-    assert_eq!(codes, (1..=21).collect::<Vec<u8>>());
+    assert_eq!(codes, (1..=23).collect::<Vec<u8>>());
 }
 
 #[test]
@@ -77,7 +100,7 @@ proptest! {
     }
 
     #[test]
-    fn no_damage_makes_it_panic(which in 0usize..26, at in any::<prop::sample::Index>(), byte: u8, cut: bool) {
+    fn no_damage_makes_it_panic(which in 0usize..43, at in any::<prop::sample::Index>(), byte: u8, cut: bool) {
         let message = &examples()[which];
         let mut head = message.encode();
         if !head.is_empty() {

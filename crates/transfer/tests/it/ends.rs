@@ -34,7 +34,8 @@ impl Receiver {
 
     pub(crate) fn start_with(trust: Trust, limits: Limits) -> Self {
         let dir = directory();
-        let service = Service { dir: dir.path().to_owned(), trust, limits, memory_bytes: 16 << 20 };
+        let (dir_path, memory_bytes, device_cache_bytes) = (dir.path().to_owned(), 16 << 20, 0);
+        let service = Service { dir: dir_path, trust, limits, memory_bytes, device_cache_bytes };
         let server = Server::bind("127.0.0.1:0", service).unwrap();
         let address = server.address().unwrap();
         thread::spawn(move || server.run(&|_line| {}));

@@ -8,6 +8,7 @@
 //!   trees      what arrives is what was sent: names, times, permissions, holes, links
 //!   refusals   what a receiver does not take
 //!   resume     transfers that break off and go on
+//!   session    files that are put once, and when they are verified
 //! ```
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -17,5 +18,6 @@ mod layers;
 mod refusals;
 mod resume;
 mod schedule;
+mod session;
 mod trees;
 mod wire;

@@ -35,7 +35,7 @@ pub(crate) fn wire(server: SocketAddr, trouble: Trouble) -> SocketAddr {
     address
 }
 
-fn pass(mut from: TcpStream, mut to: TcpStream, trouble: Option<Trouble>) {
+pub(crate) fn pass(mut from: TcpStream, mut to: TcpStream, trouble: Option<Trouble>) {
     let mut buffer = vec![0; 64 * 1024];
     let mut passed = 0;
     while let Ok(count @ 1..) = from.read(&mut buffer) {

@@ -45,7 +45,10 @@ fn archive(engine: &Engine, out: &mut String) {
     line(out, "archive_lsn", figures.archived.0);
     line(out, "archive_time", figures.archived_time_ms / 1000);
     line(out, "archive_from_lsn", figures.restorable_from.0);
+    line(out, "archive_verified_lsn", figures.verified.0);
+    line(out, "archive_damaged_objects", figures.damaged);
     line(out, "archive_lag_blocks", figures.lag_blocks);
+    line(out, "archive_lag_bytes", figures.lag_bytes);
     line(out, "archive_lag_seconds", figures.lag_ms / 1000);
     line(out, "archive_objects", figures.objects);
     line(out, "archive_bytes", figures.bytes);
@@ -54,6 +57,9 @@ fn archive(engine: &Engine, out: &mut String) {
     line(out, "archive_fill_done_records", figures.fill_done);
     line(out, "archive_fill_total_records", figures.fill_total);
     line(out, "archive_gaps", figures.gaps);
+    line(out, "archive_tidied", figures.tidied);
+    line(out, "archive_tidied_objects", figures.tidied_objects);
+    line(out, "archive_tidied_time", figures.tidied_time_ms / 1000);
     line(out, "archive_errors", figures.errors);
     let error = figures.last_error.unwrap_or_default().replace(['\r', '\n'], " ");
     line(out, "archive_last_error", error);

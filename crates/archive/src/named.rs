@@ -1,0 +1,147 @@
+//! Names of backups, at the target: what they name is restored by its name, and never thinned out.
+//!
+//! The log's manifest says which there are. A name is put when its block is archived, and removed when this process has seen the
+//! backup, and sees it no more. What was deleted while nothing was archived keeps its name until it is told to be forgotten.
+
+use std::collections::HashSet;
+
+use base::Lsn;
+use redo::Id;
+
+use crate::desk::NamedBlock;
+use crate::error::Result;
+use crate::fill::Portion;
+use crate::frames::Compression;
+use crate::key::Salts;
+use crate::name::{Folder, Name};
+use crate::object::{ObjectReader, text_object};
+use crate::target::Target;
+
+/// The longest name, in bytes.
+const NAME_BYTES_MAX: u64 = 64;
+
+/// A backup that the archive knows by its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchivedBackup {
+    /// Its name.
+    pub name: String,
+    /// The block after which the log was what it is of.
+    pub lsn: Lsn,
+    object: Name,
+}
+
+/// The backups that the archive knows, ascending by their blocks.
+///
+/// # Errors
+/// When the archive cannot be read.
+pub fn backups(target: &dyn Target, database: Id) -> Result<Vec<ArchivedBackup>> {
+    let objects = target.list(database, Folder::Named)?.into_iter().filter_map(|object| {
+        let Name::Named { lsn, .. } = object else { return None };
+        let text =
+            ObjectReader::open(target, database, object).and_then(|it| it.text(NAME_BYTES_MAX));
+        Some(text.map(|name| ArchivedBackup { name, lsn, object }))
+    });
+    objects.collect()
+}
+
+/// The block that a backup of this name is of, the newest if there are several.
+pub(crate) fn find(target: &dyn Target, database: Id, name: &str) -> Result<Option<Lsn>> {
+    let all = backups(target, database)?;
+    Ok(all.into_iter().rev().find(|backup| backup.name == name).map(|backup| backup.lsn))
+}
+
+/// Removes the name of a backup from the archive; what it has named is thinned out as anything else. Returns whether there was one.
+///
+/// # Errors
+/// When the archive cannot be read, or the name not be removed.
+pub fn forget(target: &dyn Target, database: Id, name: &str) -> Result<bool> {
+    let all = backups(target, database)?;
+    let meant: Vec<_> = all.into_iter().filter(|backup| backup.name == name).collect();
+    for backup in &meant {
+        target.remove(database, &backup.object)?;
+    }
+    Ok(!meant.is_empty())
+}
+
+/// See the file's top.
+#[derive(Default)]
+pub(crate) struct Names {
+    /// The backups of the log, and which were ever told.
+    wanted: Vec<NamedBlock>,
+    seen: HashSet<u64>,
+    /// What is at the target, once that was looked at.
+    there: Option<Vec<Name>>,
+    has_changed: bool,
+    /// The first block that is named and not archived yet.
+    next: Option<Lsn>,
+}
+
+/// What a name is put with.
+pub(crate) struct NameWriter<'a> {
+    pub(crate) target: &'a dyn Target,
+    pub(crate) database: Id,
+    pub(crate) writer: u64,
+    pub(crate) salts: &'a mut Salts,
+    pub(crate) compression: Compression,
+}
+
+impl Names {
+    /// The log has these backups now.
+    pub(crate) fn tell(&mut self, backups: Vec<NamedBlock>) {
+        self.seen.extend(backups.iter().map(|backup| backup.id));
+        (self.wanted, self.has_changed) = (backups, true);
+    }
+
+    /// Puts or removes one, if that is to be done; blocks up to `archived` are there.
+    pub(crate) fn step(&mut self, archived: Lsn, to: &mut NameWriter<'_>) -> Result<bool> {
+        if !self.has_changed && self.next.is_none_or(|next| next > archived) {
+            return Ok(false);
+        }
+        let there = match &mut self.there {
+            Some(there) => there,
+            none => none.insert(to.target.list(to.database, Folder::Named)?),
+        };
+        let is_there = |there: &[Name], id: u64| there.iter().any(|name| id_of(name) == id);
+        let missing = |backup: &&NamedBlock| !is_there(there, backup.id);
+        let missing: Vec<&NamedBlock> = self.wanted.iter().filter(missing).collect();
+        if let Some(backup) = missing.iter().find(|backup| backup.lsn <= archived)
+            && let Ok(id) = u32::try_from(backup.id)
+        {
+            let name = Name::Named { lsn: backup.lsn, writer: to.writer, id };
+            let (header, bytes) = text_object(to.database, name, &backup.name);
+            let mut portion = Portion::new(header, bytes);
+            portion.encode(to.target, to.salts, to.compression);
+            // There is none of this name but one that says the same.
+            to.target.put_new(to.database, &name, portion.stored())?;
+            there.push(name);
+            return Ok(true);
+        }
+        self.next = missing.iter().map(|backup| backup.lsn).filter(|lsn| *lsn > archived).min();
+        let is_deleted = |name: &Name| {
+            let id = id_of(name);
+            self.seen.contains(&id) && !self.wanted.iter().any(|backup| backup.id == id)
+        };
+        if let Some(at) = there.iter().position(is_deleted) {
+            let name = there.swap_remove(at);
+            match to.target.remove(to.database, &name) {
+                // It stays, and what it names.
+                Err(error) if error.is_refused() => {}
+                Err(error) => {
+                    there.push(name);
+                    return Err(error.into());
+                }
+                Ok(()) => {}
+            }
+            return Ok(true);
+        }
+        self.has_changed = false;
+        Ok(false)
+    }
+}
+
+fn id_of(name: &Name) -> u64 {
+    match name {
+        Name::Named { id, .. } => u64::from(*id),
+        _ => u64::MAX,
+    }
+}
