@@ -248,7 +248,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
             &["json", "plot"],
             &["flash", "snapshot"],
             &["engine", "snapshot_transactions"],
-            &["client", "figures", "kv", "recovery", "tpcc"],
+            &["client", "figures", "kv", "locks", "recovery", "tpcc"],
             &["bin"],
         ],
     },
