@@ -59,7 +59,7 @@ def main
   20.times { |n| Note.perform_async("first", n.to_s) }
   check("twenty jobs wait", Sidekiq::Queue.new.size == 20)
   late = Note.perform_in(600, "late", "late")
-  worker = Process.spawn("sidekiq", "-r", __FILE__, "-c", "2", out: File::NULL)
+  worker = Process.spawn("sidekiq", "-r", File.expand_path(__FILE__), "-c", "2", out: File::NULL)
   begin
     wait_until("twenty jobs") { noted("first").size == 20 }
     check("each job once", noted("first").map(&:to_i).sort == (0...20).to_a)
