@@ -51,13 +51,18 @@ def run(protocol, tests):
     if status == 0 and leaves_out.passed < AT_LEAST:
         print(f"{leaves_out.passed} tests passed, fewer than {AT_LEAST}")
         return 1
-    print(f"redis-py's suite, RESP{protocol}, {tests}: {leaves_out.passed} passed, {len(names)} left out")
+    print(f"{leaves_out.passed} with RESP{protocol} ({tests}; {len(names)} left out)")
     return int(status)
 
 
 if len(sys.argv) > 1:
     sys.exit(run(*sys.argv[1:]))
 # A process each: the suite keeps what it knows of the server in its modules.
+lines = []
 for arguments in [["2", "blocking"], ["3", "blocking"], ["3", "asyncio"]]:
-    subprocess.run([sys.executable, __file__, *arguments], check=True)
-print("redis-py's own suite: passed")
+    done = subprocess.run([sys.executable, __file__, *arguments], stdout=subprocess.PIPE, text=True)
+    print(done.stdout)
+    if done.returncode != 0:
+        sys.exit(done.returncode)
+    lines.append(done.stdout.splitlines()[-1])
+print(f"redis-py's own suite: passed {', '.join(lines)}")
