@@ -5,7 +5,7 @@ PORT ?= 6379
 DATA ?= ./data
 CARGO ?= cargo
 
-.PHONY: help run release test test-rust test-clients test-peers tcl lint doc tcl-cold soak bench-first bench-peers figures-pages figures-snapshot figures-snapshot-server figures-recovery figures-transfer figures-tap loom-snapshot miri-snapshot mutants-snapshot ycsb test-analytics lint-analytics figures-analytics
+.PHONY: help run release test test-rust test-clients test-clients-all test-peers tcl lint doc tcl-cold soak bench-first bench-peers figures-pages figures-snapshot figures-snapshot-server figures-recovery figures-transfer figures-tap loom-snapshot miri-snapshot mutants-snapshot ycsb test-analytics lint-analytics figures-analytics
 
 help:
 	@echo 'make run          build and start the server on port $(PORT) with its data in $(DATA)'
@@ -62,6 +62,12 @@ test-clients:
 	@tests/install-tools build redis python node
 	$(CARGO) build --bin indelible
 	tests/clients/run target/debug/indelible server
+
+# With what takes minutes: redis-py's own suite, and the clients for Java and Ruby. Not part of `make test`.
+test-clients-all:
+	@tests/install-tools build redis python node redis-py clients-java ruby
+	$(CARGO) build --bin indelible
+	tests/clients/run --all target/debug/indelible server
 
 tcl:
 	@tests/install-tools build redis tcl
