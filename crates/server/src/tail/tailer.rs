@@ -243,7 +243,7 @@ impl Tailer {
             return Ok(Progress::More(reading(request, position)));
         }
         self.figures.learnings += 1;
-        let blocks = blocks::left_up_to(reader, after);
+        let blocks = blocks::of_state(reader, after);
         Ok(Progress::More(Stage::Learning { blocks, position, attempt: 0 }))
     }
 
@@ -267,7 +267,7 @@ impl Tailer {
                     return Ok(Progress::More(reading(request, position)));
                 }
                 Err(redo::Error::DeletesDropped { .. }) if attempt + 1 < LEARNING_MAX => {
-                    let blocks = blocks::left_up_to(&request.reader, request.after);
+                    let blocks = blocks::of_state(&request.reader, request.after);
                     let (position, attempt) = (Position::first(), attempt + 1);
                     return Ok(Progress::More(Stage::Learning { blocks, position, attempt }));
                 }
