@@ -426,6 +426,12 @@ fn what_was_compacted_is_followed_for_as_long_as_history_has_it() {
     let mut other = Consumer::default();
     text.lines().for_each(|line| other.take(line));
     assert_eq!((other.last, other.seen()), (consumer.last, consumer.seen()));
+    // The last blocks, too, of which the files are in history alone.
+    let directory = server.directory().display().to_string();
+    for from in end - 3..=end {
+        let output = tail(&directory, &["--from", &from.to_string()]);
+        assert_eq!(lsns(&output.stdout), (from..=end).collect::<Vec<_>>());
+    }
     assert!(
         lines.iter().all(|line| text.contains(line.as_str())),
         "it is the same that a server says"

@@ -174,7 +174,7 @@ impl StoredLog {
         let is_original = |image: &&SegmentFile| image.header.generation == 0;
         let kept = self.catalog.kept(&*self.disk, 1);
         let kept = kept.iter().filter_map(|kept| match &kept.state {
-            KeptState::There(images) if kept.file.until > from => Some(images),
+            KeptState::There(images) if kept.file.until >= from => Some(images),
             _ => None,
         });
         let images = self.catalog.files.iter().chain(kept.flatten());

@@ -19,12 +19,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::Lsn;
+use env::FileError;
 
 use crate::error::{Error, Result};
 use crate::read::extent;
 use crate::read::images::{self, ATTEMPTS_MAX};
 use crate::read::merge::{DeviceStream, Merge};
-use crate::read::past::Past;
+use crate::read::past::{self, Past};
 use crate::read::reader::LogBlock;
 use crate::read::scan::SegmentFile;
 use crate::shared::device::Shared;
@@ -63,9 +64,18 @@ struct Pass {
     merge: Merge,
     /// Blocks up to this one may be missing.
     horizon: Lsn,
-    /// Some are read from history. A file of a single block that was compacted before the next one came is not there: it
-    /// was never needed for a state.
-    is_past: bool,
+    /// Set if some are read from history.
+    past: Option<PastPass>,
+}
+
+/// What a pass has of history. A file of a single block that was compacted before the next one came is not there: it was never
+/// needed for a state.
+#[derive(Clone, Copy)]
+struct PastPass {
+    /// Blocks up to this one may be missing in the files in place.
+    horizon: Lsn,
+    /// Images from here on are kept ones.
+    first_kept: usize,
 }
 
 impl Blocks {
@@ -121,7 +131,9 @@ impl Blocks {
                     return Ok(block);
                 }
                 Err(error) => {
-                    self.pass = None;
+                    let pass = self.pass.take();
+                    let lost = pass.as_ref().and_then(|pass| pass.lost_by(&error, self.next));
+                    let error = lost.unwrap_or(error);
                     self.failures += 1;
                     let is_final =
                         matches!(error, Error::DeletesDropped { .. } | Error::BlocksGone { .. });
@@ -148,7 +160,7 @@ impl Blocks {
             // Every number above the horizon is there, or a file of it was not seen.
             let first_needed = self.next.max(pass.horizon.next());
             if first_needed < lsn && first_needed <= self.end {
-                if pass.is_past {
+                if pass.past.is_some_and(|past| first_needed <= past.horizon) {
                     let (from, whole_from) = (first_needed, lsn);
                     return Err(Error::BlocksGone { from, whole_from });
                 }
@@ -203,14 +215,15 @@ impl Pass {
             return Self::over(shared, from, images, horizon);
         }
         let is_original = |generation: u32| generation == 0;
-        let past = Past::find(shared, |file| is_original(file.generation) && file.until > from)?;
+        let past = Past::find(shared, |file| is_original(file.generation) && file.until >= from)?;
         let floor = past.floor.min(horizon);
         if from <= floor {
             return Err(Error::BlocksGone { from, whole_from: floor.next() });
         }
         images.retain(|image| is_original(image.header.generation));
+        let past_pass = PastPass { horizon, first_kept: images.len() };
         join(&mut images, past.images);
-        Ok(Self { is_past: true, ..Self::over(shared, from, images, floor)? })
+        Ok(Self { past: Some(past_pass), ..Self::over(shared, from, images, floor)? })
     }
 
     /// With what the files have that were in place when `last` was the last block.
@@ -219,12 +232,15 @@ impl Pass {
         let manifest = shared.manifest.get();
         let horizon = extent::horizon(&manifest, &images);
         let is_told = extent::told_from(&manifest, &images) <= last;
-        let past = Past::find(shared, |file| !is_told && file.from <= last && last < file.until)?;
-        if is_told || last < past.floor {
+        if is_told || last < past::floor(&manifest) {
             return Self::over(shared, from, images, horizon);
         }
-        images.retain(|image| image.from() <= last);
+        let past = Past::find(shared, |file| file.from <= last && last < file.until)?;
+        if last < past.floor {
+            return Err(Error::BlocksGone { from: last.next(), whole_from: past.floor.next() });
+        }
         join(&mut images, past.images);
+        images.retain(|image| image.from() <= last);
         // The lists say that nothing is missing.
         Self::over(shared, from, images, last)
     }
@@ -241,7 +257,16 @@ impl Pass {
             .map(|files| DeviceStream::of_running_log(Arc::clone(&shared.disk), files));
         let merge = Merge::sequential(streams.collect::<Result<_>>()?)?;
         let images = images.into_iter().map(Arc::new).collect();
-        Ok(Self { images, merge, horizon, is_past: false })
+        Ok(Self { images, merge, horizon, past: None })
+    }
+
+    /// What it means that reading has failed so, if a kept file is damaged: no copy of it will be better.
+    fn lost_by(&self, error: &Error, from: Lsn) -> Option<Error> {
+        let Error::File(FileError::Corrupt { path, .. }) = error else { return None };
+        let kept = &self.images[self.past?.first_kept..];
+        let file = kept.iter().find(|image| image.path == *path)?;
+        let whole_from = file.footer.as_ref().map_or(from, |footer| footer.max_lsn).next();
+        Some(Error::BlocksGone { from, whole_from })
     }
 }
 

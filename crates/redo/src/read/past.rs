@@ -9,6 +9,8 @@
 //! there is the file that it was written to, which no compaction has changed; and the state after the floor, and after every block
 //! behind it, is told by the files that were in place then.
 //!
+//! A kept file may have the block of its `until`: that was the last one when the compaction was ordered.
+//!
 //! **What was set back is not told.** Kept files have the blocks that `restore --in-place` has undone. The floor is not below
 //! the last of them.
 //!
@@ -53,8 +55,8 @@ impl Past {
             }
             let listed = shared.manifest.get();
             if missing.iter().all(|file| listed.history.contains(file)) {
-                let until = missing.iter().map(|file| Lsn(file.until.0.saturating_sub(1)));
-                past.floor = until.fold(past.floor, Lsn::max);
+                // States before `until` lack the file, and blocks up to it may be in it.
+                past.floor = missing.iter().map(|file| file.until).fold(past.floor, Lsn::max);
                 return Ok(past);
             }
         }

@@ -83,6 +83,10 @@ pub fn read_stored(
         let (_, line) = position.write(&block)?;
         out(&line)?;
     }
+    if position.next() <= extent.durable {
+        let (from, whole_from) = (position.next(), extent.durable.next());
+        return Err(TailError::Gone { from, whole_from });
+    }
     let last = extent.durable.0;
     Ok(Some(StoredTail { last, undurable: end.last_lsn.0.saturating_sub(last) }))
 }

@@ -271,6 +271,9 @@ impl Tailer {
                     let (position, attempt) = (Position::first(), attempt + 1);
                     return Ok(Progress::More(Stage::Learning { blocks, position, attempt }));
                 }
+                Err(redo::Error::BlocksGone { from, whole_from }) => {
+                    return Err(TailError::Gone { from, whole_from });
+                }
                 Err(error) => return Err(error.into()),
             }
         }
