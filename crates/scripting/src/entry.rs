@@ -21,13 +21,13 @@ use std::ptr::NonNull;
 
 use mlua_sys::{
     LUA_MASKCOUNT, LUA_MASKLINE, LUA_MULTRET, LUA_REGISTRYINDEX, LUA_TTABLE, lua_CFunction,
-    lua_Debug, lua_State, lua_call, lua_concat, lua_error, lua_getmetatable, lua_gettable_,
+    lua_Debug, lua_State, lua_concat, lua_error, lua_gethookcount, lua_getmetatable, lua_gettable_,
     lua_gettop, lua_insert, lua_isstring, lua_next, lua_pcall, lua_pushboolean, lua_pushlstring_,
-    lua_pushnil, lua_pushvalue, lua_rawequal, lua_rawget_, lua_rawgeti_, lua_remove, lua_replace,
-    lua_sethook, lua_settop, lua_tolstring, lua_type, lua_upvalueindex, luaL_argerror,
-    luaL_checkany, luaL_checktype, luaL_where,
+    lua_pushnil, lua_rawequal, lua_rawget_, lua_rawgeti_, lua_remove, lua_replace, lua_sethook,
+    lua_settop, lua_tolstring, lua_type, luaL_argerror, luaL_checkany, luaL_checktype, luaL_where,
 };
 
+use crate::coroutine;
 use crate::frame::Frame;
 use crate::heap::Heap;
 use crate::host::Interrupt;
@@ -79,7 +79,7 @@ pub(crate) const SCRIPT_STOPPED: &str = "Script killed by user with SCRIPT KILL.
 pub(crate) const FUNCTION_STOPPED: &str = "Script killed by user with FUNCTION KILL.";
 
 /// What is told to what runs.
-fn stop_text(frame: &mut Frame<'_>) -> &'static str {
+pub(crate) fn stop_text(frame: &mut Frame<'_>) -> &'static str {
     frame.run().map_or(SCRIPT_STOPPED, |run| run.stop_text)
 }
 
@@ -103,8 +103,14 @@ impl Entry {
     /// `xpcall`, whose handler can be stopped.
     pub(crate) const XPCALL: Self = Self(xpcall);
 
-    /// `coroutine.resume`, which needs Lua's own as its upvalue.
-    pub(crate) const RESUME: Self = Self(resume);
+    /// `coroutine.create`.
+    pub(crate) const CREATE: Self = Self(coroutine::create);
+
+    /// `coroutine.resume`.
+    pub(crate) const RESUME: Self = Self(coroutine::resume);
+
+    /// `coroutine.wrap`.
+    pub(crate) const WRAP: Self = Self(coroutine::wrap);
 
     /// `function(table, key) return table[key] end`.
     pub(crate) const INDEX: Self = Self(index);
@@ -191,6 +197,8 @@ where
                 Raise::Stop => {
                     let text = stop_text(&mut frame);
                     frame.push_error(text.as_bytes());
+                    // SAFETY: the state is valid.
+                    unsafe { stop_at_once(state) };
                     Outcome::Value
                 }
             }
@@ -272,30 +280,11 @@ unsafe extern "C-unwind" fn xpcall(state: *mut lua_State) -> c_int {
     }
 }
 
-/// `coroutine.resume(coroutine, ...)`, with Lua's own as its upvalue. Hooks belong to coroutines, so
-/// one that was stopped must stop the one that resumed it.
-///
-/// # Safety
-/// Called by Lua.
-unsafe extern "C-unwind" fn resume(state: *mut lua_State) -> c_int {
-    // SAFETY: as in `pcall`.
-    unsafe {
-        lua_pushvalue(state, lua_upvalueindex(1));
-        lua_insert(state, 1);
-        lua_call(state, lua_gettop(state) - 1, LUA_MULTRET);
-        if is_stopped(state) {
-            stop_at_once(state);
-            lua_error(state);
-        }
-        lua_gettop(state)
-    }
-}
-
 /// Whether the script was stopped.
 ///
 /// # Safety
 /// The state has a heap.
-unsafe fn is_stopped(state: *mut lua_State) -> bool {
+pub(crate) unsafe fn is_stopped(state: *mut lua_State) -> bool {
     // SAFETY: as the caller promises; the run lives while Lua runs.
     unsafe { Heap::of(state).run().is_some_and(|run| run.as_ref().is_stopped()) }
 }
@@ -361,17 +350,22 @@ pub(crate) unsafe fn push_behind_proxy(state: *mut lua_State, at: c_int) -> bool
     }
 }
 
-/// Asks whether the script goes on.
+/// Counts instructions, and asks from time to time whether the script goes on.
 ///
 /// # Safety
 /// Called by Lua, between two instructions.
 pub(crate) unsafe extern "C-unwind" fn hook(state: *mut lua_State, _event: *mut lua_Debug) {
     // SAFETY: the state has a heap. What asks has ended before the jump.
     unsafe {
-        if ask(state) == Interrupt::Stop {
-            // From now on each instruction raises.
-            stop_at_once(state);
-            lua_error(state);
+        let heap = Heap::of(state);
+        let count = lua_gethookcount(state);
+        if heap.meter().add_instructions(count, heap.used_bytes()) && ask(state) == Interrupt::Stop
+        {
+            raise_stop(state);
+        }
+        let next = heap.meter().hook_instructions(heap.used_bytes());
+        if next != count {
+            lua_sethook(state, Some(hook), LUA_MASKCOUNT, next);
         }
     }
 }
@@ -385,7 +379,33 @@ unsafe fn stop_at_once(state: *mut lua_State) {
     unsafe { lua_sethook(state, Some(hook), LUA_MASKCOUNT | LUA_MASKLINE, 1) };
 }
 
-/// Asks the host, and pushes an error if the script is to end.
+/// Raises the error of a script that was stopped; from now on each instruction of this thread does.
+///
+/// # Safety
+/// Called from a function that Lua has called, or from its hook, without a value that has a destructor.
+pub(crate) unsafe fn raise_stop(state: *mut lua_State) -> ! {
+    // SAFETY: the state has a heap. What has a destructor has ended before the jump.
+    unsafe {
+        stop_at_once(state);
+        push_stop(state);
+        lua_error(state)
+    }
+}
+
+/// Pushes the error of a script that was stopped.
+///
+/// # Safety
+/// As [`raise_stop`].
+unsafe fn push_stop(state: *mut lua_State) {
+    // SAFETY: the state has a heap, and lives longer than this call.
+    let (heap, mut frame) = unsafe { (Heap::of(state), Frame::of_call(state)) };
+    let _within = heap.enter();
+    frame.make_room();
+    let text = stop_text(&mut frame);
+    frame.push_error(text.as_bytes());
+}
+
+/// Asks the host.
 ///
 /// # Safety
 /// As [`hook`].
@@ -394,12 +414,10 @@ unsafe fn ask(state: *mut lua_State) -> Interrupt {
     let (heap, mut frame) = unsafe { (Heap::of(state), Frame::of_call(state)) };
     let _within = heap.enter();
     match catch_unwind(AssertUnwindSafe(|| frame.interrupt())) {
-        Ok(Interrupt::Continue) => return Interrupt::Continue,
-        Ok(Interrupt::Stop) => {}
-        Err(panic) => frame.stop_by(panic),
+        Ok(answer) => answer,
+        Err(panic) => {
+            frame.stop_by(panic);
+            Interrupt::Stop
+        }
     }
-    frame.make_room();
-    let text = stop_text(&mut frame);
-    frame.push_error(text.as_bytes());
-    Interrupt::Stop
 }

@@ -24,12 +24,13 @@ use crate::entry::{self, Entry, Raise};
 use crate::heap::Heap;
 use crate::host::Interrupt;
 use crate::machine::Run;
+use crate::meter::STEP;
 
 /// What Lua guarantees a C function.
 pub(crate) const FREE_SLOTS: i32 = LUA_MINSTACK;
 
-/// How often [`Frame::pulse`] is called before it asks the host.
-const PULSES: u32 = 20_000;
+/// As many results as a function has: see [`Frame::call`].
+pub(crate) const ALL_RESULTS: i32 = LUA_MULTRET;
 
 /// The kinds of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +67,6 @@ pub(crate) struct Frame<'l> {
     state: *mut lua_State,
     heap: &'l Heap,
     arguments: i32,
-    pulses: u32,
     life: PhantomData<&'l ()>,
 }
 
@@ -76,7 +76,7 @@ impl<'l> Frame<'l> {
     pub(crate) unsafe fn of_call(state: *mut lua_State) -> Self {
         // SAFETY: as the caller promises.
         let (heap, arguments) = unsafe { (Heap::of(state), lua_gettop(state)) };
-        Self { state, heap, arguments, pulses: 0, life: PhantomData }
+        Self { state, heap, arguments, life: PhantomData }
     }
 
     /// The stack while no function runs: nothing on it has to stay.
@@ -148,7 +148,18 @@ impl<'l> Frame<'l> {
     /// The bytes of a text. A number is none.
     pub(crate) fn bytes(&self, at: i32) -> Option<&[u8]> {
         // SAFETY: the value stays on the stack while the frame is borrowed.
-        (self.kind(at) == Kind::String).then(|| unsafe { self.text_at(at) })
+        (self.kind(at) == Kind::String).then(|| unsafe { self.counted_text_at(at) })
+    }
+
+    /// As [`Frame::text_at`]. That all of it is read is counted.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn counted_text_at<'t>(&self, at: i32) -> &'t [u8] {
+        // SAFETY: as the caller promises.
+        let text: &'t [u8] = unsafe { self.text_at(at) };
+        self.heap.count_read(text.len());
+        text
     }
 
     /// # Safety
@@ -169,7 +180,7 @@ impl<'l> Frame<'l> {
             self.top() > self.arguments && matches!(self.kind(-1), Kind::String | Kind::Number)
         );
         // SAFETY: it stays on the stack while the frame is borrowed.
-        unsafe { self.text_at(-1) }
+        unsafe { self.counted_text_at(-1) }
     }
 
     /// The bytes of an argument. A number becomes text, as Lua writes it.
@@ -177,7 +188,7 @@ impl<'l> Frame<'l> {
         debug_assert!((1..=self.arguments).contains(&number), "an argument");
         matches!(self.kind(number), Kind::String | Kind::Number)
             // SAFETY: arguments stay on the stack for `'l`.
-            .then(|| unsafe { self.text_at(number) })
+            .then(|| unsafe { self.counted_text_at(number) })
     }
 
     /// Makes room for `count` more values.
@@ -211,15 +222,18 @@ impl<'l> Frame<'l> {
 
     /// To be called in loops: asks from time to time whether the script goes on.
     pub(crate) fn pulse(&mut self) -> Result<(), Raise> {
-        self.pulses += 1;
-        if self.pulses < PULSES {
+        if !self.heap.meter().add(STEP) {
             return Ok(());
         }
-        self.pulses = 0;
         self.check_room(0).and(match self.interrupt() {
             Interrupt::Continue => Ok(()),
             Interrupt::Stop => Err(Raise::Stop),
         })
+    }
+
+    /// Counts work that needs no memory of Lua. Whether the script goes on, which is asked from time to time.
+    pub(crate) fn goes_on(&mut self, work: usize) -> Interrupt {
+        if self.heap.meter().add(work) { self.interrupt() } else { Interrupt::Continue }
     }
 
     pub(crate) fn push_nil(&mut self) {
@@ -517,7 +531,12 @@ impl<'l> Frame<'l> {
             let _outside = self.heap.leave();
             lua_pcall(self.state, arguments, results, 0)
         };
-        if status == 0 { Ok(()) } else { Err(Raise::Value) }
+        // Whatever has caught the error: a stop is final.
+        match status {
+            _ if self.run().is_some_and(|run| run.is_stopped()) => Err(Raise::Stop),
+            0 => Ok(()),
+            _ => Err(Raise::Value),
+        }
     }
 
     /// Replaces the key on top by what argument `at`, a table, has for it, with metamethods.
@@ -534,8 +553,20 @@ impl<'l> Frame<'l> {
         self.call(2, 1)
     }
 
-    /// Collects garbage: all of it, or `step` as Lua counts them.
+    /// Whether a value is a function of C, or of ours.
+    pub(crate) fn is_c_function(&self, at: i32) -> bool {
+        // SAFETY: indices beyond the top are nothing.
+        unsafe { lua_iscfunction(self.state, at) != 0 }
+    }
+
+    /// The bytes that Lua may have in all.
+    pub(crate) fn bytes_max(&self) -> usize {
+        self.heap.max_bytes()
+    }
+
+    /// Collects garbage: all of it, or `step` as Lua counts them. That is counted as work.
     pub(crate) fn collect(&mut self, step: Option<i32>) -> bool {
+        self.heap.count_collection();
         let (what, amount) = step.map_or((LUA_GCCOLLECT, 0), |step| (LUA_GCSTEP, step));
         // SAFETY: there are no finalizers that could raise: no userdata has a metatable.
         unsafe { lua_gc(self.state, what, amount) != 0 }
@@ -572,11 +603,17 @@ impl<'l> Frame<'l> {
 
     /// Asks the host whether the script goes on.
     pub(crate) fn interrupt(&mut self) -> Interrupt {
-        self.run().map_or(Interrupt::Continue, Run::interrupt)
+        self.heap.meter().restart();
+        let answer = self.run().map_or(Interrupt::Continue, Run::interrupt);
+        if answer == Interrupt::Stop {
+            self.heap.meter().stop();
+        }
+        answer
     }
 
     /// Ends the script because of a panic, which goes on when Lua has returned.
     pub(crate) fn stop_by(&mut self, panic: Box<dyn Any + Send>) {
+        self.heap.meter().stop();
         match self.run() {
             Some(run) => run.stop_by(panic),
             None => std::panic::resume_unwind(panic),

@@ -5,6 +5,8 @@
 //! runs: [`Heap::enter`] says that Rust does, and then memory past the limit is given; functions in
 //! Rust ask for [`Heap::room`] themselves.
 //!
+//! It also has the meter of the run, which what Lua allocates feeds: [`crate::meter`].
+//!
 //! `unsafe`: the allocator is a C function with raw pointers, and the registered pointer to the
 //! heap is shared with Lua. A `Heap` lives in a `Box` for as long as its state does.
 
@@ -15,9 +17,11 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 
-use mlua_sys::{lua_State, lua_getallocf};
+use mlua_sys::{LUA_MASKCOUNT, lua_State, lua_getallocf, lua_sethook};
 
+use crate::entry;
 use crate::machine::Run;
+use crate::meter::Meter;
 
 /// As malloc aligns, on all targets.
 const ALIGNMENT: usize = 16;
@@ -33,6 +37,10 @@ pub(crate) struct Heap {
     has_refused: Cell<bool>,
     /// What runs, while something does.
     run: Cell<Option<NonNull<Run<'static>>>>,
+    /// What it has done since its host was asked.
+    meter: Meter,
+    /// The thread of Lua that executes instructions; null while none does.
+    thread: Cell<*mut lua_State>,
 }
 
 impl Heap {
@@ -43,6 +51,8 @@ impl Heap {
             in_rust: Cell::new(true),
             has_refused: Cell::new(false),
             run: Cell::new(None),
+            meter: Meter::default(),
+            thread: Cell::new(ptr::null_mut()),
         })
     }
 
@@ -54,6 +64,71 @@ impl Heap {
     /// The bytes that may still be allocated.
     pub(crate) fn room(&self) -> usize {
         self.max_bytes.get().saturating_sub(self.used_bytes.get())
+    }
+
+    /// The bytes that may be allocated in all.
+    pub(crate) fn max_bytes(&self) -> usize {
+        self.max_bytes.get()
+    }
+
+    /// Changes how many bytes may be allocated in all.
+    pub(crate) fn set_max_bytes(&self, bytes: usize) {
+        self.max_bytes.set(bytes);
+    }
+
+    /// What the run has done since its host was asked.
+    pub(crate) fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    /// Sets which thread of Lua executes instructions, which must live until another one does.
+    pub(crate) fn set_thread(&self, thread: *mut lua_State) {
+        self.thread.set(thread);
+    }
+
+    /// Counts work.
+    pub(crate) fn count(&self, work: usize) {
+        if self.meter.add_uncounted(work) {
+            self.ask_soon();
+        }
+    }
+
+    /// Counts a new coroutine.
+    pub(crate) fn count_coroutine(&self) {
+        if self.meter.add_coroutine(self.used_bytes()) {
+            self.ask_soon();
+        }
+    }
+
+    /// Counts the reading of a text.
+    pub(crate) fn count_read(&self, bytes: usize) {
+        if self.meter.add_read(bytes) {
+            self.ask_soon();
+        }
+    }
+
+    /// Counts a search for garbage in all that there is.
+    pub(crate) fn count_collection(&self) {
+        if self.meter.add_allocated(self.used_bytes()) {
+            self.ask_soon();
+        }
+    }
+
+    /// Has the host asked at the next instruction, if it is to be asked.
+    pub(crate) fn ask_soon_if_due(&self) {
+        if self.meter.is_due() {
+            self.ask_soon();
+        }
+    }
+
+    /// Has the host asked at the next instruction.
+    #[cold]
+    fn ask_soon(&self) {
+        let thread = self.thread.get();
+        if !thread.is_null() {
+            // SAFETY: the thread is alive, and hooks may be set at any time, also while it executes an instruction.
+            unsafe { lua_sethook(thread, Some(entry::hook), LUA_MASKCOUNT, 1) };
+        }
     }
 
     /// A function in Rust has found no room.
@@ -161,5 +236,8 @@ pub(crate) unsafe extern "C" fn allocate(
         return ptr::null_mut();
     }
     heap.used_bytes.set(heap.used_bytes.get() - before + after);
+    if heap.meter.add_allocated(after.saturating_sub(before)) {
+        heap.ask_soon();
+    }
     new.cast()
 }

@@ -17,10 +17,13 @@ pub trait Host {
     /// Whether the user may execute a command with these arguments: `redis.acl_check_cmd`.
     fn permission(&mut self, arguments: &[&[u8]]) -> Permission;
 
-    /// Called every [`crate::Options::interrupt_every`] instructions, or [`crate::LOADING_INTERRUPT_EVERY`]
-    /// while a library is loaded, and from functions that work for long: about once a millisecond. The
-    /// server may serve others here, and stops scripts that were killed or that take too long.
+    /// Called after the work of [`crate::Options::interrupt_every`] instructions, or [`crate::LOADING_INTERRUPT_EVERY`]
+    /// while a library is loaded, whatever has done it: about once a millisecond. The server may serve others here,
+    /// and stops scripts that were killed or that take too long.
     fn interrupt(&mut self) -> Interrupt;
+
+    /// The source of a library begins to run; another time, when it has found no memory.
+    fn begin_loading(&mut self) {}
 
     /// Whether the script was stopped while its command was executed: then its reply is of no use.
     fn is_stopped(&self) -> bool {

@@ -6,7 +6,7 @@
 //!                                              │ one Lua state   │◄── to_lua ◄────────┘
 //!                                              │ heap: counted,  └─► to_reply ─► the client's Writer
 //!                                              │   limited
-//!                                              └ hook: every 100,000 instructions ─► Host::interrupt
+//!                                              └ meter: the work of 100,000 instructions ─► Host::interrupt
 //! ```
 //!
 //! The server implements [`Host`]: it executes the commands that a script calls, and says whether a
@@ -17,7 +17,8 @@
 //!
 //! # The layers
 //! - [`heap`] gives Lua memory: it counts bytes and refuses those past the limit.
-//! - [`entry`], [`frame`] and [`arguments`] are the border. Lua reports an error by `longjmp`, which must not jump
+//! - [`meter`] counts what a run does, whatever does it, and says when the host is to be asked.
+//! - [`entry`], [`coroutine`], [`frame`] and [`arguments`] are the border. Lua reports an error by `longjmp`, which must not jump
 //!   over a Rust frame that has something to drop. So Rust called from Lua sees only a [`frame::Frame`],
 //!   none of its methods can raise, and an error becomes a jump in [`entry`], when all is dropped.
 //! - [`machine`] owns a state: it compiles, runs and interrupts.
@@ -35,18 +36,22 @@
 //! 4. Scripts share nothing: globals and libraries are behind proxies that no script can write to,
 //!    `rawset` and metatables included. The exceptions are Redis': the settings of `cjson`, the
 //!    sequence of `math.random`, and upvalues of library functions.
-//! 5. A stop is final: once [`Host::interrupt`] has said [`Interrupt::Stop`], every following
-//!    instruction raises the error again, so `pcall` cannot swallow it. The state stays usable.
+//! 5. A stop is final: once [`Host::interrupt`] has said [`Interrupt::Stop`], every following instruction raises the error
+//!    again, and whatever catches errors (`pcall`, `resume`, `wrap`, `load`, [`frame::Frame::call`]) raises it again. The
+//!    state stays usable.
 //! 6. Only source is compiled. Compiled chunks are refused: their checks are Lua's weakest part.
 //!
 //! # What cannot be interrupted
-//! The hook counts instructions of Lua. One instruction may call a function of C that runs for long:
-//! `table.concat`, `string.format`, `..`, all bounded by the memory limit.
-//! Everything with unbounded work (patterns, `cjson`, `cmsgpack`, `string.rep`, `table.insert`, `table.sort`) is
-//! written here and asks [`Host::interrupt`], too.
+//! One instruction may call a function of C that runs for long, `string.format` or `..` of large texts, or collect all
+//! garbage: one such operation is bounded by the memory limit. What it allocates is counted, so the host is asked
+//! behind each that is large; what it only reads is not, so an instruction counts more the more memory is in use
+//! ([`meter`]). The compilation of a source is one operation.
+//! Everything with unbounded work (patterns, `cjson`, `cmsgpack`, `string.rep`, most of `table`, the writing of the reply)
+//! is written here and asks [`Host::interrupt`], too.
 
 mod arguments;
 mod bits;
+mod coroutine;
 mod entry;
 mod error;
 mod execution;
@@ -56,6 +61,7 @@ mod host;
 mod json;
 mod libraries;
 mod machine;
+mod meter;
 mod msgpack;
 mod number;
 mod packing;

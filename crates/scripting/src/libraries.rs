@@ -365,6 +365,11 @@ impl Libraries {
         functions.for_each(|function| self.machine.release(function.callback));
     }
 
+    /// Changes how many bytes Lua may have: [`Options::memory_bytes_max`].
+    pub fn limit_memory(&mut self, bytes: usize) {
+        self.machine.limit_memory(bytes);
+    }
+
     /// Finds a function.
     #[must_use]
     pub fn find(&self, name: &[u8]) -> Option<&Function> {

@@ -47,8 +47,8 @@ pub(crate) const GUARD: c_int = 1;
 pub(crate) const REPLY_KEPT_BYTES: usize = 64 << 10;
 
 /// After how many instructions [`Host::interrupt`] is called while a library is loaded: each may take a tenth of a
-/// second, when it joins strings of hundreds of megabytes.
-pub const LOADING_INTERRUPT_EVERY: i32 = 100;
+/// second, when it joins strings of hundreds of megabytes, and that is not counted then.
+pub const LOADING_INTERRUPT_EVERY: usize = 100;
 
 /// The limits of a Lua state.
 #[derive(Clone, Copy, Debug)]
@@ -56,8 +56,8 @@ pub struct Options {
     /// The bytes that a state may have, garbage included. A script that needs more fails with
     /// `not enough memory`.
     pub memory_bytes_max: usize,
-    /// After how many instructions [`Host::interrupt`] is called: 100,000 take half a millisecond.
-    pub interrupt_every: i32,
+    /// After the work of how many instructions [`Host::interrupt`] is called: 100,000 take half a millisecond.
+    pub interrupt_every: usize,
     /// What `redis.REDIS_VERSION` is.
     pub version: (u8, u8, u8),
     /// Words that scripts are searched for, in any case: [`crate::Scripts::is_suspect`].
@@ -163,7 +163,8 @@ impl Machine {
             Self { state, heap, options, reply: Writer::default(), random: Random::default() };
         sandbox::furnish(&mut machine.frame(), options, api);
         assert_eq!(machine.frame().top(), BASE, "the handler and the globals");
-        machine.set_hook(options.interrupt_every);
+        machine.heap.meter().begin(options.interrupt_every, false);
+        machine.set_hook();
         machine.frame().collect(None);
         machine
     }
@@ -220,17 +221,21 @@ impl Machine {
         }
         let arguments = if task.is_script { 0 } else { 2 };
         let stop_text = if task.is_script { SCRIPT_STOPPED } else { FUNCTION_STOPPED };
-        let (called, run) = self.call(arguments, None, stop_text, host);
+        let limit = self.options.interrupt_every;
+        self.heap.meter().begin(limit, false);
+        let (called, mut run) = self.call(arguments, None, stop_text, host);
         let protocol = run.protocol;
-        self.take_back(run);
-        let mut frame = self.frame();
         let ending = match called {
-            Called::Returned => to_reply::value(&mut frame, protocol, out),
+            Called::Returned => {
+                // What it returned may be as good as endless: it still runs.
+                self.during(&mut run, |frame| to_reply::value(frame, protocol, out))
+            }
             Called::Raised { is_stopped } => {
-                let ending = to_reply::raised(&mut frame, task.name, out);
+                let ending = to_reply::raised(&mut self.frame(), task.name, out);
                 if is_stopped { Ending::Stopped } else { ending }
             }
         };
+        self.take_back(run);
         self.end_run();
         ending
     }
@@ -253,12 +258,13 @@ impl Machine {
         function: Reference,
         host: &mut dyn Host,
     ) -> Result<Vec<Registered>, NotRegistered> {
+        host.begin_loading();
         let mut frame = self.frame();
         frame.push_kept(function);
-        let every = self.options.interrupt_every;
-        self.set_hook(every.min(LOADING_INTERRUPT_EVERY));
+        let limit = self.options.interrupt_every.min(LOADING_INTERRUPT_EVERY);
+        self.heap.meter().begin(limit, true);
+        self.set_hook();
         let (called, mut run) = self.call(0, Some(Registry::default()), FUNCTION_STOPPED, host);
-        self.set_hook(every);
         let registered = run.registered.take().unwrap_or_default().into_functions();
         self.take_back(run);
         let mut frame = self.frame();
@@ -308,12 +314,14 @@ impl Machine {
             panic: None,
         };
         self.heap.set_run(Some(NonNull::from(&mut run).cast()));
+        self.heap.set_thread(self.state.as_ptr());
         // SAFETY: function and arguments are on the stack. Errors end at this call, in Lua's own
         // frames. `run` is used by functions that Lua calls, and here only afterwards.
         let status = unsafe {
             let _outside = self.heap.leave();
             lua_pcall(self.state.as_ptr(), arguments, 1, HANDLER)
         };
+        self.heap.set_thread(std::ptr::null_mut());
         self.heap.set_run(None);
         if status == 0 {
             (Called::Returned, run)
@@ -323,13 +331,30 @@ impl Machine {
         }
     }
 
+    /// Does something for a run that has returned, whose host can be asked meanwhile.
+    fn during<T>(&mut self, run: &mut Run<'_>, act: impl FnOnce(&mut Frame<'_>) -> T) -> T {
+        /// Also when the host panics, the run is gone afterwards.
+        struct During<'h>(&'h Heap);
+        impl Drop for During<'_> {
+            fn drop(&mut self) {
+                self.0.set_run(None);
+            }
+        }
+        self.heap.set_run(Some(NonNull::from(run).cast()));
+        // SAFETY: state and heap live as long as this value. `run` is used by the frame alone, and here only
+        // afterwards.
+        let mut frame = unsafe { Frame::between_runs(self.state.as_ptr()) };
+        let _during = During(&self.heap);
+        act(&mut frame)
+    }
+
     /// Takes back what a run has borrowed, and goes on with its panic.
     fn take_back(&mut self, run: Run<'_>) {
         self.random = run.random;
         self.reply = run.reply;
         self.reply.reset(REPLY_KEPT_BYTES);
         if run.stopped {
-            self.set_hook(self.options.interrupt_every);
+            self.set_hook();
         }
         if let Some(panic) = run.panic {
             self.end_run();
@@ -340,7 +365,7 @@ impl Machine {
     /// Drops what a run has left on the stack; and garbage at once, when memory has become short. Whether it has.
     fn end_run(&mut self) -> bool {
         self.frame().truncate(BASE);
-        let is_short = self.heap.room() < self.options.memory_bytes_max / 4;
+        let is_short = self.heap.room() < self.heap.max_bytes() / 4;
         let collects = self.heap.take_refused() || is_short;
         if collects {
             self.frame().collect(None);
@@ -348,9 +373,17 @@ impl Machine {
         collects
     }
 
-    fn set_hook(&mut self, every: i32) {
+    /// Changes how many bytes Lua may have.
+    pub(crate) fn limit_memory(&mut self, bytes: usize) {
+        self.heap.set_max_bytes(bytes);
+        self.end_run();
+    }
+
+    /// Sets the hook that counts instructions.
+    fn set_hook(&mut self) {
+        let every = self.heap.meter().hook_instructions(self.heap.used_bytes());
         // SAFETY: the state is valid.
-        unsafe { lua_sethook(self.state.as_ptr(), Some(entry::hook), LUA_MASKCOUNT, every.max(1)) };
+        unsafe { lua_sethook(self.state.as_ptr(), Some(entry::hook), LUA_MASKCOUNT, every) };
     }
 
     /// The stack, while nothing runs.

@@ -53,6 +53,9 @@ const REPLICATION: [(&str, u8); 5] =
 /// Arguments of a command that need no memory of their own.
 const ARGUMENTS_INLINE: usize = 16;
 
+/// How long a line of `redis.log` may be: the rest of it is left out.
+const LINE_BYTES_MAX: usize = 64 << 10;
+
 /// Pushes the table `redis`.
 pub(crate) fn push_library(frame: &mut Frame<'_>, options: Options, api: Api) {
     frame.push_table(0, 32);
@@ -160,7 +163,8 @@ fn call(frame: &mut Frame<'_>, raises: bool) -> Results {
     if raises && is_error { Err(Raise::Value) } else { Ok(1) }
 }
 
-/// Calls `act` with the arguments as bytes. Numbers are written as Redis writes them.
+/// Calls `act` with the arguments as bytes. Numbers are written as Redis writes them. All of them together may be as long
+/// as Lua may have memory: thousands may be the same text, and each is copied.
 fn with_arguments<'l, T>(
     frame: &mut Frame<'l>,
     act: impl FnOnce(&mut Frame<'l>, &[&[u8]]) -> Result<T, Raise>,
@@ -180,19 +184,29 @@ fn with_arguments<'l, T>(
         many.resize(count, &[][..]);
         &mut many
     };
+    let mut bytes = 0;
     for (argument, number) in arguments.iter_mut().zip(1..) {
         match frame.kind(number) {
             Kind::Number => {
                 shortest(frame.number(number).unwrap_or_default(), &mut numbers);
                 ends.push((number, numbers.len()));
             }
-            Kind::String => *argument = frame.check_text(number)?,
+            Kind::String => {
+                *argument = frame.check_text(number)?;
+                bytes += argument.len();
+            }
             _ => {
                 return Err(Raise::reply(
                     "Lua redis lib command arguments must be strings or integers",
                 ));
             }
         }
+    }
+    if bytes > frame.bytes_max() {
+        return Err(Raise::reply(format!(
+            "the arguments of this redis lib call have {bytes} bytes together: they may have {}; call it several times",
+            frame.bytes_max()
+        )));
     }
     let mut start = 0;
     for (number, end) in ends {
@@ -268,7 +282,9 @@ fn sha1hex(frame: &mut Frame<'_>) -> Results {
 const WRONG_TYPE: &[u8] = b"wrong number or type of arguments";
 
 fn error_reply(frame: &mut Frame<'_>) -> Results {
-    let line: Cow<'_, [u8]> = match frame.argument_if_only_text() {
+    let given = frame.argument_if_only_text();
+    frame.check_room(given.map_or(0, <[u8]>::len).saturating_mul(3))?;
+    let line: Cow<'_, [u8]> = match given {
         Some(line) if line.starts_with(b"-") => Cow::Borrowed(line),
         Some(line) => Cow::Owned([b"-", line].concat()),
         None => Cow::Borrowed(WRONG_TYPE),
@@ -299,14 +315,19 @@ fn log(frame: &mut Frame<'_>) -> Results {
     let Some(((_, level), _)) = level else {
         return Err(Raise::reply("Invalid log level."));
     };
-    let mut line = Vec::new();
+    let (mut line, mut left_out) = (Vec::new(), 0);
     for number in 2..=frame.arguments() {
         if let Some(text) = frame.argument_text(number) {
-            if number > 2 {
+            if number > 2 && line.len() < LINE_BYTES_MAX {
                 line.push(b' ');
             }
-            line.extend_from_slice(text);
+            let room = LINE_BYTES_MAX.saturating_sub(line.len()).min(text.len());
+            line.extend_from_slice(&text[..room]);
+            left_out += text.len() - room;
         }
+    }
+    if left_out > 0 {
+        line.extend_from_slice(format!("... and {left_out} bytes more").as_bytes());
     }
     if let Some(run) = frame.run() {
         run.host.log(*level, &line);

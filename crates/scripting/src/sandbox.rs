@@ -54,6 +54,16 @@ const BASE: [(&str, Entry); 10] = [
     ("collectgarbage", Entry::of(collectgarbage)),
 ];
 
+/// What of `coroutine` is not Lua's own.
+const COROUTINES: [(&str, Entry); 3] =
+    [("create", Entry::CREATE), ("resume", Entry::RESUME), ("wrap", Entry::WRAP)];
+
+/// Raised where memory may be full: Lua looks it up where an error would end the process.
+const DEEP: &[u8] = b"C stack overflow";
+
+/// An error's text that is longer is copied only where there is room.
+const LONG_BYTES: usize = 1 << 10;
+
 /// The largest source that is compiled: far below the 2^31 bytes at which Lua's counters overflow.
 const SOURCE_BYTES_MAX: usize = 256 << 20;
 
@@ -75,23 +85,24 @@ pub(crate) fn furnish(frame: &mut Frame<'_>, options: Options, api: Api) {
     frame.push_function(Entry::of(pairs), 1);
     frame.set_field(globals, "pairs");
     set_functions(frame, globals, &BASE);
-    for (library, functions) in
-        [("table", &table::FUNCTIONS[..]), ("string", &text::FUNCTIONS), ("math", &redis_api::MATH)]
-    {
+    for (library, functions) in [
+        ("table", &table::FUNCTIONS[..]),
+        ("string", &text::FUNCTIONS),
+        ("math", &redis_api::MATH),
+        ("coroutine", &COROUTINES),
+    ] {
         frame.raw_field(globals, library);
         let at = frame.top();
         set_functions(frame, at, functions);
         frame.pop(1);
     }
-    for (library, name, entry) in
-        [("coroutine", "resume", Entry::RESUME), ("table", "sort", Entry::of(table::sort))]
-    {
-        frame.raw_field(globals, library);
+    frame.raw_field(globals, "table");
+    for (name, entry) in table::OVER_LUAS_OWN {
         frame.raw_field(-1, name);
         frame.push_function(entry, 1);
         frame.set_field(-2, name);
-        frame.pop(1);
     }
+    frame.pop(1);
     for (library, functions) in [
         ("bit", &bits::FUNCTIONS[..]),
         ("cmsgpack", &msgpack::FUNCTIONS),
@@ -135,6 +146,8 @@ pub(crate) fn furnish(frame: &mut Frame<'_>, options: Options, api: Api) {
     add_missing_error(frame);
     assert_eq!(frame.keep(), LOAD_GLOBALS);
     frame.pop(1);
+    frame.push_bytes(DEEP);
+    frame.keep();
 }
 
 /// Makes the globals those that a library may use while it is loaded, or all.
@@ -235,6 +248,7 @@ fn miss(frame: &mut Frame<'_>) -> Results {
             "Second argument to luaProtectedTableError must be a string or number",
         ));
     };
+    frame.check_room(name.len().saturating_mul(3))?;
     let name = String::from_utf8_lossy(name);
     Err(Raise::text(format!("Script attempted to access nonexistent global variable '{name}'")))
 }
@@ -254,6 +268,11 @@ fn place_error(frame: &mut Frame<'_>) -> Results {
             (Kind::Boolean, _) => b"false",
             _ => frame.kind_name(1).as_bytes(),
         };
+        if text.len() > LONG_BYTES && frame.check_room(text.len().saturating_mul(2)).is_err() {
+            // There is no room for more of it: it stays as it is.
+            frame.push_copy(1);
+            return Ok(1);
+        }
         frame.push_table(0, 3);
         frame.push_bytes(&[b"ERR ", text].concat());
         frame.set_field(-2, "err");
@@ -352,8 +371,11 @@ fn load(frame: &mut Frame<'_>) -> Results {
     };
     let mut source = Vec::new();
     loop {
+        // A function of C may bring each piece.
+        frame.pulse()?;
         frame.push_copy(1);
         let problem = match frame.call(0, 1) {
+            Err(Raise::Stop) => return Err(Raise::Stop),
             Err(_) => Some(None),
             Ok(()) => match frame.kind(-1) {
                 Kind::Nil => break,
@@ -371,7 +393,11 @@ fn load(frame: &mut Frame<'_>) -> Results {
         if piece.is_empty() {
             break;
         }
-        frame.check_room(source.len() + piece.len())?;
+        let len = source.len() + piece.len();
+        if len > SOURCE_BYTES_MAX {
+            return Err(Raise::memory());
+        }
+        frame.check_room(len)?;
         source.extend_from_slice(piece);
         frame.pop(1);
     }
@@ -410,10 +436,12 @@ fn collectgarbage(frame: &mut Frame<'_>) -> Results {
     match option {
         b"collect" => {
             frame.collect(None);
+            frame.pulse()?;
             frame.push_integer(0);
         }
         b"step" => {
             let done = frame.collect(Some(i32::try_from(argument).unwrap_or(0)));
+            frame.pulse()?;
             frame.push_boolean(done);
         }
         #[expect(clippy::cast_precision_loss, reason = "Lua has no other numbers")]

@@ -1,11 +1,22 @@
 //! Functions of `table`, and `unpack`, whose work in Lua 5.1 is bounded by their arguments' values.
 
 use crate::entry::{Entry, Raise, Results};
-use crate::frame::{Frame, Kind};
+use crate::frame::{ALL_RESULTS, Frame, Kind};
 use crate::sandbox::READ_ONLY;
 
-pub(crate) const FUNCTIONS: [(&str, Entry); 2] =
-    [("insert", Entry::of(insert)), ("remove", Entry::of(remove))];
+pub(crate) const FUNCTIONS: [(&str, Entry); 4] = [
+    ("insert", Entry::of(insert)),
+    ("remove", Entry::of(remove)),
+    ("concat", Entry::of(concat)),
+    ("maxn", Entry::of(maxn)),
+];
+
+/// Functions that have Lua's own as their upvalues.
+pub(crate) const OVER_LUAS_OWN: [(&str, Entry); 3] = [
+    ("sort", Entry::of(sort)),
+    ("foreach", Entry::of(for_each)),
+    ("foreachi", Entry::of(for_each)),
+];
 
 /// The length of argument 1, a table.
 fn length(frame: &mut Frame<'_>) -> Result<i32, Raise> {
@@ -61,6 +72,95 @@ fn remove(frame: &mut Frame<'_>) -> Results {
     Ok(1)
 }
 
+/// `table.concat(table, separator, from, to)`.
+fn concat(frame: &mut Frame<'_>) -> Results {
+    let separator: &[u8] = match frame.argument_kind(2) {
+        Kind::None | Kind::Nil => b"",
+        _ => frame.check_text(2)?,
+    };
+    let end = length(frame)?;
+    let number_or = |frame: &Frame<'_>, number, default| match frame.argument_kind(number) {
+        Kind::None | Kind::Nil => Ok(default),
+        _ => frame.check_int(number),
+    };
+    let (from, to) = (number_or(frame, 3, 1)?, number_or(frame, 4, end)?);
+    let mut out = Vec::new();
+    for number in from..=to {
+        frame.pulse()?;
+        frame.raw_element(1, number);
+        if !matches!(frame.kind(-1), Kind::String | Kind::Number) {
+            let kind = frame.kind_name(-1);
+            let text = format!("invalid value ({kind}) at index {number} in table for 'concat'");
+            return Err(Raise::text(text));
+        }
+        let piece = frame.pushed_text();
+        frame.check_room(out.len() + piece.len() + separator.len())?;
+        out.extend_from_slice(piece);
+        if number < to {
+            out.extend_from_slice(separator);
+        }
+        frame.pop(1);
+    }
+    frame.check_room(out.len())?;
+    frame.push_bytes(&out);
+    Ok(1)
+}
+
+/// `table.maxn(table)`: the largest number that is a key.
+fn maxn(frame: &mut Frame<'_>) -> Results {
+    frame.check_table(1)?;
+    let mut max = 0.0_f64;
+    frame.push_nil();
+    while frame.next(1) {
+        frame.pulse()?;
+        frame.pop(1);
+        if frame.kind(-1) == Kind::Number {
+            max = max.max(frame.number(-1).unwrap_or_default());
+        }
+    }
+    frame.push_number(max);
+    Ok(1)
+}
+
+/// `table.foreach(table, function)`, or `table.foreachi`, with Lua's own as its upvalue.
+fn for_each(frame: &mut Frame<'_>) -> Results {
+    frame.check_table(1)?;
+    if frame.argument_kind(2) != Kind::Function {
+        let kind = match frame.argument_kind(2) {
+            Kind::None => "no value",
+            _ => frame.kind_name(2),
+        };
+        return Err(Raise::argument(2, format!("function expected, got {kind}")));
+    }
+    let top = frame.top();
+    frame.push_upvalue(1);
+    frame.push_copy(1);
+    push_asking(frame, 2);
+    frame.call(2, ALL_RESULTS)?;
+    Ok(frame.top() - top)
+}
+
+/// Pushes a function that is called in a loop of Lua's own. Instructions of a script are counted; one of C has none, so
+/// it is put into one that counts its calls.
+fn push_asking(frame: &mut Frame<'_>, number: i32) {
+    frame.push_copy(number);
+    if frame.is_c_function(-1) {
+        frame.push_function(Entry::of(asking), 1);
+    }
+}
+
+/// Calls its upvalue, and asks from time to time whether the script goes on.
+fn asking(frame: &mut Frame<'_>) -> Results {
+    frame.pulse()?;
+    let arguments = frame.arguments();
+    frame.push_upvalue(1);
+    for number in 1..=arguments {
+        frame.push_copy(number);
+    }
+    frame.call(arguments, 1)?;
+    Ok(1)
+}
+
 /// `unpack(table, from, to)`.
 pub(crate) fn unpack(frame: &mut Frame<'_>) -> Results {
     frame.check_table(1)?;
@@ -103,10 +203,12 @@ pub(crate) fn sort(frame: &mut Frame<'_>) -> Results {
         }
     }
     frame.push_upvalue(1);
-    for number in 1..=frame.arguments().min(2) {
-        frame.push_copy(number);
+    frame.push_copy(1);
+    let count = frame.arguments().min(2);
+    if count == 2 {
+        push_asking(frame, 2);
     }
-    match frame.call(frame.arguments().min(2), 0) {
+    match frame.call(count, 0) {
         Err(Raise::Value) if frame.bytes(-1) == Some(INVALID_ORDER.as_bytes()) => {
             // As if it had been called directly.
             Err(Raise::text(INVALID_ORDER))

@@ -20,6 +20,10 @@ const DEPTH_MAX: u32 = 128;
 /// So many names a table of Lua can have. More are an error that it raises, and must not while Rust runs.
 const NAMES_MAX: usize = 1 << 26;
 
+/// What an element and a field of a table take.
+const ELEMENT_BYTES: usize = 16;
+const FIELD_BYTES: usize = 40;
+
 /// Fewer slots than a reply's own values need.
 const SLOTS: i32 = 6;
 
@@ -57,6 +61,7 @@ fn push<'b>(frame: &mut Frame<'_>, bytes: &'b [u8], depth: u32) -> Result<&'b [u
         }
         b'*' | b'>' => {
             let count = count(line, rest)?;
+            frame.check_room(count.saturating_mul(ELEMENT_BYTES))?;
             frame.push_table(count, 0);
             for number in 1..=i32::try_from(count).map_err(|_| malformed())? {
                 rest = push(frame, rest, depth + 1)?;
@@ -68,6 +73,7 @@ fn push<'b>(frame: &mut Frame<'_>, bytes: &'b [u8], depth: u32) -> Result<&'b [u
             if count > NAMES_MAX {
                 return Err(Raise::reply("the reply of the command has too many elements"));
             }
+            frame.check_room(count.saturating_mul(FIELD_BYTES))?;
             frame.push_table(0, 1);
             frame.push_table(0, count);
             for _ in 0..count {

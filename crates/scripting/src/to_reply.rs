@@ -10,8 +10,10 @@
 
 use resp::{Protocol, Writer};
 
+use crate::entry::stop_text;
 use crate::frame::{Frame, Kind};
-use crate::host::Ending;
+use crate::host::{Ending, Interrupt};
+use crate::meter::{STEP, TABLE};
 
 /// How deep tables are written: one that contains itself has an end.
 const DEPTH_MAX: u32 = 1000;
@@ -19,8 +21,12 @@ const DEPTH_MAX: u32 = 1000;
 /// What an element and its table need.
 const SLOTS: i32 = 6;
 
-/// Writes the value on top, and pops it.
+/// What was written was stopped: the rest of it is missing.
+struct Stopped;
+
+/// Writes the value on top, and pops it. If that is stopped meanwhile, the reply says so instead.
 pub(crate) fn value(frame: &mut Frame<'_>, protocol: Protocol, out: &mut Writer) -> Ending {
+    let (start, top) = (out.len(), frame.top() - 1);
     let ending = match frame.kind(-1) {
         Kind::Table => match error_of(frame).filter(|error| error.is_text) {
             Some(error) => Ending::Failed { is_counted: error.is_counted },
@@ -28,8 +34,15 @@ pub(crate) fn value(frame: &mut Frame<'_>, protocol: Protocol, out: &mut Writer)
         },
         _ => Ending::Returned,
     };
-    write(frame, protocol, 0, out);
-    ending
+    match write(frame, protocol, 0, out) {
+        Ok(()) => ending,
+        Err(Stopped) => {
+            frame.truncate(top);
+            out.truncate(start);
+            out.error(&format!("ERR {}", stop_text(frame)));
+            Ending::Stopped
+        }
+    }
 }
 
 /// Writes what the script called `name` has raised, which is on top, and pops it.
@@ -94,15 +107,20 @@ fn error_of(frame: &mut Frame<'_>) -> Option<ErrorValue> {
 }
 
 /// Writes the value on top, and pops it.
-fn write(frame: &mut Frame<'_>, protocol: Protocol, depth: u32, out: &mut Writer) {
+fn write(
+    frame: &mut Frame<'_>,
+    protocol: Protocol,
+    depth: u32,
+    out: &mut Writer,
+) -> Result<(), Stopped> {
     if out.is_over() {
         frame.pop(1);
-        return;
+        return Ok(());
     }
     if depth > DEPTH_MAX || !frame.reserve(SLOTS) {
         out.error("ERR reached lua stack limit");
         frame.pop(1);
-        return;
+        return Ok(());
     }
     match frame.kind(-1) {
         Kind::String => out.bulk(frame.bytes(-1).unwrap_or_default()),
@@ -112,10 +130,11 @@ fn write(frame: &mut Frame<'_>, protocol: Protocol, depth: u32, out: &mut Writer
             (Protocol::Resp2, false) => out.null(),
             (Protocol::Resp3, value) => out.boolean(value),
         },
-        Kind::Table => write_table(frame, protocol, depth, out),
+        Kind::Table => write_table(frame, protocol, depth, out)?,
         _ => out.null(),
     }
     frame.pop(1);
+    Ok(())
 }
 
 /// As the processor converts it: whatever does not fit is the smallest number.
@@ -126,17 +145,24 @@ fn truncated(value: f64) -> i64 {
 }
 
 /// Writes the table on top, and leaves it there.
-fn write_table(frame: &mut Frame<'_>, protocol: Protocol, depth: u32, out: &mut Writer) {
+fn write_table(
+    frame: &mut Frame<'_>,
+    protocol: Protocol,
+    depth: u32,
+    out: &mut Writer,
+) -> Result<(), Stopped> {
+    go_on(frame, TABLE)?;
     let table = frame.top();
     if let Some(error) = error_of(frame).filter(|error| error.is_text) {
-        return out.error_bytes(&error.line);
+        out.error_bytes(&error.line);
+        return Ok(());
     }
     for (field, kind, written) in FIELDS {
         frame.raw_field(table, field);
-        let is_written = frame.kind(-1) == kind && written(frame, protocol, depth + 1, out);
+        let is_written = frame.kind(-1) == kind && written(frame, protocol, depth + 1, out)?;
         frame.truncate(table);
         if is_written {
-            return;
+            return Ok(());
         }
     }
     let mark = out.mark();
@@ -146,15 +172,25 @@ fn write_table(frame: &mut Frame<'_>, protocol: Protocol, depth: u32, out: &mut 
         if frame.kind(-1) == Kind::Nil || out.is_over() {
             break;
         }
-        write(frame, protocol, depth + 1, out);
+        go_on(frame, STEP)?;
+        write(frame, protocol, depth + 1, out)?;
         count += 1;
     }
     frame.truncate(table);
     out.finish_array(mark, count);
+    Ok(())
+}
+
+/// Counts work, and asks from time to time whether the script goes on.
+fn go_on(frame: &mut Frame<'_>, work: usize) -> Result<(), Stopped> {
+    match frame.goes_on(work) {
+        Interrupt::Continue => Ok(()),
+        Interrupt::Stop => Err(Stopped),
+    }
 }
 
 /// Writes what is on top, if it is as it must be.
-type WriteField = fn(&mut Frame<'_>, Protocol, u32, &mut Writer) -> bool;
+type WriteField = fn(&mut Frame<'_>, Protocol, u32, &mut Writer) -> Result<bool, Stopped>;
 
 /// The fields that make a table another reply than an array, in the order in which they count.
 const FIELDS: [(&str, Kind, WriteField); 6] = [
@@ -162,11 +198,11 @@ const FIELDS: [(&str, Kind, WriteField); 6] = [
         out.raw(b"+");
         out.raw(&one_line(frame.bytes(-1).unwrap_or_default()));
         out.raw(b"\r\n");
-        true
+        Ok(true)
     }),
     ("double", Kind::Number, |frame, _, _, out| {
         out.double(frame.number(-1).unwrap_or_default());
-        true
+        Ok(true)
     }),
     ("big_number", Kind::String, |frame, _, _, out| {
         let digits = one_line(frame.bytes(-1).unwrap_or_default());
@@ -177,12 +213,14 @@ const FIELDS: [(&str, Kind, WriteField); 6] = [
         } else {
             out.bulk(&digits);
         }
-        true
+        Ok(true)
     }),
     ("verbatim_string", Kind::Table, |frame, _, _, out| {
         frame.raw_field(-1, "format");
         frame.raw_field(-2, "string");
-        let (Some(format), Some(text)) = (frame.bytes(-2), frame.bytes(-1)) else { return false };
+        let (Some(format), Some(text)) = (frame.bytes(-2), frame.bytes(-1)) else {
+            return Ok(false);
+        };
         if out.is_resp3() {
             let mut letters = *b"   ";
             for (letter, given) in letters.iter_mut().zip(format) {
@@ -196,7 +234,7 @@ const FIELDS: [(&str, Kind, WriteField); 6] = [
         } else {
             out.bulk(text);
         }
-        true
+        Ok(true)
     }),
     ("map", Kind::Table, |frame, protocol, depth, out| {
         let table = frame.top();
@@ -204,13 +242,14 @@ const FIELDS: [(&str, Kind, WriteField); 6] = [
         let mut count = 0;
         frame.push_nil();
         while frame.next(table) {
+            go_on(frame, STEP)?;
             frame.push_copy(-2);
-            write(frame, protocol, depth, out);
-            write(frame, protocol, depth, out);
+            write(frame, protocol, depth, out)?;
+            write(frame, protocol, depth, out)?;
             count += 1;
         }
         out.finish_map(mark, count);
-        true
+        Ok(true)
     }),
     ("set", Kind::Table, |frame, protocol, depth, out| {
         let table = frame.top();
@@ -218,13 +257,14 @@ const FIELDS: [(&str, Kind, WriteField); 6] = [
         let mut count = 0;
         frame.push_nil();
         while frame.next(table) {
+            go_on(frame, STEP)?;
             frame.pop(1);
             frame.push_copy(-1);
-            write(frame, protocol, depth, out);
+            write(frame, protocol, depth, out)?;
             count += 1;
         }
         out.finish_set(mark, count);
-        true
+        Ok(true)
     }),
 ];
 

@@ -22,6 +22,12 @@ macro_rules! bit_set {
                 Self(self.0 | other.0)
             }
 
+            /// The elements of `self` that are not in `other`.
+            #[must_use]
+            pub const fn without(self, other: Self) -> Self {
+                Self(self.0 & !other.0)
+            }
+
             /// Whether all of `other` is in this set.
             #[must_use]
             pub const fn has(self, other: Self) -> bool {

@@ -54,6 +54,56 @@ fn memory_that_is_refused_can_be_caught() {
     );
 }
 
+/// Thousands of arguments may be the same text, of which Lua has one.
+#[test]
+fn arguments_are_not_copied_past_a_limit() {
+    let all = "local s = ('x'):rep(1000000) local t = {} for i = 1, 7000 do t[i] = s end ";
+    let error = "the arguments of this redis lib call have 7000000004 bytes together: they may have 16777216; call it \
+                 several times";
+    for call in [
+        "return redis.call('ping', unpack(t))",
+        "return redis.pcall('ping', unpack(t))",
+        "return redis.acl_check_cmd('ping', unpack(t))",
+    ] {
+        let mut session = small();
+        let reply = session.eval(&format!("{all}{call}"));
+        assert!(reply.starts_with(&format!("-ERR {error}")), "{call}: {reply}");
+        assert!(session.keys.calls.is_empty(), "{call}");
+    }
+    let mut session = small();
+    let fits = "local s = ('x'):rep(1000000) return #redis.call('echo', s)";
+    assert_eq!(session.eval(fits), r":1000000\r\n");
+    session.eval(&format!("{all} redis.log(redis.LOG_DEBUG, 'begin', unpack(t))"));
+    let (_, line) = &session.keys.logged[0];
+    assert!(line.len() < 70_000 && line.starts_with(b"begin xxx"), "{}", line.len());
+    let end = String::from_utf8_lossy(&line[line.len() - 30..]).into_owned();
+    assert!(end.ends_with("... and 6999934470 bytes more"), "{end}");
+}
+
+/// Lua would end the process.
+#[test]
+fn a_coroutine_that_finds_no_memory_for_its_arguments_is_an_error_of_the_script() {
+    for resume in ["coroutine.resume(c, unpack(t))", "pcall(w, unpack(t))"] {
+        let mut session = small();
+        let reply = session.eval(&format!(
+            "local t = {{}} for i = 1, 7000 do t[i] = i end
+            local f = function(...) return select('#', ...) end
+            local c, w = coroutine.create(f), coroutine.wrap(f)
+            local kept, count = nil, 0
+            for size = 20, 4, -1 do
+                pcall(function()
+                    while true do count = count + 1 kept = {{kept, ('y'):rep(2 ^ size) .. count}} end
+                end)
+            end
+            local ok, n = {resume}
+            kept = nil
+            return n"
+        ));
+        assert!(reply == r":7000\r\n" || reply.contains("not enough memory"), "{resume}: {reply}");
+        assert_eq!(session.eval("return 1"), r":1\r\n", "{resume}");
+    }
+}
+
 #[test]
 fn recursion_has_a_limit() {
     for (script, text) in [

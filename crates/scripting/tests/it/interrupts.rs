@@ -17,6 +17,8 @@ fn assert_stopped(script: &str) {
     // Not asked again after it was stopped.
     assert_eq!(session.keys.interrupts, 3, "{script}");
     session.keys.patience = None;
+    // The more memory is in use, the more often it is asked.
+    session.eval("collectgarbage()");
     session.keys.interrupts = 0;
     assert_eq!(
         session.eval("local n = 0 for i = 1, 1000000 do n = n + i end return n"),
@@ -74,6 +76,78 @@ fn a_stop_cannot_be_caught() {
     );
     assert_stopped("while true do load(function() while true do end end) end");
     assert_stopped("table.sort({1, 2, 3, 4}, function() while true do end end)");
+    assert_stopped("table.foreach({1, 2}, function() while true do end end)");
+    assert_stopped("while true do pcall(coroutine.wrap(function() while true do end end)) end");
+    assert_stopped("while true do load(coroutine.wrap(function() while true do end end)) end");
+    assert_stopped(
+        "local function f(n) while true do load(coroutine.wrap(function() if n == 0 then while true do end end \
+         f(n - 1) end)) end end f(3)",
+    );
+}
+
+/// However the work is divided: what begins anew does not begin to count anew.
+#[test]
+fn work_in_pieces_is_stopped() {
+    // A tree of coroutines none of which executes as many instructions as the host is asked after.
+    assert_stopped(
+        "local function f(n) return function() if n == 0 then for i = 1, 30000 do end else for i = 1, 5000 do \
+         coroutine.wrap(f(n - 1))() end end end end f(3)()",
+    );
+    assert_stopped("while true do coroutine.wrap(function() end)() end");
+    assert_stopped(
+        "while true do coroutine.resume(coroutine.create(function() for i = 1, 900 do end end)) end",
+    );
+    assert_stopped(
+        "local c = coroutine.wrap(function() while true do coroutine.yield() end end) while true do c() end",
+    );
+    // Functions that take few steps each.
+    assert_stopped("while true do ('x'):rep(2000):find('a*b') end");
+    // Loops of C over functions of C.
+    assert_stopped("load(collectgarbage)");
+    assert_stopped("load(gcinfo)");
+    assert_stopped("load(math.random)");
+    assert_stopped("while true do load(gcinfo) end");
+    assert_stopped("(('collect'):rep(100000)):gsub('collect', collectgarbage)");
+    assert_stopped(
+        "local t = {} for i = 1, 300000 do t[i] = {} end while true do table.foreachi(t, redis.debug) end",
+    );
+}
+
+/// One instruction may copy hundreds of megabytes: so bytes count, and nobody waits for 100,000 such.
+#[test]
+fn few_instructions_that_take_long_are_many() {
+    let asked = |script: &str| {
+        let mut session = Session::new();
+        session.eval(script);
+        session.keys.interrupts
+    };
+    let joined = asked("local s = ('x'):rep(4000000) for i = 1, 50 do local y = s .. i end");
+    assert!((50..=70).contains(&joined), "{joined}");
+    let collected = asked(
+        "local t = {} for i = 1, 50000 do t[i] = {} end for i = 1, 20 do collectgarbage() end",
+    );
+    assert!((20..=40).contains(&collected), "{collected}");
+    let compared = asked(
+        "local a, b = ('x'):rep(32000000) .. 'a', ('x'):rep(32000000) .. 'b' for i = 1, 30000 do local y = #a end",
+    );
+    assert!(compared >= 30, "an instruction may read all that there is: {compared}");
+    let read = asked("local s = ('x'):rep(8000000) for i = 1, 50 do s:find('y', 1, true) end");
+    assert!((50..=60).contains(&read), "{read}");
+    let small = asked("for i = 1, 1000 do local y = 'x' .. i end");
+    assert_eq!(small, 0);
+}
+
+#[test]
+fn what_is_returned_is_written_by_a_script_that_can_be_stopped() {
+    assert_stopped("local t = {} for i = 1, 40 do t = {t, t} end return t");
+    assert_stopped("local t = {1} for i = 1, 40 do t = {map = {t, t}} end return t");
+    let mut session = Session::new();
+    session.keys.patience = Some(0);
+    let (reply, ending) =
+        session.run(b"local t = {} for i = 1, 16 do t = {t, t} end return t", &[], &[]);
+    assert_eq!(ending, Ending::Stopped);
+    let reply = String::from_utf8_lossy(&reply).into_owned();
+    assert_eq!(reply, "-ERR Script killed by user with SCRIPT KILL...\r\n");
 }
 
 #[test]

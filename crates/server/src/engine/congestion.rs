@@ -58,9 +58,9 @@ impl Engine {
         )
     }
 
-    /// Whether a command has to wait until the log keeps up.
-    pub(super) fn waits_for_room(&self, key: ClientKey, command: Command) -> bool {
-        let flags = self.sessions[key].session.flags_of_execution(command);
+    /// Whether a command, which has these flags with its arguments, has to wait until the log keeps up.
+    pub(super) fn waits_for_room(&self, key: ClientKey, command: Command, flags: Flags) -> bool {
+        let flags = self.sessions[key].session.flags_of_execution(command, flags);
         // What frees memory need not wait for memory.
         let grows = self.shard.waits_to_cool()
             && flags.is_some_and(|it| it.intersects(Flags::DENYOOM.with(Flags::MAY_WRITE)));

@@ -183,12 +183,13 @@ impl Engine {
             // Confirmations of subscriptions are messages, not replies: nothing suppresses them.
             self.sessions[key].connection.output.unmute();
         }
-        if let Some(refusal) = self.refusal(key, command, args) {
+        let flags = self.scripting.flags_of(command, args);
+        if let Some(refusal) = self.refusal(key, command, args, flags) {
             self.refuse(key, Some(command), &refusal);
-        } else if self.is_paused_for(key, command) {
+        } else if self.is_paused_for(key, command, flags) {
             self.sessions.postpone(key);
             return Flow::Postponed;
-        } else if self.waits_for_room(key, command) {
+        } else if self.waits_for_room(key, command, flags) {
             self.hold_back(key);
             return Flow::Postponed;
         } else if self.sessions[key].session.transaction.is_some() && is_queued(command) {
@@ -196,7 +197,7 @@ impl Engine {
                 self.fetch_ahead(key, command, args);
             }
             let client = &mut self.sessions[key];
-            client.session.enqueue(command, args);
+            client.session.enqueue(command, args, flags);
             client.connection.output.writer().simple("QUEUED");
         } else {
             match self.wait_for_keys(key, command, args) {
@@ -218,12 +219,17 @@ impl Engine {
         }
     }
 
-    /// Why a command is not executed now, or `None`.
-    fn refusal(&mut self, key: ClientKey, command: Command, args: &[&[u8]]) -> Option<String> {
+    /// Why a command, which has these flags with its arguments, is not executed now, or `None`.
+    fn refusal(
+        &mut self,
+        key: ClientKey,
+        command: Command,
+        args: &[&[u8]],
+        flags: Flags,
+    ) -> Option<String> {
         if !command.accepts(args.len()) {
             return Some(format!("ERR wrong number of arguments for '{}' command", command.name));
         }
-        let flags = self.scripting.flags_of(command, args);
         let client = &self.sessions[key];
         if flags.has(Flags::PROTECTED) {
             if command.name.starts_with("module|") {

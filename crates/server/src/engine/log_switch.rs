@@ -103,9 +103,9 @@ impl Engine {
         self.sessions.resume_paused(&mut self.shard.keyspace);
     }
 
-    /// Whether a command must wait until everything is logged. DEBUG may change anything, and
-    /// WAITAOF asks for what comes after that.
-    pub(super) fn waits_for_copying(&self, key: ClientKey, command: Command) -> bool {
+    /// Whether a command, which has these flags with its arguments, must wait until everything is logged. DEBUG may
+    /// change anything, and WAITAOF asks for what comes after that.
+    pub(super) fn waits_for_copying(&self, key: ClientKey, command: Command, flags: Flags) -> bool {
         if self.shard.log_state().is_turning_on() && command.name == "waitaof" {
             return self.sessions[key].session.transaction.is_none();
         }
@@ -113,7 +113,7 @@ impl Engine {
             return false;
         }
         let flags = match &self.sessions[key].session.transaction {
-            None => command.flags,
+            None => flags,
             Some(transaction) if command.name == "exec" => transaction.flags,
             Some(_) => return false,
         };

@@ -49,8 +49,12 @@ use functions::{LOSING, lua_options};
 /// How long a script runs at a time that has run for longer than it should.
 const SLICE_US: u64 = 5000;
 
-/// How long a reply may be that a script gets, or gives, whatever its client may.
+/// How long a reply may be that a script gets, whatever its client may.
 const REPLY_BYTES_MAX: usize = 1 << 30;
+
+/// How long one may be that it gives: the longest text, and a little more. A table can hold the same one twice, so what
+/// a script returns may be as good as endless.
+const GIVEN_BYTES_MAX: usize = 513 << 20;
 
 /// What INFO says of scripts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -298,15 +302,16 @@ impl Scripting {
             return command.flags;
         }
         let Some(declared) = self.declared(command, args) else { return command.flags };
-        let is_reading = declared.contains(ScriptFlags::NO_WRITES);
-        let mut flags = command.flags;
-        if !is_reading {
-            flags = flags.with(Flags::WRITE);
-            if !declared.contains(ScriptFlags::ALLOW_OOM) {
-                flags = flags.with(Flags::DENYOOM);
-            }
+        // It is known now whether it writes.
+        let flags = command.flags.without(Flags::MAY_REPLICATE.with(Flags::MAY_WRITE));
+        if declared.contains(ScriptFlags::NO_WRITES) {
+            return flags;
         }
-        flags
+        let flags = flags.with(Flags::WRITE);
+        if declared.contains(ScriptFlags::ALLOW_OOM) {
+            return flags;
+        }
+        flags.with(Flags::DENYOOM)
     }
 
     fn declared(&self, command: Command, args: &[&[u8]]) -> Option<ScriptFlags> {
@@ -439,7 +444,7 @@ impl Engine {
             is_orphan: self.scripting.orphaned == Some(key),
         });
         let protocol = client.connection.output.protocol();
-        let reply = (protocol, self.output_room(key).min(REPLY_BYTES_MAX));
+        let reply = (protocol, self.output_room(key).min(GIVEN_BYTES_MAX));
         let execution = Execution::new(stack, program, keys, arguments, reply);
         self.in_transaction = true;
         let until_us = match self.options.busy_reply_threshold_ms {
@@ -594,7 +599,7 @@ impl Engine {
         if reply.is_over() {
             reply = Writer::new(reply.protocol());
             reply.error(
-                "ERR the reply of the script is longer than 'client-output-buffer-limit' allows",
+                "ERR the reply of the script is longer than 513 MB, or than 'client-output-buffer-limit' allows",
             );
         }
         let reply = reply.take();

@@ -60,8 +60,8 @@ pub(super) fn args_memory_bytes(args: &[&[u8]]) -> usize {
 }
 
 impl Session {
-    /// Puts a command in the queue of the transaction.
-    pub(super) fn enqueue(&mut self, command: Command, args: &[&[u8]]) {
+    /// Puts a command, which has these flags with its arguments, in the queue of the transaction.
+    pub(super) fn enqueue(&mut self, command: Command, args: &[&[u8]], flags: Flags) {
         let transaction = self.transaction.as_mut().expect("commands are queued after MULTI");
         // A transaction that cannot succeed any more need not grow.
         if !transaction.is_refused && !self.is_watch_dirty {
@@ -70,17 +70,15 @@ impl Session {
                 .queue
                 .push(Queued { command, args: args.iter().map(|arg| arg.to_vec()).collect() });
         }
-        transaction.flags = transaction.flags.with(command.flags);
+        transaction.flags = transaction.flags.with(flags);
     }
 
-    /// The flags of what is executed when the client sends a command now: for EXEC those of all that
-    /// is queued, for a command that is queued none.
-    pub(super) fn flags_of_execution(&self, command: Command) -> Option<Flags> {
+    /// The flags of what is executed when the client sends a command now that has these: for EXEC those of all that is
+    /// queued, for a command that is queued none.
+    pub(super) fn flags_of_execution(&self, command: Command, flags: Flags) -> Option<Flags> {
         match &self.transaction {
-            None => Some(command.flags),
-            Some(transaction) if command.name == "exec" => {
-                Some(command.flags.with(transaction.flags))
-            }
+            None => Some(flags),
+            Some(transaction) if command.name == "exec" => Some(flags.with(transaction.flags)),
             Some(_) => None,
         }
     }

@@ -55,10 +55,10 @@ pub(super) fn unpause(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> D
 }
 
 impl Engine {
-    /// Whether a command has to wait for the end of a pause or of a migration, or until everything is
-    /// logged.
-    pub(crate) fn is_paused_for(&self, key: ClientKey, command: Command) -> bool {
-        if self.waits_for_copying(key, command) {
+    /// Whether a command, which has these flags with its arguments, has to wait for the end of a pause or of a migration,
+    /// or until everything is logged.
+    pub(crate) fn is_paused_for(&self, key: ClientKey, command: Command, flags: Flags) -> bool {
+        if self.waits_for_copying(key, command, flags) {
             return true;
         }
         // There is one migration at a time.
@@ -69,7 +69,7 @@ impl Engine {
         if self.pause.is_none() && !holds_writers {
             return false;
         }
-        let Some(flags) = self.sessions[key].session.flags_of_execution(command) else {
+        let Some(flags) = self.sessions[key].session.flags_of_execution(command, flags) else {
             return false;
         };
         // CLIENT UNPAUSE must get through.

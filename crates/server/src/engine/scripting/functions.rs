@@ -7,9 +7,12 @@
 //!
 //! # Invariants
 //! - Whether a library can be loaded depends on its source and on those that are there: what its loading may take is
-//!   counted in instructions and in bytes of Lua, which are the same at every start. Only a client is also held to a
-//!   clock, because one instruction may be long; what is read from the log or a file is not. So what was loaded once
-//!   is loaded by every start.
+//!   counted in instructions and in bytes of Lua, for each library anew. Only a client is also held to a clock, because
+//!   one instruction may be long; what is read from the log or a file is not. So what was loaded once is loaded by every
+//!   start.
+//! - A library needs more memory while it is loaded than it keeps, and finds more or less of it by what was loaded before.
+//!   What all of them keep and what one needs are each no more than a client's may have; so a start, which may have
+//!   loaded them in another order, has twice as much.
 //! - A library is in memory with its record, or neither is: what is loaded together is changed together.
 
 use std::collections::BTreeSet;
@@ -37,13 +40,17 @@ const MEMORY_BYTES_MAX: u64 = 1 << 30;
 /// Commands that lose whole databases: a script that has such a word gets a block of its own.
 pub(super) const LOSING: &[&str] = &["flushall", "flushdb", "swapdb"];
 
-/// How many instructions the loading of what a command brings may take: about half a second.
+/// How many instructions the loading of a library may take: about half a second.
 const INSTRUCTIONS_MAX: u32 = 100_000_000;
 
 /// How long it may take on a client's behalf, in microseconds, and how much longer for so many bytes of source, which
 /// are compiled in one go.
 const LOADING_US_MAX: u64 = 5_000_000;
 const BYTES_PER_US: u64 = 10;
+
+/// How much longer for each library that is restored behind the first, and at most.
+const RESTORED_US: u64 = 500_000;
+const RESTORED_US_MAX: u64 = 60_000_000;
 
 /// How many bytes the sources of all libraries may have: a log that is turned on gets them in one block.
 const ALL_SOURCES_BYTES_MAX: usize = 256 << 20;
@@ -84,6 +91,22 @@ pub(in crate::engine) struct FunctionFigures {
     pub(in crate::engine) functions: u64,
 }
 
+/// What the loading of a library may take.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engine) struct LoadingLimits {
+    /// Of Lua, with all that there is; for what is not brought by a client, twice as many.
+    pub(in crate::engine) memory_bytes: usize,
+    pub(in crate::engine) instructions: u32,
+}
+
+impl Default for LoadingLimits {
+    fn default() -> Self {
+        // Whatever `maxmemory` is: what was loaded with one limit must not fail with another.
+        let memory_bytes = lua_options(0).memory_bytes_max;
+        Self { memory_bytes, instructions: INSTRUCTIONS_MAX }
+    }
+}
+
 /// See the file's top.
 #[derive(Default)]
 pub(crate) struct Functions {
@@ -91,6 +114,7 @@ pub(crate) struct Functions {
     libraries: Option<Box<Libraries>>,
     figures: FunctionFigures,
     logger: Option<Logger>,
+    pub(in crate::engine) limits: LoadingLimits,
 }
 
 impl Functions {
@@ -104,12 +128,19 @@ impl Functions {
         deadline: Option<Deadline<'_>>,
         run: impl FnOnce(&mut Libraries, &mut Loading<'_>) -> Result<T, LibraryError>,
     ) -> Result<T, CommandError> {
-        // Whatever `maxmemory` is: what was loaded with one limit must not fail with another.
-        let options = lua_options(0);
+        let LoadingLimits { memory_bytes, instructions } = self.limits;
+        let options = Options { memory_bytes_max: memory_bytes, ..lua_options(0) };
         let libraries = self.libraries.get_or_insert_with(|| Box::new(Libraries::new(options)));
-        let asks_left = INSTRUCTIONS_MAX / LOADING_INTERRUPT_EVERY.unsigned_abs();
-        let mut loading = Loading { asks_left, deadline, logger: self.logger.as_ref() };
+        let is_of_client = deadline.is_some();
+        if !is_of_client {
+            libraries.limit_memory(memory_bytes.saturating_mul(2));
+        }
+        let logger = self.logger.as_ref();
+        let mut loading = Loading { asks_left: 0, instructions, deadline, logger };
         let done = run(libraries, &mut loading);
+        if !is_of_client {
+            libraries.limit_memory(memory_bytes);
+        }
         self.note_figures();
         done.map_err(|why| refusal(&why))
     }
@@ -139,7 +170,7 @@ impl Functions {
             }
             check_room(keyspace, |other| *other != *name, source.len())?;
         }
-        let deadline = clock.map(|clock| Deadline::new(clock, source.len()));
+        let deadline = clock.map(|clock| Deadline::new(clock, 1, source.len()));
         let name =
             self.with(deadline, |libraries, loading| libraries.load(source, replaces, loading))?;
         keyspace.declare_libraries();
@@ -217,7 +248,7 @@ impl Functions {
         }
         let stays = |name: &[u8]| existing != Existing::Flushed && !names.contains(name);
         check_room(keyspace, stays, bytes)?;
-        let deadline = clock.map(|clock| Deadline::new(clock, bytes));
+        let deadline = clock.map(|clock| Deadline::new(clock, sources.len(), bytes));
         let restored = self
             .with(deadline, |libraries, loading| libraries.restore(&sources, existing, loading));
         let names = restored?;
@@ -332,10 +363,11 @@ struct Deadline<'c> {
 }
 
 impl<'c> Deadline<'c> {
-    /// That of a command with so many bytes of source, which begins now.
-    fn new(clock: &'c dyn Clock, source_bytes: usize) -> Self {
-        let us = clock.monotonic_us() + LOADING_US_MAX + source_bytes as u64 / BYTES_PER_US;
-        Self { clock, us }
+    /// That of a command with so many libraries and bytes of source, which begins now.
+    fn new(clock: &'c dyn Clock, libraries: usize, source_bytes: usize) -> Self {
+        let more = (libraries.saturating_sub(1) as u64).saturating_mul(RESTORED_US);
+        let us = LOADING_US_MAX + more.min(RESTORED_US_MAX) + source_bytes as u64 / BYTES_PER_US;
+        Self { clock, us: clock.monotonic_us() + us }
     }
 
     fn has_passed(&self) -> bool {
@@ -345,7 +377,10 @@ impl<'c> Deadline<'c> {
 
 /// What a library can ask of the server while it is loaded.
 struct Loading<'l> {
-    asks_left: u32,
+    /// How often the library that is being loaded may ask.
+    asks_left: usize,
+    /// How many instructions each may take.
+    instructions: u32,
     deadline: Option<Deadline<'l>>,
     logger: Option<&'l Logger>,
 }
@@ -369,6 +404,10 @@ impl Host for Loading<'_> {
         self.asks_left = self.asks_left.saturating_sub(1);
         let is_late = self.deadline.as_ref().is_some_and(Deadline::has_passed);
         if self.asks_left == 0 || is_late { Interrupt::Stop } else { Interrupt::Continue }
+    }
+
+    fn begin_loading(&mut self) {
+        self.asks_left = self.instructions as usize / LOADING_INTERRUPT_EVERY;
     }
 
     fn clock(&mut self) -> Duration {

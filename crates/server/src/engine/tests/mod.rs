@@ -14,6 +14,7 @@ mod migrating;
 mod overload;
 mod protocol;
 mod restoring;
+mod script_limits;
 mod scripting;
 mod server;
 mod serving;
