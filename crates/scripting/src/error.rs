@@ -66,6 +66,11 @@ pub enum LibraryError {
         "Libraries would have {0} bytes of code together: they may have {1}; delete some, or keep data in keys"
     )]
     NoRoom(usize, usize),
+    /// All libraries keep more bytes in Lua than they may.
+    #[error(
+        "Libraries would keep {0} bytes of memory together: they may have {1}; keep data in keys"
+    )]
+    TooMuchMemory(usize, usize),
     /// The source is not Lua.
     #[error("Error compiling function: {0}")]
     NotCompiled(String),

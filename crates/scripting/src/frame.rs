@@ -13,7 +13,8 @@
 
 #![expect(unsafe_code, reason = "calls of Lua's interface; see the essay above")]
 
-use std::any::Any;
+mod work;
+
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::ptr;
@@ -22,9 +23,7 @@ use mlua_sys::*;
 
 use crate::entry::{self, Entry, Raise};
 use crate::heap::Heap;
-use crate::host::Interrupt;
 use crate::machine::Run;
-use crate::meter::STEP;
 
 /// What Lua guarantees a C function.
 pub(crate) const FREE_SLOTS: i32 = LUA_MINSTACK;
@@ -208,32 +207,6 @@ impl<'l> Frame<'l> {
             // SAFETY: what was pushed is not needed any more.
             unsafe { lua_settop(self.state, self.arguments.min(self.top())) };
         }
-    }
-
-    /// Fails when the heap is full. To be called before anything is allocated that a script can make
-    /// larger than its arguments.
-    pub(crate) fn check_room(&self, bytes: usize) -> Result<(), Raise> {
-        if bytes < self.heap.room() {
-            return Ok(());
-        }
-        self.heap.note_refused();
-        Err(Raise::memory())
-    }
-
-    /// To be called in loops: asks from time to time whether the script goes on.
-    pub(crate) fn pulse(&mut self) -> Result<(), Raise> {
-        if !self.heap.meter().add(STEP) {
-            return Ok(());
-        }
-        self.check_room(0).and(match self.interrupt() {
-            Interrupt::Continue => Ok(()),
-            Interrupt::Stop => Err(Raise::Stop),
-        })
-    }
-
-    /// Counts work that needs no memory of Lua. Whether the script goes on, which is asked from time to time.
-    pub(crate) fn goes_on(&mut self, work: usize) -> Interrupt {
-        if self.heap.meter().add(work) { self.interrupt() } else { Interrupt::Continue }
     }
 
     pub(crate) fn push_nil(&mut self) {
@@ -559,22 +532,12 @@ impl<'l> Frame<'l> {
         unsafe { lua_iscfunction(self.state, at) != 0 }
     }
 
-    /// The bytes that Lua may have in all.
-    pub(crate) fn bytes_max(&self) -> usize {
-        self.heap.max_bytes()
-    }
-
     /// Collects garbage: all of it, or `step` as Lua counts them. That is counted as work.
     pub(crate) fn collect(&mut self, step: Option<i32>) -> bool {
         self.heap.count_collection();
         let (what, amount) = step.map_or((LUA_GCCOLLECT, 0), |step| (LUA_GCSTEP, step));
         // SAFETY: there are no finalizers that could raise: no userdata has a metatable.
         unsafe { lua_gc(self.state, what, amount) != 0 }
-    }
-
-    /// The bytes that Lua has.
-    pub(crate) fn used_bytes(&self) -> usize {
-        self.heap.used_bytes()
     }
 
     /// The place of a function on the stack of calls: 0 is the running one.
@@ -599,25 +562,6 @@ impl<'l> Frame<'l> {
         // SAFETY: the pointer is set for as long as the run lasts, and this frame is the only one
         // that is active: a frame below cannot be used before this function has returned.
         self.heap.run().map(|mut run| unsafe { run.as_mut() })
-    }
-
-    /// Asks the host whether the script goes on.
-    pub(crate) fn interrupt(&mut self) -> Interrupt {
-        self.heap.meter().restart();
-        let answer = self.run().map_or(Interrupt::Continue, Run::interrupt);
-        if answer == Interrupt::Stop {
-            self.heap.meter().stop();
-        }
-        answer
-    }
-
-    /// Ends the script because of a panic, which goes on when Lua has returned.
-    pub(crate) fn stop_by(&mut self, panic: Box<dyn Any + Send>) {
-        self.heap.meter().stop();
-        match self.run() {
-            Some(run) => run.stop_by(panic),
-            None => std::panic::resume_unwind(panic),
-        }
     }
 }
 

@@ -110,6 +110,7 @@ mod power_cut;
 mod process;
 mod random_commands;
 mod random_grammar;
+mod random_scripts;
 mod rdb_files;
 mod reload;
 mod reply_limits;

@@ -89,16 +89,22 @@ fn a_coroutine_that_finds_no_memory_for_its_arguments_is_an_error_of_the_script(
             "local t = {{}} for i = 1, 7000 do t[i] = i end
             local f = function(...) return select('#', ...) end
             local c, w = coroutine.create(f), coroutine.wrap(f)
-            local kept, count = nil, 0
-            for size = 20, 4, -1 do
-                pcall(function()
-                    while true do count = count + 1 kept = {{kept, ('y'):rep(2 ^ size) .. count}} end
-                end)
+            local size, kept, count = 20, nil, 0
+            local function fill()
+                while true do count = count + 1 kept = {{kept, ('y'):rep(2 ^ size) .. count}} end
             end
+            local function fill_up() while true do kept = {{kept}} end end
+            for round = 1, 2 do
+                for to = 20, 4, -1 do size = to pcall(fill) end
+                pcall(collectgarbage)
+            end
+            pcall(fill_up)
+            redis.call('ping')
             local ok, n = {resume}
             kept = nil
             return n"
         ));
+        assert_eq!(session.keys.calls.len(), 1, "{resume}: it has come so far: {reply}");
         assert!(reply == r":7000\r\n" || reply.contains("not enough memory"), "{resume}: {reply}");
         assert_eq!(session.eval("return 1"), r":1\r\n", "{resume}");
     }

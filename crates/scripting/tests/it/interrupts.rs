@@ -113,7 +113,7 @@ fn work_in_pieces_is_stopped() {
     );
 }
 
-/// One instruction may copy hundreds of megabytes: so bytes count, and nobody waits for 100,000 such.
+/// One instruction may copy hundreds of megabytes: so bytes count, and 100,000 such are not waited for.
 #[test]
 fn few_instructions_that_take_long_are_many() {
     let asked = |script: &str| {
@@ -133,6 +133,9 @@ fn few_instructions_that_take_long_are_many() {
     assert!(compared >= 30, "an instruction may read all that there is: {compared}");
     let read = asked("local s = ('x'):rep(8000000) for i = 1, 50 do s:find('y', 1, true) end");
     assert!((50..=60).contains(&read), "{read}");
+    let begun =
+        asked("for i = 1, 2000 do coroutine.wrap(function() for j = 1, 900 do end end)() end");
+    assert!((18..=30).contains(&begun), "what each coroutine may do is counted: {begun}");
     let small = asked("for i = 1, 1000 do local y = 'x' .. i end");
     assert_eq!(small, 0);
 }

@@ -307,6 +307,7 @@ pub(super) const UNSAFE_FILES: &[&str] = &[
     "crates/keyspace/src/element.rs",
     "crates/keyspace/src/entry.rs",
     "crates/keyspace/src/zset/large.rs",
+    "crates/scripting/src/coroutine.rs",
     "crates/scripting/src/entry.rs",
     "crates/scripting/src/frame.rs",
     "crates/scripting/src/heap.rs",

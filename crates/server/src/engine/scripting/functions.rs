@@ -126,19 +126,19 @@ impl Functions {
     fn with<T>(
         &mut self,
         deadline: Option<Deadline<'_>>,
+        order: Order,
         run: impl FnOnce(&mut Libraries, &mut Loading<'_>) -> Result<T, LibraryError>,
     ) -> Result<T, CommandError> {
         let LoadingLimits { memory_bytes, instructions } = self.limits;
         let options = Options { memory_bytes_max: memory_bytes, ..lua_options(0) };
         let libraries = self.libraries.get_or_insert_with(|| Box::new(Libraries::new(options)));
-        let is_of_client = deadline.is_some();
-        if !is_of_client {
+        if order == Order::Any {
             libraries.limit_memory(memory_bytes.saturating_mul(2));
         }
         let logger = self.logger.as_ref();
         let mut loading = Loading { asks_left: 0, instructions, deadline, logger };
         let done = run(libraries, &mut loading);
-        if !is_of_client {
+        if order == Order::Any {
             libraries.limit_memory(memory_bytes);
         }
         self.note_figures();
@@ -171,8 +171,10 @@ impl Functions {
             check_room(keyspace, |other| *other != *name, source.len())?;
         }
         let deadline = clock.map(|clock| Deadline::new(clock, 1, source.len()));
-        let name =
-            self.with(deadline, |libraries, loading| libraries.load(source, replaces, loading))?;
+        let order = if clock.is_some() { Order::AsTheyCome } else { Order::Any };
+        let name = self.with(deadline, order, |libraries, loading| {
+            libraries.load(source, replaces, loading)
+        })?;
         keyspace.declare_libraries();
         self.put(&name, keyspace);
         Ok(name)
@@ -193,7 +195,7 @@ impl Functions {
     pub(crate) fn delete(&mut self, name: &[u8], keyspace: &mut Keyspace) -> Done {
         let was_logged = keyspace.delete_library(name);
         // One that is kept and could not be loaded goes, too.
-        self.with(None, |libraries, _| match libraries.delete(name) {
+        self.with(None, Order::AsTheyCome, |libraries, _| match libraries.delete(name) {
             Err(_) if was_logged => Ok(()),
             deleted => deleted,
         })
@@ -249,9 +251,13 @@ impl Functions {
         let stays = |name: &[u8]| existing != Existing::Flushed && !names.contains(name);
         check_room(keyspace, stays, bytes)?;
         let deadline = clock.map(|clock| Deadline::new(clock, sources.len(), bytes));
-        let restored = self
-            .with(deadline, |libraries, loading| libraries.restore(&sources, existing, loading));
-        let names = restored?;
+        let names = if existing == Existing::Flushed || keyspace.libraries().len() == 0 {
+            self.restore_alone(&sources, deadline)?
+        } else {
+            self.with(deadline, Order::AsTheyCome, |libraries, loading| {
+                libraries.restore(&sources, existing, loading)
+            })?
+        };
         keyspace.declare_libraries();
         if existing == Existing::Flushed {
             let logged = keyspace.libraries().map(|(name, _)| name);
@@ -263,6 +269,29 @@ impl Functions {
         }
         names.iter().for_each(|name| self.put(name, keyspace));
         Ok(())
+    }
+
+    /// Restores libraries into an interpreter of their own, which replaces the one that is there. Returns their names.
+    fn restore_alone(
+        &mut self,
+        sources: &[Vec<u8>],
+        deadline: Option<Deadline<'_>>,
+    ) -> Result<Vec<Box<[u8]>>, CommandError> {
+        let before = self.libraries.take();
+        let restored = self.with(deadline, Order::Any, |libraries, loading| {
+            libraries.restore(sources, Existing::Flushed, loading)
+        });
+        let bytes = self.libraries.as_ref().map_or(0, |libraries| libraries.machine_bytes());
+        let max = self.limits.memory_bytes;
+        let restored = restored.and_then(|names| match bytes > max {
+            false => Ok(names),
+            true => Err(refusal(&LibraryError::TooMuchMemory(bytes, max))),
+        });
+        if restored.is_err() {
+            self.libraries = before;
+            self.note_figures();
+        }
+        restored
     }
 
     /// A library of a dump, which must be new.
@@ -278,8 +307,8 @@ impl Functions {
         self.libraries = None;
         let mut failed = Vec::new();
         for (name, source) in keyspace.libraries() {
-            let loaded =
-                self.with(None, |libraries, loading| libraries.load(source, true, loading));
+            let loaded = self
+                .with(None, Order::Any, |libraries, loading| libraries.load(source, true, loading));
             if let Err(why) = loaded {
                 failed.push((String::from_utf8_lossy(name).into_owned(), why.to_string()));
             }
@@ -354,6 +383,15 @@ pub(in crate::engine) fn subcommand_syntax(name: &[u8]) -> CommandError {
         )
         .into(),
     )
+}
+
+/// In which order libraries are loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// In that in which a client brings them.
+    AsTheyCome,
+    /// In another one, although they must find room: see the file's top.
+    Any,
 }
 
 /// When a client's library has taken too long.

@@ -120,6 +120,16 @@ fn a_library_that_was_acknowledged_is_loaded_by_every_start() {
     assert!(refused.contains("not enough memory"), "a client has no more than before: {refused}");
 }
 
+/// FUNCTION RESTORE with the policy FLUSH, of what FUNCTION DUMP gives.
+fn restore_dump(server: &mut TestServer, client: ClientKey) -> String {
+    let sources = server.engine.keyspace().libraries().map(|(_, source)| &**source);
+    let payload = rdb::encode_functions(sources, false);
+    let head = format!("*4\r\n$8\r\nFUNCTION\r\n$7\r\nRESTORE\r\n${}\r\n", payload.len());
+    let whole = [head.as_bytes(), &payload, b"\r\n$5\r\nFLUSH\r\n"].concat();
+    server.engine.receive(client, &whole);
+    server.send(client, "")
+}
+
 #[test]
 fn what_function_dump_gives_function_restore_takes() {
     let mut server = TestServer::new(&[]);
@@ -130,14 +140,25 @@ fn what_function_dump_gives_function_restore_takes() {
         let loaded = server.ask(client, &["FUNCTION", "LOAD", &slow]);
         assert_eq!(loaded, format!("$1\r\n{name}\r\n"), "each takes less than it may");
     }
-    let sources = server.engine.keyspace().libraries().map(|(_, source)| &**source);
-    let payload = rdb::encode_functions(sources, false);
-    let head = format!("*4\r\n$8\r\nFUNCTION\r\n$7\r\nRESTORE\r\n${}\r\n", payload.len());
-    let whole = [head.as_bytes(), &payload, b"\r\n$5\r\nFLUSH\r\n"].concat();
-    server.engine.receive(client, &whole);
-    assert_eq!(server.send(client, ""), "+OK\r\n");
+    assert_eq!(restore_dump(&mut server, client), "+OK\r\n");
     assert_eq!(server.ask(client, &["FCALL", "c", "0"]), ":7\r\n");
     let endless = format!("{}\nwhile true do end", library("d", ""));
     let error = server.ask(client, &["FUNCTION", "LOAD", &endless]);
     assert!(error.contains("FUNCTION LOAD timeout"), "{error}");
+}
+
+#[test]
+fn what_is_restored_needs_no_room_next_to_what_it_replaces() {
+    let mut server = TestServer::new(&[]);
+    server.engine.scripting.functions.limits.memory_bytes = 16 << 20;
+    let client = server.connect();
+    for (name, bytes) in [("x", 6_000_000), ("a", 4_800_000)] {
+        server.ask(client, &["FUNCTION", "LOAD", &keeps(name, bytes)]);
+    }
+    assert_eq!(restore_dump(&mut server, client), "+OK\r\n");
+    assert_eq!(server.ask(client, &["FCALL", "x", "0"]), ":6000000\r\n");
+    server.engine.scripting.functions.limits.memory_bytes = 10 << 20;
+    let error = restore_dump(&mut server, client);
+    assert!(error.contains("they may have 10485760"), "{error}");
+    assert_eq!(server.ask(client, &["FCALL", "a", "0"]), ":4800000\r\n", "all is as before");
 }
