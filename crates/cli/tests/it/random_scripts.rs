@@ -15,7 +15,8 @@ const SCRIPTS_A_LOOK: u64 = 500;
 const HEAD: &str = "local r, v = {}, nil local function put(x) r[#r + 1] = x end \
                     local function try(f, ...) local ok, x = pcall(f, ...) return x end ";
 
-const TAILS: &[&str] = &["return r", "return r", "return r", "return v", "error(v)"];
+/// Redis 7.0 ends when a table is raised that is no error.
+const TAILS: &[&str] = &["return r", "return r", "return r", "return v", "error(type(v))"];
 
 /// Commands whose replies Redis leaves unordered.
 const UNORDERED: &[&str] =
