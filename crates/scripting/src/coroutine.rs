@@ -1,8 +1,8 @@
-//! `create`, `resume` and `wrap` of `coroutine`, as Lua has them, with three differences: the run's meter counts them, a
-//! coroutine that was stopped stops the one that resumed it, and full memory is an error of the script.
+//! `create`, `resume` and `wrap` of `coroutine`, as Lua has them, with two differences: the run's meter counts them, and a
+//! coroutine that was stopped stops the one that resumed it.
 //!
-//! Lua moves the arguments of `resume` to the coroutine's stack while that does not run. Memory that is refused there
-//! is an error that nothing catches, for which Lua ends the process.
+//! The arguments of `resume` are moved to the coroutine's stack while that does not run. An error there is one that
+//! nothing catches, for which Lua as its authors released it ends the process: so no memory is refused for that.
 //!
 //! `unsafe`: functions that C calls. They have no value with a destructor alive when something raises.
 
