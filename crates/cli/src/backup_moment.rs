@@ -145,10 +145,9 @@ fn shown(found: &Restored, names: &[String]) -> String {
     let time = found.time_ms.map_or_else(String::new, |ms| format!(", {}", TimeOfBlock(ms)));
     let named = if names.is_empty() { String::new() } else { format!("{}: ", names.join(", ")) };
     format!(
-        "{named}block {}{time}, of database {}\na restore reads the copy of block {base} and {} blocks behind it: {objects} objects, {}\n",
+        "{named}block {}{time}, of database {}\na restore reads the copy of block {base} and what leads from it there: {objects} objects, {}\n",
         parent.lsn,
         parent.database,
-        parent.lsn.0 - base.0,
         Size(*bytes)
     )
 }

@@ -15,17 +15,17 @@ use crate::world::{
     Coding, Moody, World, archive_options, bytes_of, keyed, picture, restored, target,
 };
 
-const HOUR_MS: i64 = 3_600_000;
-const KEEP: &str = "6h:all 2d:hour 30d:day";
+pub(crate) const HOUR_MS: i64 = 3_600_000;
+pub(crate) const KEEP: &str = "6h:all 2d:hour 30d:day";
 
 /// An archive over some time, and when each block was written.
-struct Old {
-    world: World,
-    times_ms: BTreeMap<u64, i64>,
+pub(crate) struct Old {
+    pub(crate) world: World,
+    pub(crate) times_ms: BTreeMap<u64, i64>,
 }
 
 impl Old {
-    fn new(seed: u64, coding: Coding) -> Self {
+    pub(crate) fn new(seed: u64, coding: Coding) -> Self {
         let mut world = World::coded(seed, coding);
         world.write();
         world.settle();
@@ -33,7 +33,7 @@ impl Old {
     }
 
     /// Writes a block each quarter of an hour or so, and ships it.
-    fn hours(&mut self, hours: u64) {
+    pub(crate) fn hours(&mut self, hours: u64) {
         for _ in 0..4 * hours {
             let world = &mut self.world;
             world.write();
@@ -50,7 +50,7 @@ impl Old {
         self.world.settle();
     }
 
-    fn tidier(&self, keep: &str, grace_us: u64, seed: u64) -> Tidier {
+    pub(crate) fn tidier(&self, keep: &str, grace_us: u64, seed: u64) -> Tidier {
         let coding = self.world.mood.lock().unwrap().coding;
         let compression = coding.compression();
         let keep = keep.parse().unwrap();
@@ -60,15 +60,23 @@ impl Old {
         Tidier::new(database, options, bytes_of(seed))
     }
 
-    fn tidy_on(&self, disk: &SimDisk, keep: &str) -> archive::Result<Tidied> {
+    pub(crate) fn tidy_on(&self, disk: &SimDisk, keep: &str) -> archive::Result<Tidied> {
         let keys = self.world.mood.lock().unwrap().coding.keys();
         let target = keyed(disk, keys);
         let mut tidier = self.tidier(keep, 0, 7);
-        while tidier.step(&target, &*self.world.clock)? != TidyStep::Finished {}
-        Ok(tidier.tidied().clone())
+        loop {
+            match tidier.step(&target, &*self.world.clock)? {
+                TidyStep::Worked => {}
+                TidyStep::Waiting(until_us) => {
+                    let now_us = self.world.clock.monotonic_us();
+                    self.world.clock.advance_us(until_us.saturating_sub(now_us));
+                }
+                TidyStep::Finished => return Ok(tidier.tidied().clone()),
+            }
+        }
     }
 
-    fn tidy(&self, keep: &str) -> Tidied {
+    pub(crate) fn tidy(&self, keep: &str) -> Tidied {
         self.tidy_on(&self.world.target_disk, keep).unwrap()
     }
 
@@ -117,11 +125,11 @@ impl Old {
         checked
     }
 
-    fn check(&self) -> usize {
+    pub(crate) fn check(&self) -> usize {
         self.check_on(&self.world.target_disk)
     }
 
-    fn picture(&self) -> Picture {
+    pub(crate) fn picture(&self) -> Picture {
         self.world.picture()
     }
 }
@@ -246,7 +254,7 @@ fn several_tidiers_and_a_writer_lose_nothing_that_both_keep() {
         old.hours(12);
         let kept_by = ["3h:all 30d:hour", "6h:all 30d:hour"];
         let (mut tidiers, mut has_gap): (Vec<Tidier>, bool) = (Vec::new(), false);
-        for step in 0..1500_u64 {
+        for step in 0..2200_u64 {
             let which = old.world.rng.below(40);
             if tidiers.len() < 2 && which == 0 {
                 let keep = kept_by[usize::try_from(old.world.rng.below(2)).unwrap()];
@@ -272,7 +280,7 @@ fn several_tidiers_and_a_writer_lose_nothing_that_both_keep() {
             let target = archive::Keyed::new(Box::new(target), keys);
             match tidiers[at].step(&target, &*old.world.clock) {
                 Ok(TidyStep::Worked) => {}
-                Ok(TidyStep::Waiting(_)) => old.world.clock.advance_us(10_000_000),
+                Ok(TidyStep::Waiting(_)) => old.world.clock.advance_us(50_000_000),
                 Ok(TidyStep::Finished) => {
                     finished += 1;
                     drop(tidiers.swap_remove(at));
@@ -411,7 +419,7 @@ fn what_arrives_late_does_not_count() {
 }
 
 /// Steps until there is nothing to do but to wait.
-fn until_waiting(tidier: &mut Tidier, old: &Old) {
+pub(crate) fn until_waiting(tidier: &mut Tidier, old: &Old) {
     let target = old.world.target();
     for _ in 0..10_000 {
         match tidier.step(&target, &*old.world.clock).unwrap() {
