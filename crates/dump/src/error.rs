@@ -106,6 +106,9 @@ pub enum LastError {
     /// It is not made as was noted.
     #[error("it has {0} where something else was noted")]
     Unlike(&'static str),
+    /// With what has changed it does not make whole values.
+    #[error(transparent)]
+    Merged(Box<Error>),
 }
 
 /// The result type of this crate.

@@ -13,12 +13,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use base::{DbId, Lsn};
-use rdb::Version;
+use rdb::{Version, WriteError};
 use redo::{Id, Mark, MarkReader};
 
 use crate::companion::CompanionWriter;
 use crate::dumper::{Dumper, Figures, ITEM_BYTES, STEP_BYTES};
-use crate::error::{Error, Result};
+use crate::error::{Error, LastError, Result};
 use crate::last_dump::{LastDump, LastFile, WholeReason};
 use crate::mark_dump::Step;
 use crate::merging::Merging;
@@ -171,15 +171,33 @@ impl<W: Write> HourglassDump<W> {
             },
             Stage::Reading(reader, dumper) => (self.read(reader, dumper)?, Step::Worked),
             Stage::Reducing(reduced) => (reduce(reduced)?, Step::Worked),
-            Stage::Merging(mut merging) => match merging.step()? {
-                true => (Stage::Done(merging), Step::Done),
-                false => (Stage::Merging(merging), Step::Worked),
+            Stage::Merging(mut merging) => match merging.step() {
+                Ok(true) => (Stage::Done(merging), Step::Done),
+                Ok(false) => (Stage::Merging(merging), Step::Worked),
+                Err(error) => return Err(self.doubted(error)),
             },
             Stage::Done(merging) => (Stage::Done(merging), Step::Done),
             Stage::Failed => panic!("a dump that has failed was continued"),
         };
         self.stage = stage;
         Ok(step)
+    }
+
+    /// Values that are not whole may be so because of the last dump, or of what was noted of it. If it is the log, a
+    /// dump that is made of it alone says so.
+    fn doubted(&self, error: Error) -> Error {
+        let is_of_value = match &error {
+            Error::Object { .. } => true,
+            Error::Target(why) => matches!(why.downcast_ref(), Some(WriteError::Count { .. })),
+            _ => false,
+        };
+        match &self.last {
+            Ok(last) if is_of_value => {
+                let why = LastError::Merged(Box::new(error));
+                Error::Last { path: last.path.clone(), why }
+            }
+            _ => error,
+        }
     }
 
     /// The mark is there: is the last dump of any use?

@@ -111,6 +111,8 @@ pub enum WholeReason {
     Replaced,
     /// It was damaged, which a dump found that was begun with it.
     Damaged,
+    /// It was made in another way.
+    OtherAlgorithm,
 }
 
 impl fmt::Display for WholeReason {
@@ -123,6 +125,7 @@ impl fmt::Display for WholeReason {
             Self::Gone => "the last dump is not there any more",
             Self::Replaced => "another file is in the place of the last dump",
             Self::Damaged => "the last dump is damaged",
+            Self::OtherAlgorithm => "the last dump was made by another snapshot-algorithm",
         })
     }
 }

@@ -77,10 +77,4 @@ async function main() {
   console.log(`bee-queue ${require("bee-queue/package.json").version}: passed`);
 }
 
-main()
-  .then(() => 0)
-  .catch((error) => {
-    console.error(error);
-    return 1;
-  })
-  .then((status) => process.exit(status));
+require("./ended")(main);

@@ -113,10 +113,4 @@ async function main() {
   console.log(`bull ${require("bull/package.json").version}: passed`);
 }
 
-main()
-  .then(() => 0)
-  .catch((error) => {
-    console.error(error);
-    return 1;
-  })
-  .then((status) => process.exit(status));
+require("./ended")(main);

@@ -63,10 +63,4 @@ async function main() {
   console.log(`rate-limiter-flexible ${require("rate-limiter-flexible/package.json").version}: passed`);
 }
 
-main()
-  .then(() => 0)
-  .catch((error) => {
-    console.error(error);
-    return 1;
-  })
-  .then((status) => process.exit(status));
+require("./ended")(main);

@@ -1,6 +1,8 @@
 //! Continuous archiving to another machine: a server, and `indelible transfer serve`, as real processes.
 
+use std::cmp::Reverse;
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::scope;
@@ -60,9 +62,14 @@ fn what_was_archived_there_comes_back_when_the_data_directory_is_gone() {
     }
     // A file that is something else is found.
     let database = fs::read_dir(there.path().join("of/shop")).unwrap().next().unwrap().unwrap();
-    // The newest one: others may have been made one, and are not read any more.
+    // Of those that end with the newest block the longest: others may have been made one, and are not read any more.
     let logs = fs::read_dir(database.path().join("log")).unwrap();
-    let log = logs.map(|entry| entry.unwrap().path()).max().unwrap();
+    let range = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let (first, last) = name.split_once('-').unwrap();
+        (last[..20].to_owned(), Reverse(first.to_owned()))
+    };
+    let log = logs.map(|entry| entry.unwrap().path()).max_by_key(range).unwrap();
     let mut bytes = fs::read(&log).unwrap();
     let last = bytes.len() - 1;
     bytes[last] ^= 1;

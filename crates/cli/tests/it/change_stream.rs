@@ -354,8 +354,8 @@ fn the_program_follows_a_server() {
 
 #[test]
 fn a_block_that_is_gone_is_an_error_with_the_nearest() {
-    let options = [&OPTIONS[..], &["--log-segment-bytes", "1mb"]].concat();
-    let mut server = Program::indelible().start(&options);
+    let small = ["--log-segment-bytes", "1mb", "--log-history-seconds", "0"];
+    let mut server = Program::indelible().start(&[&OPTIONS[..], &small].concat());
     let mut connection = server.connect();
     let value = "v".repeat(2000);
     for number in 0..2000 {
@@ -392,9 +392,56 @@ fn a_block_that_is_gone_is_an_error_with_the_nearest() {
 }
 
 #[test]
+fn what_was_compacted_is_followed_for_as_long_as_history_has_it() {
+    let small = ["--log-segment-bytes", "1mb", "--log-compaction-invalid-min", "100"];
+    let mut server = Program::indelible().start(&[&OPTIONS[..], &small].concat());
+    let mut connection = server.connect();
+    let value = "v".repeat(2000);
+    for round in 0..4 {
+        for number in 0..600 {
+            connection.words(&format!("SET key:{} {round}-{number}-{value}", number % 10));
+            connection.words(&format!("HSET large:{round} {number} {value}"));
+        }
+        let flush = ["DEL large:0 large:1", "SWAPDB 0 1", "FLUSHDB", "SWAPDB 0 1"][round];
+        connection.words(flush);
+        // The first note of a flush begins a segment, and would be alone in it.
+        connection.words("SET behind flush");
+        connection.words("BGREWRITEAOF");
+        wait_until(|| info(&mut connection, "aof_rewrite_in_progress") == 0);
+    }
+    settle(&server);
+    assert!(info(&mut connection, "redo_compactions") > 3);
+    let end = info(&mut connection, "redo_durable_lsn");
+    let mut consumer = Consumer::default();
+    catch_up(&server, &mut consumer);
+    assert_eq!((consumer.last, consumer.seen()), (end, ask(&mut connection)));
+    // Each position is one to begin at.
+    let reply = connection.words("LOGTAIL 1700 COUNT 3");
+    let lines: Vec<String> = reply.elements()[1].elements().iter().map(Reply::text).collect();
+    assert_eq!(lsns(lines.join("\n").as_bytes()), [1701, 1702, 1703]);
+    server.terminate();
+    assert_eq!(server.wait_for_exit(), Some(0));
+    let output = tail(&server.directory().display().to_string(), &["--from", "1"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut other = Consumer::default();
+    text.lines().for_each(|line| other.take(line));
+    assert_eq!((other.last, other.seen()), (consumer.last, consumer.seen()));
+    // The last blocks, too, of which the files are in history alone.
+    let directory = server.directory().display().to_string();
+    for from in end - 3..=end {
+        let output = tail(&directory, &["--from", &from.to_string()]);
+        assert_eq!(lsns(&output.stdout), (from..=end).collect::<Vec<_>>());
+    }
+    assert!(
+        lines.iter().all(|line| text.contains(line.as_str())),
+        "it is the same that a server says"
+    );
+}
+
+#[test]
 fn a_block_of_which_nothing_says_what_its_databases_are_is_gone() {
     let small = ["--log-segment-bytes", "1mb", "--log-compaction-invalid-min", "100"];
-    let options = [&OPTIONS[..], &small].concat();
+    let options = [&OPTIONS[..], &small, &["--log-history-seconds", "0"]].concat();
     let server = Program::indelible().start(&options);
     let mut connection = server.connect();
     let value = "v".repeat(2000);

@@ -1,5 +1,7 @@
 //! Libraries of functions of real servers: they outlive kills, and travel in dumps, exports, imports and payloads.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -152,6 +154,36 @@ fn every_dump_has_the_libraries_of_its_moment() {
         assert_eq!(text(&mut client, &["CONFIG", "SET", "rdb-version", "9"]), "OK");
         let refused = client.words("SAVE").text();
         assert!(refused.contains("has no functions: choose REDIS0010"), "{refused}");
+    }
+}
+
+/// As `redis-cli --functions-rdb` asks for it.
+#[test]
+fn a_client_is_sent_the_libraries_alone() {
+    let server = Program::indelible().start(&[]);
+    let mut client = server.connect();
+    load(&mut client, "lib", "sent");
+    assert_eq!(client.words("SET a 1").text(), "OK");
+    for (part, keys) in [("functions", "libraries of functions: 1"), ("\"\"", "no keys")] {
+        let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+        let wanted = format!("REPLCONF rdb-filter-only {part}\r\nREPLCONF rdb-only 1\r\nSYNC\r\n");
+        stream.write_all(wanted.as_bytes()).unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        let rest = bytes.strip_prefix(b"+OK\r\n+OK\r\n$").expect("a dump of a known length");
+        let end = rest.windows(2).position(|bytes| bytes == b"\r\n").unwrap();
+        let dump = &rest[end + 2..];
+        assert_eq!(String::from_utf8_lossy(&rest[..end]), dump.len().to_string());
+        let data = tempfile::tempdir().unwrap();
+        let (file, into) = (data.path().join("sent.rdb"), data.path().join("data"));
+        std::fs::write(&file, dump).unwrap();
+        let report = good(&import(&[], &[&file, &into]));
+        assert!(report.contains(keys), "{report}");
+        let restored = Program::indelible().start_on(&into, &[]);
+        assert_eq!(restored.connect().words("DBSIZE").text(), "0");
+        if part == "functions" {
+            assert_eq!(call(&restored, "lib"), "sent");
+        }
     }
 }
 

@@ -241,3 +241,29 @@ fn what_cannot_be_set_back_is_refused_and_stays() {
     server.restart();
     assert_eq!(digest(&server), before);
 }
+
+/// What was undone is no part of the log any more, though history has it: a consumer must not be told of it.
+#[test]
+fn the_change_stream_gives_out_nothing_from_before() {
+    let mut server = Program::indelible().start(&["--log-segment-bytes", "1mb"]);
+    let mut connection = server.connect();
+    for number in 0..50 {
+        assert_eq!(connection.words(&format!("SET key:{number} kept")).text(), "OK");
+    }
+    assert_eq!(connection.words("FLUSHALL").text(), "OK");
+    assert_eq!(connection.words("SET undone 1").text(), "OK");
+    server.terminate();
+    assert_eq!(server.wait_for_exit(), Some(0));
+    let undone = in_place(&server.directory(), &["--before", "flush"]);
+    assert!(undone.status.success(), "{undone:?}");
+    for from in ["1", "51", "52"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_indelible"));
+        command.args(["log", "tail"]).arg(server.directory()).args(["--from", from]);
+        let output = command.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!((output.status.code(), text.as_str()), (Some(3), ""), "{output:?}");
+    }
+    server.restart();
+    let gone = server.connect().words("LOGTAIL 0").text();
+    assert!(gone.starts_with("LOGGONE block 1 is gone"), "{gone}");
+}

@@ -15,11 +15,12 @@ use crate::format::manifest::Manifest;
 use crate::id::Id;
 use crate::inspect::verify::read_catalog;
 use crate::read::as_of::Reach;
-use crate::read::catalog::Catalog;
+use crate::read::catalog::{Catalog, KeptImages, KeptState};
 use crate::read::extent::Extent;
 use crate::read::in_use::lock_if_there;
 use crate::read::merge::{DeviceStream, Merge};
 use crate::read::parts::Parts;
+use crate::read::past;
 use crate::read::reader::LogBlock;
 use crate::read::scan::SegmentFile;
 use crate::recover::behind::{KnownBefore, StartPoint};
@@ -127,11 +128,18 @@ impl StoredLog {
         Ok(StoredEnd { last_lsn: state.last_lsn, durable_lsn: state.durable, cut_bytes })
     }
 
-    /// Returns the extent of the log, of which [`StoredLog::read`] has found this end.
+    /// Returns the extent of the log with what history has, of which [`StoredLog::read`] has found this end.
     #[must_use]
     pub fn extent(&self, end: StoredEnd) -> Extent {
         let durable = end.durable_lsn.min(end.last_lsn);
-        Extent { horizon: self.horizon(), told_from: self.oldest_lsn(), durable }
+        let floor = self.floor(&self.catalog.kept(&*self.disk, 1));
+        let (horizon, told_from) = (self.horizon().min(floor), self.oldest_lsn().min(floor));
+        Extent { horizon, told_from, durable }
+    }
+
+    /// Down to where history tells.
+    fn floor(&self, kept: &[KeptImages]) -> Lsn {
+        past::floor(&self.manifest).max(self.catalog.reach(kept).floor)
     }
 
     /// Reads the blocks up to `last` in order, each as a whole. That they are those of a good log is for
@@ -140,9 +148,44 @@ impl StoredLog {
     /// # Errors
     /// When a file cannot be read, or has changed since the log was opened.
     pub fn blocks(&self, last: Lsn) -> Result<StoredBlocks> {
-        let sources: Vec<_> = self.catalog.files.iter().cloned().map(Arc::new).collect();
+        self.over(&self.catalog.files, last)
+    }
+
+    /// As [`StoredLog::blocks`], with what was needed when `last` was the last block, as far as history tells it.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn blocks_of_state(&self, last: Lsn) -> Result<StoredBlocks> {
+        let kept = self.catalog.kept(&*self.disk, 1);
+        if self.oldest_lsn() <= last || last < self.floor(&kept) {
+            return self.blocks(last);
+        }
+        self.over(&self.catalog.told_as_of(&kept, last)?.files, last)
+    }
+
+    /// As [`StoredLog::blocks`], with every record that the blocks behind the horizon of [`StoredLog::extent`] ever had.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn whole_blocks(&self, from: Lsn, last: Lsn) -> Result<StoredBlocks> {
+        if from > self.horizon() {
+            return self.blocks(last);
+        }
+        let is_original = |image: &&SegmentFile| image.header.generation == 0;
+        let kept = self.catalog.kept(&*self.disk, 1);
+        let kept = kept.iter().filter_map(|kept| match &kept.state {
+            KeptState::There(images) if kept.file.until >= from => Some(images),
+            _ => None,
+        });
+        let images = self.catalog.files.iter().chain(kept.flatten());
+        let files: Vec<SegmentFile> = images.filter(is_original).cloned().collect();
+        self.over(&files, last)
+    }
+
+    fn over(&self, files: &[SegmentFile], last: Lsn) -> Result<StoredBlocks> {
+        let sources: Vec<_> = files.iter().cloned().map(Arc::new).collect();
         let mut by_device = vec![Vec::new(); self.catalog.devices.len()];
-        for (index, file) in self.catalog.files.iter().enumerate() {
+        for (index, file) in files.iter().enumerate() {
             by_device[file.device].push((index, file.clone()));
         }
         let streams = by_device.into_iter().map(|it| DeviceStream::new(Arc::clone(&self.disk), it));

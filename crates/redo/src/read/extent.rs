@@ -17,7 +17,7 @@ use crate::read::scan::SegmentFile;
 /// See the file's top.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// No compaction has ever dropped anything of a block above this one.
+    /// No compaction has ever dropped anything of a block above this one, or history has it.
     pub horizon: Lsn,
     /// The state after this block, and after each one behind it, is told completely by the records up to there.
     pub told_from: Lsn,

@@ -5,7 +5,8 @@
 //! their LSNs. Of a log that goes on, `images` says what there is at a moment; `reader` reads single
 //! records (`places` knows where: in a group, by `group_read`, or in a block, by
 //! `block_index`; `handles` keeps files open; `together` reads several groups at a time), `segment_scan` all of a segment (from its `parts`), and
-//! `blocks` all of the log in order; `extent` says how much of the past there is.
+//! `blocks` all of the log in order; `extent` says how much of the past there is, `past` what of it is
+//! in files that were replaced.
 
 pub(crate) mod as_of;
 pub(crate) mod block_index;
@@ -19,6 +20,7 @@ pub(crate) mod in_use;
 pub(crate) mod large_block;
 pub(crate) mod merge;
 pub(crate) mod parts;
+pub(crate) mod past;
 pub(crate) mod places;
 pub(crate) mod reader;
 pub(crate) mod reader_links;

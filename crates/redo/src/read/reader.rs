@@ -37,6 +37,7 @@ use crate::read::extent::{self, Extent};
 use crate::read::group_read::{GroupPlace, GroupRead};
 use crate::read::handles::Handles;
 use crate::read::images::{self, ATTEMPTS_MAX};
+use crate::read::past;
 use crate::read::places::{FoundRecord, Places, Source};
 use crate::read::scan::{Block, SegmentFile};
 use crate::read::segment_scan::SegmentScan;
@@ -172,21 +173,29 @@ impl Reader {
     }
 
     /// As [`Reader::blocks`], with every record that the blocks ever had: also what is garbage by now. Of blocks
-    /// that a compaction has dropped something of, [`Blocks::next`] says that they are gone.
+    /// that a compaction has dropped something of, and that history does not have, [`Blocks::next`] says that they are gone.
     #[must_use]
     pub fn whole_blocks(&self, from: Lsn) -> Blocks {
         Blocks::whole(Arc::clone(&self.shared), from)
     }
 
-    /// Returns how much of the past the log tells now. A compaction makes it less.
+    /// The blocks up to `last` with what was needed when that was the last one, as far as history tells it;
+    /// otherwise with what is left of them.
+    #[must_use]
+    pub fn blocks_of_state(&self, last: Lsn) -> Blocks {
+        Blocks::of_state(Arc::clone(&self.shared), last)
+    }
+
+    /// Returns how much of the past the log tells now, with what history has. A compaction makes it less.
     ///
     /// # Errors
     /// When a file cannot be read, or is damaged.
     pub fn extent(&self) -> Result<Extent> {
         let images = images::find_all(&self.shared)?;
         let manifest = self.shared.manifest.get();
-        let (horizon, told_from) =
-            (extent::horizon(&manifest, &images), extent::told_from(&manifest, &images));
+        let floor = past::floor(&manifest);
+        let horizon = extent::horizon(&manifest, &images).min(floor);
+        let told_from = extent::told_from(&manifest, &images).min(floor);
         Ok(Extent { horizon, told_from, durable: self.shared.durability.durable_lsn() })
     }
 

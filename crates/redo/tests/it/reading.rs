@@ -8,7 +8,7 @@ use std::sync::Arc;
 use base::{Lsn, RecordAddr, SegmentId};
 use env::Disk;
 use env_sim::{Faults, SimDisk, SimEntropy};
-use redo::{Blocks, Error, FoundRecord, Reader, SyncPolicy};
+use redo::{Blocks, Error, FoundRecord, HistoryOptions, Reader, SyncPolicy};
 
 use crate::harness::{self, Counter, Database, index, key, options};
 
@@ -26,11 +26,16 @@ struct World {
 
 impl World {
     fn new(seed: u64, devices: usize) -> Self {
+        Self::with_history(seed, devices, HistoryOptions::OFF)
+    }
+
+    fn with_history(seed: u64, devices: usize, history: HistoryOptions) -> Self {
         let mut options = options(Path::new("/data"));
         options.devices = (0..devices).map(|n| PathBuf::from(format!("/disk{n}"))).collect();
         // Small segments end often; of large ones little is left, which is gathered in one file.
         options.segment_bytes = if seed.is_multiple_of(2) { 3000 } else { 20_000 };
         options.policy = SyncPolicy::No;
+        options.history = history;
         options.compaction.invalid_count_min = 2;
         options.compaction.invalid_share_min = if seed.is_multiple_of(2) { 0.2 } else { 0.6 };
         options.compaction.garbage_share_min = 0.0;
@@ -240,6 +245,58 @@ fn whole_blocks_have_every_record_that_was_written_or_are_gone() {
     }
     let counts = (whole, gone, gone_midway);
     assert!(whole > 300 && gone > 20, "{counts:?}");
+}
+
+#[test]
+fn with_history_no_block_is_gone_and_no_state_forgotten() {
+    let (mut whole, mut compactions) = (0, 0);
+    for seed in 0..40 {
+        let mut world = World::with_history(seed, 1 + index(seed % 3), HistoryOptions::ALL);
+        let reader = world.database.log.reader();
+        let mut moments: Vec<(Lsn, Entries)> = Vec::new();
+        for _ in 0..6 {
+            (0..60).for_each(|_| world.step());
+            world.sync();
+            let durable = world.database.log.durable_lsn();
+            moments.push((durable, world.database.keyspace.contents()));
+            let mut next = Lsn(1 + world.rng.below(durable.0));
+            let mut blocks = reader.whole_blocks(next);
+            while let Some(block) = blocks.next().unwrap() {
+                assert_eq!(block.lsn(), next, "seed {seed}: each one comes");
+                let records = block.records().map(Result::unwrap);
+                let set = records.filter(|(_, record)| !record.kind.is_delete());
+                let found: BTreeSet<RecordAddr> = set.map(|(addr, _)| addr).collect();
+                let written = world.written.iter().filter(|(_, (lsn, ..))| *lsn == next);
+                assert_eq!(found, written.map(|(addr, _)| *addr).collect(), "seed {seed}: {next}");
+                next = next.next();
+                whole += 1;
+                (0..world.rng.below(4)).for_each(|_| world.step());
+            }
+            assert!(next > durable, "seed {seed}");
+            let (lsn, expected) = &moments[index(world.rng.below(moments.len() as u64))];
+            let (mut found, mut blocks) = (Entries::new(), reader.blocks_of_state(*lsn));
+            while let Some(block) = blocks.next().unwrap() {
+                assert!(block.lsn() <= *lsn);
+                harness::follow(&mut found, &block);
+                (0..world.rng.below(4)).for_each(|_| world.step());
+            }
+            assert_eq!(found, *expected, "seed {seed}: the state after {lsn}");
+        }
+        compactions += world.database.log.stats().compactions;
+        // At rest, after a compaction: the last block of a file is the last one that there is.
+        (0..8).for_each(|_| world.write());
+        world.sync();
+        world.database.log.compact_all();
+        world.database.settle();
+        let durable = world.database.log.durable_lsn();
+        for from in (1.max(durable.0.saturating_sub(60))..=durable.0).map(Lsn) {
+            let block = reader.whole_blocks(from).next().unwrap().expect("it is durable");
+            assert_eq!(block.lsn(), from, "seed {seed}");
+        }
+        let extent = reader.extent().unwrap();
+        assert_eq!((extent.horizon, extent.told_from), (Lsn::ZERO, Lsn::ZERO));
+    }
+    assert!(whole > 3000 && compactions > 200, "{whole} blocks, {compactions} compactions");
 }
 
 /// Goes on from `state`, which is what there was before `from`, while the log goes on, and then to its

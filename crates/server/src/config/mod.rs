@@ -249,11 +249,21 @@ impl Config {
         self.values[index] = path.display().to_string();
     }
 
-    /// The same without a log.
+    /// The same without a log, and without what needs one.
     #[must_use]
     pub fn without_log(&self) -> Self {
         let mut changed = self.clone();
-        changed.values[find("appendonly").expect("the table has it")] = "no".to_owned();
+        let mut set = |name, value: &str| {
+            changed.values[find(name).expect("the table has it")] = value.to_owned();
+        };
+        set("appendonly", "no");
+        if self.value("snapshot-algorithm") == "hourglass" {
+            set("snapshot-algorithm", "auto");
+        }
+        if self.value("maxmemory-policy").starts_with("cold-") {
+            // Any other one would lose what was to be kept.
+            set("maxmemory-policy", "noeviction");
+        }
         changed
     }
 

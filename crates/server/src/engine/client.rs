@@ -42,6 +42,26 @@ pub(crate) enum Closing {
     Now,
 }
 
+/// What a client wants of SYNC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WantedDump {
+    /// It wants a dump and no more.
+    pub(crate) is_only: bool,
+    pub(crate) part: DumpPart,
+}
+
+/// What of the data a dump has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum DumpPart {
+    /// All of it.
+    #[default]
+    All,
+    /// The libraries of functions.
+    Libraries,
+    /// None of it.
+    Nothing,
+}
+
 /// Whether commands are answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ReplyMode {
@@ -112,8 +132,8 @@ pub(crate) struct Session {
     pub(crate) is_no_touch: bool,
     /// What CLIENT DURABILITY has set, in place of the server's policy.
     pub(crate) durability: Option<FsyncPolicy>,
-    /// It wants a dump and no more: REPLCONF rdb-only.
-    pub(crate) wants_dump_only: bool,
+    /// What it wants of SYNC: REPLCONF rdb-only and rdb-filter-only.
+    pub(crate) wanted_dump: WantedDump,
     /// The last block that it knows by LOGTAIL, if it has ever asked.
     pub(crate) tailed: Option<Lsn>,
     /// The block of its latest write, for WAITAOF.

@@ -53,6 +53,7 @@ mod slab;
 mod sleep;
 mod slowlog;
 mod stats;
+mod syncing;
 mod tailing;
 mod tails;
 mod time;

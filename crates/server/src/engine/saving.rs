@@ -13,16 +13,13 @@ use super::blocking::Wait;
 use super::client::Closing;
 use super::commands::REDIS_VERSION;
 use super::saves::{FileSave, NotSaved, Stream};
-use super::{ClientKey, Engine, LogHealth, LogState, Shutdown};
+use super::{Engine, LogHealth, LogState, Shutdown};
 use crate::config::SnapshotAlgorithm;
 use crate::migrate::MigrateError;
 use crate::save::{
     SaveError, SaveFigures, SaveJob, SaveResult, SaveRunner, SaveSource, SaveTarget, Saver,
     dump_into, temporary_name,
 };
-
-/// How much of a stream waits in the output of its client.
-const STREAM_OUTPUT_BYTES: usize = 1 << 20;
 
 /// What a client is told whose SHUTDOWN has not come to pass. Redis' own words.
 pub(super) const NOT_SHUT_DOWN: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
@@ -208,7 +205,7 @@ impl Engine {
     }
 
     /// How a dump is written now: if no version is chosen, in the oldest one that has all that there is.
-    fn rdb_options(&self) -> WriteOptions {
+    pub(super) fn rdb_options(&self) -> WriteOptions {
         let mut options = self.options.saves.rdb;
         let has_functions = self.shard.keyspace.libraries().len() > 0;
         if has_functions && self.config.value("rdb-version") == "auto" {
@@ -218,7 +215,7 @@ impl Engine {
     }
 
     /// What a dump says of itself.
-    fn facts(&self, mark: Option<&Mark>) -> Vec<(&'static str, String)> {
+    pub(super) fn facts(&self, mark: Option<&Mark>) -> Vec<(&'static str, String)> {
         let mut facts = vec![
             ("redis-ver", REDIS_VERSION.to_owned()),
             ("redis-bits", "64".to_owned()),
@@ -236,7 +233,7 @@ impl Engine {
 
     fn begin_file(&mut self, moment: Moment) {
         if !matches!(moment.source, SaveSource::Hourglass(..)) {
-            self.saves.last_dumps.forget(WholeReason::First);
+            self.saves.last_dumps.forget(WholeReason::OtherAlgorithm);
         }
         let directory = std::path::PathBuf::from(self.config.value("dir"));
         let target = SaveTarget::File {
@@ -278,7 +275,7 @@ impl Engine {
     }
 
     /// Ends the connection of a client that does not get the rest of its dump.
-    fn end_stream(&mut self, stream: &Stream) {
+    pub(super) fn end_stream(&mut self, stream: &Stream) {
         let client = self.sessions.clients.get(stream.client);
         if client.is_some_and(|client| client.id == stream.client_id) {
             self.end_client(stream.client, Closing::Now);
@@ -431,7 +428,7 @@ impl Engine {
     }
 
     /// What a dump could not read of the log is healed.
-    fn note_damage(&mut self, why: &SaveError) {
+    pub(super) fn note_damage(&mut self, why: &SaveError) {
         if let SaveError::Dump(dump::Error::Log(error)) = why
             && let Some(log) = self.shard.log_mut()
         {
@@ -509,93 +506,5 @@ impl Engine {
             self.answer_savers(&Err(Arc::new(SaveError::LogClosed)));
         }
         streams.iter().for_each(|stream| self.end_stream(stream));
-    }
-
-    /// Sends a client a dump.
-    ///
-    /// # Errors
-    /// Why not, as it is told.
-    pub(super) fn begin_sync(&mut self, client: ClientKey) -> Result<(), NotSaved> {
-        self.may_save()?;
-        if !self.saves.has_place() {
-            return Err(NotSaved::TooMany);
-        }
-        let delimiter = super::random_hex(self.deps.entropy.as_mut(), 40);
-        let head = format!("$EOF:{delimiter}\r\n");
-        self.sessions[client].connection.output.writer().raw(head.as_bytes());
-        let address = &self.sessions[client].connection.peer.address;
-        self.deps.logger.notice(&format!("Client {address} is sent a dump"));
-        self.sessions.start_wait(client, Wait::Dump);
-        let taken_us = self.time.now_us;
-        let (chunk, sent) = (Vec::new(), 0);
-        let client_id = self.sessions[client].id;
-        let (ticket, is_walk) = (None, false);
-        let stream =
-            Stream { client, client_id, ticket, delimiter, chunk, sent, taken_us, is_walk };
-        self.saves.streams.push(stream);
-        self.begin_wanted();
-        Ok(())
-    }
-
-    /// Whether there is a stream to pass on, and its client takes it.
-    pub(super) fn can_feed(&self) -> bool {
-        self.saves.streams.iter().any(|stream| {
-            let output = self.sessions.clients.get(stream.client).map(|it| &it.connection.output);
-            let has_room = output.is_none_or(|it| it.waiting_bytes() < STREAM_OUTPUT_BYTES);
-            has_room && stream.has_news()
-        })
-    }
-
-    /// Passes on some of a stream. `false` when it is over.
-    fn feed(&mut self, index: usize) -> bool {
-        let Stream { client: key, client_id, .. } = self.saves.streams[index];
-        let is_sent = |client: &&mut super::client::Client| {
-            client.id == client_id && matches!(client.session.wait.as_deref(), Some(Wait::Dump))
-        };
-        let Some(client) = self.sessions.clients.get_mut(key).filter(is_sent) else { return false };
-        let stream = &mut self.saves.streams[index];
-        let output = &mut client.connection.output;
-        let mut has_fed = false;
-        while output.waiting_bytes() < STREAM_OUTPUT_BYTES
-            && let Some(bytes) = stream.next(STREAM_OUTPUT_BYTES)
-        {
-            output.writer().raw(bytes);
-            has_fed = true;
-        }
-        let is_stuck = output.waiting_bytes() >= STREAM_OUTPUT_BYTES;
-        if has_fed || !is_stuck {
-            stream.taken_us = self.time.now_us;
-        }
-        let silent_us = self.time.now_us.saturating_sub(stream.taken_us);
-        let address = client.connection.peer.address.clone();
-        if has_fed {
-            self.sessions.note(key);
-        }
-        match self.saves.streams[index].end() {
-            Some(Ok(figures)) => {
-                let delimiter = std::mem::take(&mut self.saves.streams[index].delimiter);
-                self.sessions[key].connection.output.writer().raw(delimiter.as_bytes());
-                self.end_client(key, Closing::AfterReply);
-                let SaveFigures { keys, bytes, .. } = figures;
-                self.deps.logger.notice(&format!(
-                    "Client {address} was sent a dump: {keys} keys, {bytes} bytes"
-                ));
-                false
-            }
-            Some(Err(why)) => {
-                self.deps.logger.warning(&format!("The dump for client {address} failed: {why}"));
-                self.note_damage(&why);
-                self.end_client(key, Closing::Now);
-                false
-            }
-            None if silent_us > self.options.saves.silence_s_max * 1_000_000 => {
-                self.deps.logger.warning(&format!(
-                    "Closing client {address}, which has taken nothing of its dump for repl-timeout"
-                ));
-                self.end_client(key, Closing::Now);
-                false
-            }
-            None => true,
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! Where the blocks come from. What reaches further back than the files in place is to be added here.
+//! Where the blocks come from: the files in place, and those of history.
 
 use base::Lsn;
 use redo::{Blocks, Extent, Reader};
@@ -10,9 +10,9 @@ pub(super) fn whole_from(reader: &Reader, from: Lsn) -> Blocks {
     reader.whole_blocks(from)
 }
 
-/// What is left of the blocks up to this one.
-pub(super) fn left_up_to(reader: &Reader, last: Lsn) -> Blocks {
-    reader.blocks(Lsn(1)).up_to(last)
+/// The blocks up to this one, with what was needed then.
+pub(super) fn of_state(reader: &Reader, last: Lsn) -> Blocks {
+    reader.blocks_of_state(last)
 }
 
 /// How much of the past there is.

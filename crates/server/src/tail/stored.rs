@@ -64,20 +64,28 @@ pub fn read_stored(
     if from > extent.durable.next() {
         return Err(TailError::Ahead { from, durable: extent.durable });
     }
-    let mut blocks = log.blocks(extent.durable)?;
     let mut position = Position::first();
-    let mut is_learning = true;
+    let mut before = log.blocks_of_state(Lsn(from.0 - 1))?;
+    while let Some(block) = before.next()? {
+        position.learn(&block)?;
+    }
+    let mut position = position.learned(from, extent, newest.0)?;
+    let mut blocks = log.whole_blocks(from, extent.durable)?;
     while let Some(block) = blocks.next()? {
         if block.lsn() < from {
-            position.learn(&block)?;
             continue;
         }
-        if std::mem::take(&mut is_learning) {
-            position = position.learned(from, extent, newest.0)?;
+        if block.lsn() > position.next() {
+            let (from, whole_from) = (position.next(), block.lsn());
+            return Err(TailError::Gone { from, whole_from });
         }
         position.begin_reply();
         let (_, line) = position.write(&block)?;
         out(&line)?;
+    }
+    if position.next() <= extent.durable {
+        let (from, whole_from) = (position.next(), extent.durable.next());
+        return Err(TailError::Gone { from, whole_from });
     }
     let last = extent.durable.0;
     Ok(Some(StoredTail { last, undurable: end.last_lsn.0.saturating_sub(last) }))

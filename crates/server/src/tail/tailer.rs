@@ -19,9 +19,6 @@ const POSITIONS_MAX: usize = 4;
 /// How many blocks are read at a time.
 const SLICE_BLOCKS: usize = 64;
 
-/// How often reading what is left of the log is tried again, when deletions were dropped meanwhile.
-const LEARNING_MAX: usize = 8;
-
 /// What the tail has given, and what it has cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TailFigures {
@@ -102,8 +99,8 @@ struct Job {
 enum Stage {
     /// It was not looked at yet.
     New,
-    /// What is left of the blocks up to the client's is read.
-    Learning { blocks: Blocks, position: Position, attempt: usize },
+    /// The blocks up to the client's are read, with what was needed then.
+    Learning { blocks: Blocks, position: Position },
     /// The blocks behind are.
     Reading { blocks: Blocks, position: Position, lines: Vec<Arc<[u8]>>, bytes: usize },
 }
@@ -148,16 +145,14 @@ impl Tailer {
         }
         let progress = match stage {
             Stage::New => self.begin(&request),
-            Stage::Learning { blocks, position, attempt } => {
-                self.learn(&request, blocks, position, attempt)
-            }
+            Stage::Learning { blocks, position } => self.learn(&request, blocks, position),
             Stage::Reading { blocks, position, lines, bytes } => {
                 read(&request, blocks, position, lines, bytes, &mut self.figures)
             }
         };
         self.figures.spent_us += self.clock.monotonic_us().saturating_sub(begun_us);
         let result = match progress {
-            Ok(Progress::More(Stage::Learning { attempt: 0, .. })) if self.is_learning() => {
+            Ok(Progress::More(Stage::Learning { .. })) if self.is_learning() => {
                 self.learners.push_back(request);
                 return TailStep::Worked;
             }
@@ -243,8 +238,8 @@ impl Tailer {
             return Ok(Progress::More(reading(request, position)));
         }
         self.figures.learnings += 1;
-        let blocks = blocks::left_up_to(reader, after);
-        Ok(Progress::More(Stage::Learning { blocks, position, attempt: 0 }))
+        let blocks = blocks::of_state(reader, after);
+        Ok(Progress::More(Stage::Learning { blocks, position }))
     }
 
     fn learn(
@@ -252,7 +247,6 @@ impl Tailer {
         request: &Request,
         mut blocks: Blocks,
         mut position: Position,
-        attempt: usize,
     ) -> TailResult<Progress> {
         for _ in 0..SLICE_BLOCKS {
             match blocks.next() {
@@ -266,15 +260,13 @@ impl Tailer {
                     let position = position.learned(request.after.next(), extent, newest)?;
                     return Ok(Progress::More(reading(request, position)));
                 }
-                Err(redo::Error::DeletesDropped { .. }) if attempt + 1 < LEARNING_MAX => {
-                    let blocks = blocks::left_up_to(&request.reader, request.after);
-                    let (position, attempt) = (Position::first(), attempt + 1);
-                    return Ok(Progress::More(Stage::Learning { blocks, position, attempt }));
+                Err(redo::Error::BlocksGone { from, whole_from }) => {
+                    return Err(TailError::Gone { from, whole_from });
                 }
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(Progress::More(Stage::Learning { blocks, position, attempt }))
+        Ok(Progress::More(Stage::Learning { blocks, position }))
     }
 }
 

@@ -4,6 +4,7 @@ use command::argument;
 use command::error::{CommandError, Done};
 
 use super::super::blocking::Wait;
+use super::super::client::DumpPart;
 use super::super::{ClientKey, Engine};
 
 /// BGSAVE.
@@ -41,9 +42,9 @@ pub(super) fn replconf(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> D
     for pair in args[1..].chunks_exact(2) {
         let is = |word| argument::is(pair[0], word);
         if is("rdb-only") {
-            engine.sessions[key].session.wants_dump_only = argument::int(pair[1])? == 1;
+            engine.sessions[key].session.wanted_dump.is_only = argument::int(pair[1])? == 1;
         } else if is("rdb-filter-only") {
-            return Err(CommandError::other("ERR dumps of a part of the data are not supported"));
+            engine.sessions[key].session.wanted_dump.part = part_of(pair[1])?;
         } else if !(is("capa") || is("version") || is("listening-port") || is("ip-address")) {
             let option = String::from_utf8_lossy(pair[0]).into_owned();
             return Err(CommandError::Other(
@@ -55,9 +56,23 @@ pub(super) fn replconf(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> D
     Ok(())
 }
 
+/// What is to be in a dump, in words: nothing but what is named.
+fn part_of(words: &[u8]) -> Result<DumpPart, CommandError> {
+    let mut part = DumpPart::Nothing;
+    for word in words.split(|byte| *byte == b' ').filter(|word| !word.is_empty()) {
+        if !argument::is(word, "functions") {
+            let word = String::from_utf8_lossy(word);
+            let why = format!("ERR Unsupported rdb-filter-only option: {word}");
+            return Err(CommandError::Other(why.into()));
+        }
+        part = DumpPart::Libraries;
+    }
+    Ok(part)
+}
+
 /// SYNC: the data as a dump, for a client that has said that it wants nothing else.
 pub(super) fn sync(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    if !engine.sessions[key].session.wants_dump_only {
+    if !engine.sessions[key].session.wanted_dump.is_only {
         return Err(CommandError::other(
             "ERR replication is not supported yet; for a dump alone: redis-cli --rdb of Redis 7 or newer \
              (REPLCONF rdb-only 1, SYNC), or BGSAVE",
