@@ -98,9 +98,16 @@ pub(crate) fn show(show: &Show) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         };
         if place.json {
-            println!("{}", restore::json(&found));
+            let mut said = restore::json(&found);
+            said["configuration"] = json!(found.configuration);
+            println!("{said}");
         } else {
             print!("{}", restore::report(&found, None, 0.0));
+            if let Some(text) = &found.configuration {
+                print!(
+                    "the server's configuration when the backup was made, without secrets:\n\n{text}"
+                );
+            }
         }
         return Ok(ExitCode::SUCCESS);
     }

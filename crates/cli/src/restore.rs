@@ -1,5 +1,8 @@
 //! `indelible restore`: makes a data directory of a log as it was.
 
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -214,6 +217,9 @@ impl Arguments {
             Restoring::Verifying => said.say("verifying", 0),
         })?;
         let Some(restored) = restored else { return Ok(no_log(&self.source)) };
+        if let (Some(into), Some(text)) = (&into, &restored.configuration) {
+            write_configuration(into, text)?;
+        }
         if self.json {
             println!("{}", json(&restored));
         } else {
@@ -257,6 +263,17 @@ pub(crate) fn look(
         }
     })?;
     Ok(restored)
+}
+
+/// Writes the configuration that a backup carries next to the data, where nothing reads it.
+pub(crate) fn write_configuration(directory: &Path, text: &str) -> anyhow::Result<()> {
+    let path = directory.join("indelible.conf.restored");
+    let mut file =
+        File::options().write(true).create(true).truncate(true).mode(0o600).open(&path)?;
+    let head = "# What the server's configuration was when the backup was made, without secrets. It is not applied.\n";
+    file.write_all(&[head, text].concat().into_bytes())?;
+    eprintln!("the configuration of then is in {}, and not applied", path.display());
+    Ok(())
 }
 
 fn no_log(directory: &Path) -> ExitCode {

@@ -70,6 +70,30 @@ impl Config {
         new
     }
 
+    /// What is not at its default, as lines of a file of at most so many bytes; of secrets only that they are set.
+    #[must_use]
+    pub fn without_secrets(&self, bytes_max: usize) -> String {
+        const REST: &str = "# the rest did not fit\n";
+        let mut text = String::new();
+        for (index, directive) in DIRECTIVES.iter().enumerate() {
+            if !directive.has_value() || self.values[index] == directive.default_text() {
+                continue;
+            }
+            let before = text.len();
+            if directive.sensitive {
+                let _infallible = writeln!(text, "# {} is set, and left out here", directive.name);
+            } else {
+                self.write_directive(index, &mut text);
+            }
+            if text.len() + REST.len() > bytes_max {
+                text.truncate(before);
+                text.push_str(REST);
+                break;
+            }
+        }
+        text
+    }
+
     fn write_directive(&self, index: usize, out: &mut String) {
         let Directive { name, kind, .. } = &DIRECTIVES[index];
         let value = &self.values[index];
