@@ -62,7 +62,7 @@ impl InPlace<'_> {
         logindex::discard(&OsDisk, &index)?;
         let rewound = rewinding.finish()?;
         if let Some(text) = &rewound.configuration {
-            crate::restore::write_configuration(&source, text)?;
+            crate::restore::write_configuration(&source, text);
         }
         if self.is_json {
             println!("{}", json(&rewound));

@@ -321,7 +321,7 @@ fn several_tidiers_and_a_writer_lose_nothing_that_both_keep() {
     }
     let told =
         format!("{finished} finished, {fenced} fenced, {checked} checked, {whole_seeds} kept");
-    assert!(finished > 6 && fenced > 0 && checked > 30 && whole_seeds > 20, "{told}");
+    assert!(finished > 4 && fenced > 0 && checked > 30 && whole_seeds > 20, "{told}");
 }
 
 impl Old {

@@ -90,6 +90,25 @@ fn nothing_is_removed_by_rules_that_are_not_the_rules_any_more() {
     }
 }
 
+/// By other rules nothing is old, and what was about to be removed stays.
+#[test]
+fn nothing_is_removed_that_only_the_rules_before_had_given_up() {
+    let mut old = Old::new(39, Coding::Plain);
+    old.hours(20);
+    old.world.desk.set_options(keeping(HOURLY));
+    let is_waiting = (0..10_000).any(|_| {
+        old.world.archive();
+        old.world.desk.figures().tidy_state == TidyState::Waiting
+    });
+    assert!(is_waiting);
+    let before = old.picture().states();
+    old.world.desk.set_options(keeping("30d:all"));
+    idle_hours(&mut old, 5, TidyState::Working);
+    let figures = old.world.desk.figures();
+    assert!(figures.tidied > 0 && figures.tidied_objects == 0, "{figures:?}");
+    assert_eq!(old.picture().states(), before);
+}
+
 /// A host boots with a clock that is a year ahead, whether the archive was thinned out before or not.
 #[test]
 fn a_clock_that_is_ahead_at_a_start_empties_no_archive() {

@@ -170,6 +170,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_not_at_its_default_is_told_without_secrets_and_within_a_bound() {
+        let changes = [("requirepass", "hunter2"), ("hz", "37"), ("save", "900 1 60 5")];
+        let (config, _) = Config::default().with_changes(&changes, false).unwrap();
+        let text = config.without_secrets(10_000);
+        for line in ["hz 37", "save 60 5", "# requirepass is set, and left out here"] {
+            assert!(text.lines().any(|it| it == line), "{line}: {text}");
+        }
+        assert!(!text.contains("hunter2") && !text.contains("the rest did not fit"), "{text}");
+        for most in 30..text.len() {
+            let some = config.without_secrets(most);
+            assert!(some.len() <= most && some.ends_with("# the rest did not fit\n"), "{some}");
+        }
+    }
+
+    #[test]
     fn a_rewrite_keeps_comments_and_reads_back_the_same() {
         let config = Config::default();
         let changes = [
