@@ -372,8 +372,7 @@ impl Archiver {
         if self.unlike.is_some_and(|last| self.reader.whole_blocks(Lsn(1)).end() <= last) {
             return Ok(false);
         }
-        let now_ms = self.clock.now_ms();
-        let worked = self.fills.begin(&self.desk, self.database, writer, now_ms);
+        let worked = self.fills.begin(&self.desk, self.database, writer);
         if let Filling::Reading(reading) = &self.fills.filling
             && self.stream.is_none()
         {

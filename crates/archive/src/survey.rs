@@ -110,11 +110,12 @@ impl Survey {
             let copy = range.fills.first().filter(|(fill, _)| fill.lsn == range.first);
             let copy = copy.map(|(fill, objects)| Name::Whole { fill: *fill, objects: *objects });
             let leading = range.thinned.as_ref().and_then(|it| it.parts.last().copied());
-            // A copy says when its block was the last one, a leap when that was ended.
-            let next = range.logs.first().filter(|_| leading.is_none()).copied();
+            // A copy says when its block was the last one, a leap when that was ended. Copies of older programs may say a later time.
             let is_behind =
                 |next: &Name| matches!(next, Name::Log { first, .. } if *first > range.first);
-            let next = next.filter(is_behind);
+            let next = range.logs.first().copied().filter(is_behind);
+            let leap = || leaps.longest(range.first, Lsn::MAX)?.parts.first().copied();
+            let next = next.or_else(leap).filter(|_| leading.is_none());
             looks.extend(leading.or(copy).map(|name| Look::State(range.first, name, next)));
             looks.extend(range.logs.iter().map(|name| Look::Log(*name)));
         }

@@ -185,6 +185,8 @@ impl Ledger {
 
     /// The log was set back to the state after block `to`, which is the one after block `at` now.
     pub(crate) fn set_back(&mut self, to: Lsn, at: Lsn) {
+        // What was lost before is no part of it.
+        self.states.retain(|lsn, _| *lsn < at);
         let object_max = self.object_max(at);
         if let Some(state) = self.states.get(&to).cloned() {
             self.states.insert(at, State { object_max, ..state });

@@ -32,6 +32,11 @@ impl Old {
         Self { world, times_ms: BTreeMap::new() }
     }
 
+    /// One of which nothing is archived yet.
+    fn empty(seed: u64) -> Self {
+        Self { world: World::new(seed), times_ms: BTreeMap::new() }
+    }
+
     /// Writes a block each quarter of an hour or so, and ships it.
     pub(crate) fn hours(&mut self, hours: u64) {
         for _ in 0..4 * hours {
@@ -188,6 +193,46 @@ fn what_is_kept_is_restored_as_it_was_and_the_rest_is_refused() {
         assert!(expected.iter().all(|lsn| picture.chain(Lsn(*lsn)).is_some()), "{seed}");
     }
     assert!(checked > 300 && leaps > 100 && removed > 300, "{checked}, {leaps}, {removed}");
+}
+
+/// The first copy of an older program says that its block was the last one for hours more than it was.
+#[test]
+fn a_copy_that_says_too_late_a_time_takes_no_hour_from_what_is_behind_it() {
+    let mut old = Old::empty(13);
+    old.world.late_ms = 4 * HOUR_MS;
+    old.hours(24);
+    let first = old.picture().ranges[0].first;
+    for _ in 0..3 {
+        old.tidy(KEEP);
+        old.hours(3);
+    }
+    let picture = old.picture();
+    let kept = old.expected().into_iter().filter(|lsn| *lsn > first.0);
+    let gone: Vec<u64> = kept.filter(|lsn| picture.chain(Lsn(*lsn)).is_none()).collect();
+    assert!(gone.is_empty(), "{gone:?} of {:?}", old.expected());
+    old.check();
+}
+
+/// The mark waits for hours, because the target is away or the device slow.
+#[test]
+fn a_copy_is_of_the_time_at_which_its_mark_was_taken() {
+    let mut old = Old::empty(14);
+    let world = &mut old.world;
+    (0..3).for_each(|_| world.write());
+    world.database.flush();
+    while !world.desk.wants_mark() {
+        world.archiver.step();
+    }
+    let time_ms = world.clock.now_ms();
+    let mark = world.database.log.mark().unwrap();
+    world.desk.give_mark(mark, time_ms);
+    world.clock.advance_us(5 * 3_600_000_000);
+    world.write();
+    world.settle();
+    let (target, database) = (world.target(), archive::database_of(&world.target(), None).unwrap());
+    let whole = target.list(database, Folder::Whole).unwrap()[0];
+    let header = *archive::ObjectReader::open(&target, database, whole).unwrap().header();
+    assert_eq!(header.time_max_ms, time_ms);
 }
 
 /// The chain of a state is never longer than copies would make it, however often it is thinned out.
