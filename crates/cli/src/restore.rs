@@ -269,7 +269,8 @@ pub(crate) fn look(
 pub(crate) fn write_configuration(directory: &Path, text: &str) {
     let path = directory.join("indelible.conf.restored");
     let head = "# What the server's configuration was when the backup was made, without secrets. It is not applied.\n";
-    let options = || File::options().write(true).create(true).truncate(true).mode(0o600).open(&path);
+    let options =
+        || File::options().write(true).create(true).truncate(true).mode(0o600).open(&path);
     match options().and_then(|mut file| file.write_all([head, text].concat().as_bytes())) {
         Ok(()) => eprintln!("the configuration of then is in {}, and not applied", path.display()),
         Err(error) => eprintln!(

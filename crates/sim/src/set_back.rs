@@ -39,7 +39,9 @@ impl Run {
         // What it ends with is judged now: it is not what the next start finds.
         self.ledger.judge(last, &found, false)?;
         if let Some((lsn, what)) = self.killed.take().filter(|(lsn, _)| *lsn > last) {
-            return Err(format!("LOST: block {last} is the last after a kill, {lsn} was read: {what}"));
+            return Err(format!(
+                "LOST: block {last} is the last after a kill, {lsn} was read: {what}"
+            ));
         }
         if let Some(at_stake_us) = self.at_stake_us.take() {
             self.ledger.judge_loss(last, at_stake_us)?;

@@ -25,13 +25,8 @@ use crate::run::Run;
 pub(crate) const TIDY_SEEDS: u64 = 20_000_000_000;
 
 /// The rules, by all of which the last state of each hour is kept.
-pub(crate) const KEEPS: [&str; 5] = [
-    "30m:all 30d:hour",
-    "2h:all 30d:hour",
-    "30m:all 30d:minute",
-    "10m:all 1d:minute 30d:hour",
-    "",
-];
+pub(crate) const KEEPS: [&str; 5] =
+    ["30m:all 30d:hour", "2h:all 30d:hour", "30m:all 30d:minute", "10m:all 1d:minute 30d:hour", ""];
 
 /// How long a night is: the clock is believed after an hour, and an hour after it was thinned out it is done again.
 const NIGHT_US: u64 = 70 * 60 * 1_000_000;
@@ -160,7 +155,11 @@ impl Run {
         let keep = KEEPS[usize::try_from(self.rng.below(KEEPS.len() as u64)).expect("few")];
         let options = ArchiveOptions {
             keep: keep.parse().expect("rules"),
-            compression: options.log.archive.zstd_level.map_or(Compression::None, Compression::Zstd),
+            compression: options
+                .log
+                .archive
+                .zstd_level
+                .map_or(Compression::None, Compression::Zstd),
             interval_ms: options.log.archive.interval_ms,
             object_bytes: options.log.archive.object_bytes,
             base_percentage: options.log.archive.base_percentage,
