@@ -66,6 +66,10 @@ enum Action {
         /// Goes on with what changes later; of a running server only.
         #[arg(long)]
         follow: bool,
+        /// The log that the blocks before the first one were read of, as their lines say (log): of another one nothing is
+        /// given out (exit code 3).
+        #[arg(long, value_name = "ID")]
+        log: Option<redo::Id>,
         /// One JSON object a line, which is the only format.
         #[arg(long)]
         json: bool,
@@ -129,8 +133,8 @@ fn has_segments(device: &Path) -> bool {
 impl Action {
     fn run(mut self) -> anyhow::Result<ExitCode> {
         let disk: Arc<dyn Disk> = Arc::new(OsDisk);
-        if let Self::Tail { source, from, follow, json: _, user, devices } = self {
-            return Tail { source, from, follows: follow, user, devices }.run(disk);
+        if let Self::Tail { source, from, follow, log, json: _, user, devices } = self {
+            return Tail { source, from, follows: follow, log, user, devices }.run(disk);
         }
         let (Self::Verify { directory, devices }
         | Self::Dump { directory, devices, .. }

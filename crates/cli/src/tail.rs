@@ -50,6 +50,7 @@ pub(crate) struct Tail {
     pub(crate) source: String,
     pub(crate) from: Start,
     pub(crate) follows: bool,
+    pub(crate) log: Option<redo::Id>,
     pub(crate) user: Option<String>,
     pub(crate) devices: Vec<PathBuf>,
 }
@@ -89,13 +90,13 @@ impl Tail {
             Start::At(lsn) => Some(lsn),
             Start::Now => None,
         };
-        let read = read_stored(disk, directory, &self.devices, from, &mut |line| {
+        let read = read_stored(disk, (directory, &self.devices), from, self.log, &mut |line| {
             out.write_all(line)?;
             out.write_all(b"\n")
         });
         out.flush()?;
         match read {
-            Err(why @ TailError::Gone { .. }) => {
+            Err(why @ (TailError::Gone { .. } | TailError::OtherLog { .. })) => {
                 eprintln!("{why}");
                 Ok(ExitCode::from(GONE))
             }
@@ -130,11 +131,11 @@ impl Tail {
             Start::Now => end,
         };
         while self.follows || after < end {
-            let position = after.to_string();
-            let options = ["COUNT", BLOCKS_MAX, "BLOCK", BLOCK_MS];
-            let words = ["LOGTAIL", &position].into_iter();
-            let words = words.chain(options.into_iter().take(if self.follows { 4 } else { 2 }));
-            client.send(&words.collect::<Vec<_>>())?;
+            let (position, log) = (after.to_string(), self.log.map(|log| log.to_string()));
+            let mut words = vec!["LOGTAIL", &position, "COUNT", BLOCKS_MAX];
+            words.extend(["BLOCK", BLOCK_MS].into_iter().take(if self.follows { 2 } else { 0 }));
+            words.extend(log.iter().flat_map(|log| ["LOG", log]));
+            client.send(&words)?;
             let Some((last, count)) = blocks(&mut client, &mut out)? else {
                 return Ok(ExitCode::from(GONE));
             };

@@ -248,10 +248,17 @@ fn a_target_that_is_away_is_told_of_and_holds_nothing_up() {
     let error = info(&mut connection, "archive_last_error");
     assert!(error.contains("cannot list") && error.contains("archive"), "{error}");
     assert_eq!(connection.words("SET served yes").text(), "OK");
+    // Unless that is not wanted.
+    assert_eq!(connection.words("CONFIG SET archive-required 1").text(), "OK");
+    wait_until(|| connection.words("SET refused yes").text().starts_with("MISCONF The archive is"));
+    let reply = connection.call(&["EVAL", "return redis.call('SET', 'a', 'b')", "0"]).unwrap();
+    assert!(reply.text().contains("MISCONF The archive is"), "{}", reply.text());
+    assert_eq!(connection.words("GET served").text(), "yes");
     fs::remove_file(&blocker).unwrap();
     fs::create_dir(&blocker).unwrap();
     wait_until(|| info(&mut connection, "archive_state") == "streaming");
     catch_up(&mut connection);
+    wait_until(|| connection.words("SET served again").text() == "OK");
     assert!(server.log().contains("cannot be used"), "{}", server.log());
 }
 

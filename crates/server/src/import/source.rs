@@ -50,7 +50,7 @@ impl SourceFile {
 }
 
 /// The bytes of a file, up to where they count.
-pub(super) struct Bytes<'a> {
+pub(crate) struct Bytes<'a> {
     file: &'a dyn File,
     at: u64,
     end: u64,
@@ -58,7 +58,7 @@ pub(super) struct Bytes<'a> {
 
 impl<'a> Bytes<'a> {
     /// Those up to `end`.
-    pub(super) const fn new(file: &'a dyn File, end: u64) -> Self {
+    pub(crate) const fn new(file: &'a dyn File, end: u64) -> Self {
         Self { file, at: 0, end }
     }
 }

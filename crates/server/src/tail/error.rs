@@ -4,6 +4,7 @@ use std::io;
 
 use base::Lsn;
 use keyspace::BadRecord;
+use redo::{Id, Origin};
 
 /// What comes of a request.
 pub type TailResult<T> = Result<T, TailError>;
@@ -20,6 +21,18 @@ pub enum TailError {
         from: Lsn,
         /// The first that can be asked for.
         whole_from: Lsn,
+    },
+    /// What was followed is another log.
+    #[error(
+        "block {after} of log {asked} is not one of this log, which is {log}: begin anew with a dump of this one (BGSAVE, SYNC), which says as of which block it is"
+    )]
+    OtherLog {
+        /// The last block that was seen.
+        after: Lsn,
+        /// The log that it was of.
+        asked: Id,
+        /// This one.
+        log: Id,
     },
     /// The block is not there yet.
     #[error(
@@ -48,4 +61,14 @@ pub enum TailError {
     /// The log is being closed.
     #[error("the redo log is being closed")]
     Closed,
+}
+
+/// Whether what follows block `after` of the log `asked` follows it here, too.
+pub(crate) fn check_log(origin: Origin, asked: Option<Id>, after: Lsn) -> TailResult<()> {
+    match asked {
+        Some(asked) if !origin.has(asked, after) => {
+            Err(TailError::OtherLog { after, asked, log: origin.database })
+        }
+        _ => Ok(()),
+    }
 }

@@ -29,6 +29,7 @@ mod tailer;
 mod threads;
 
 pub(crate) use desk::{Answer, Desk, Request, Wanted};
+pub(crate) use error::check_log;
 pub use error::{TailError, TailResult};
 pub use stored::{StoredTail, read_stored};
 pub use tailer::{TailFigures, TailStep, Tailer};
