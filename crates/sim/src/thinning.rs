@@ -52,6 +52,8 @@ pub(crate) struct Kept {
     hours: BTreeSet<Lsn>,
     /// Those of them that were told to be restorable.
     told: BTreeSet<Lsn>,
+    /// What was told last.
+    last_told: Option<(Lsn, Lsn)>,
     /// What names are of that were put while that could be restored.
     named: BTreeMap<Name, Lsn>,
     violation: Option<String>,
@@ -62,13 +64,18 @@ impl Kept {
     pub(crate) fn end_hour(&mut self, lsn: Lsn) {
         if lsn > Lsn::ZERO && self.hours.len() < NIGHTS_MAX {
             self.hours.insert(lsn);
+            if self.last_told.is_some_and(|(from, last)| from <= lsn && lsn <= last) {
+                self.told.insert(lsn);
+            }
         }
     }
 
     /// Each of these blocks is told to be restorable.
     pub(crate) fn note_told(&mut self, (from, last): (Lsn, Lsn)) {
-        if from <= last {
-            self.told.extend(self.hours.range(from..=last));
+        self.last_told = Some((from, last));
+        // A copy is of the time at which it was begun, not of its block's.
+        if from < last {
+            self.told.extend(self.hours.range(from.next()..=last));
         }
     }
 
