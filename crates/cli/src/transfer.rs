@@ -95,7 +95,7 @@ struct Serve {
     /// its capacity if not given.
     #[arg(long, value_name = "SIZE")]
     device_cache: Option<Size>,
-    /// What those who have the token may do in sessions, in which archives are kept: all; append: put and read, and nothing is
+    /// What holders of the token may do in sessions, in which archives are kept: all; append: put and read, and nothing is
     /// removed or replaced, so files that are sent are refused, too; no: nothing.
     #[arg(long, value_name = "no|append|all", default_value = "all", value_parser = ["no", "append", "all"])]
     sessions: String,

@@ -70,7 +70,7 @@ impl Trust {
     }
 }
 
-/// What those who have the token may do in sessions, in which archives are kept.
+/// What holders of the token may do in sessions, in which archives are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sessions {
     /// There are none.
