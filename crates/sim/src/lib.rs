@@ -67,6 +67,7 @@
 //! | where what is needed is, and what the index says of it | `addresses`, `index` |
 //! | another recovery of the same disk, as a whole or behind the index | `twin`, `behind` |
 //! | crashes everywhere in short traces | [`script`] |
+//! | crashes in the middle of scripts, in small worlds | `short` |
 //! | running for minutes | [`soak`], [`tally`] |
 
 mod addresses;
@@ -91,6 +92,7 @@ mod run;
 mod saves;
 pub mod script;
 mod shadow;
+mod short;
 pub mod soak;
 mod switch;
 pub mod tally;
