@@ -231,6 +231,10 @@ impl World {
         let (machine, ..) = start(run, is_instant, self.steps_per_million)?;
         let mut life = Life::new(run, machine);
         let played = self.execute(&mut life, crash)?;
+        let stats = life.machine.engine.keyspace().stats();
+        life.run.tally.values_dropped += stats.cooled;
+        life.run.tally.keys_departed += stats.departed;
+        life.run.tally.compactions += life.machine.compactions().0;
         drop(life);
         let Some(crash) = crash else { return Ok(played) };
         if !run.disk.is_crashed() {
@@ -270,8 +274,9 @@ impl World {
         life.settle()?;
         if self.policy > 0 {
             let kind = Kind::Policy(self.policy);
+            // The log notes that, in a block of its own.
             life.tell(&Op { kind, ..Op::of("CONFIG SET appendfsync everysec") })?;
-            life.turn()?;
+            life.seal()?;
         }
         let before = life.moment()?;
         let first_io = life.run.disk.io_count();
@@ -291,6 +296,7 @@ impl World {
                 break;
             }
             if life.clients[0].outstanding() == 0 {
+                life.seal()?;
                 after = Some(life.moment()?);
                 break;
             }
@@ -343,11 +349,23 @@ impl Life<'_> {
         self.send(0, &bytes, vec![op.clone()])
     }
 
-    /// The last block, which may be open, and the state after it.
+    /// The last block, and the state after it. No block is open.
     fn moment(&mut self) -> Result<Moment, String> {
-        let sealed = self.machine.sealed();
-        let lsn = if self.machine.has_open_records() { sealed.next() } else { sealed };
+        let lsn = self.machine.sealed();
         Ok((lsn, self.machine.look()?.total()))
+    }
+
+    /// Until no block is open: one that no client waits for ends after a while.
+    fn seal(&mut self) -> Result<(), String> {
+        self.turn()?;
+        for _ in 0..TURNS_MAX {
+            if !self.machine.has_open_records() || self.run.disk.is_crashed() {
+                return Ok(());
+            }
+            self.run.clock.advance_us(1000);
+            self.turn()?;
+        }
+        Err("a block does not end".to_owned())
     }
 
     /// A turn, in which keys come that are waited for.
