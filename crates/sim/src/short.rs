@@ -158,7 +158,7 @@ impl World {
         let declares = self.run.workload.declares();
         let mut script = self.run.workload.script(declares, 12);
         if self.rng.below(3) == 0 {
-            script = script.as_function_call();
+            script = script.into_function_call();
         }
         self.script = if self.rng.below(4) == 0 {
             let workload = &mut self.run.workload;

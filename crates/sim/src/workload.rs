@@ -135,7 +135,7 @@ impl Op {
     }
 
     /// A script as a call of that function.
-    pub(crate) fn as_function_call(mut self) -> Self {
+    pub(crate) fn into_function_call(mut self) -> Self {
         self.args.splice(..2, [b"FCALL".to_vec(), b"run".to_vec()]);
         self
     }
