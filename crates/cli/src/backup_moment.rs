@@ -13,9 +13,9 @@ use redo::{RestorePoint, TimeOfBlock};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::archive::{Place, is_archive, restored_as_json};
+use crate::archive::{NOT_NEWEST, Place, is_archive, restored_as_json};
 use crate::export::{self, Dump};
-use crate::moment::Moment;
+use crate::moment::{Made, Moment};
 use crate::progress::Line;
 use crate::restore;
 use crate::size::Size;
@@ -81,11 +81,11 @@ impl Temporary {
     }
 
     /// Restores a state into it. `None` if it could not be, which was said.
-    fn restore(&self, moment: &Moment) -> anyhow::Result<Option<(PathBuf, u64, Option<i64>)>> {
+    fn restore(&self, moment: &Moment) -> anyhow::Result<Option<(PathBuf, Made)>> {
         let data = self.directory.path().join("data");
         let made = moment.restore_into(&data, &self.is_given_up)?;
         let made = made.filter(|_| !self.is_given_up.load(Ordering::Acquire));
-        Ok(made.map(|made| (data, made.lsn, made.time_ms)))
+        Ok(made.map(|made| (data, made)))
     }
 }
 
@@ -156,9 +156,10 @@ fn shown(found: &Restored, names: &[String]) -> String {
 /// Writes a state as a dump.
 pub(crate) fn export(export: &Export) -> anyhow::Result<ExitCode> {
     let temporary = Temporary::new(export.temporary.as_deref())?;
-    let Some((data, lsn, time_ms)) = temporary.restore(&export.moment)? else {
+    let Some((data, made)) = temporary.restore(&export.moment)? else {
         return Ok(ExitCode::FAILURE);
     };
+    let Made { lsn, time_ms, is_newest } = made;
     let near = export.temporary.as_deref().unwrap_or_else(|| temporary.directory.path());
     let dump = Dump {
         directory: &data,
@@ -185,7 +186,7 @@ pub(crate) fn export(export: &Export) -> anyhow::Result<ExitCode> {
     } else {
         print!("{said}");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(if is_newest { ExitCode::SUCCESS } else { ExitCode::from(NOT_NEWEST) })
 }
 
 impl Rehearsal {
@@ -201,7 +202,8 @@ impl Rehearsal {
         let moment = Moment::of(&place.url, self.at.as_deref());
         let devices = if is_archive(Path::new(&place.url)) { &[] } else { &place.devices[..] };
         let moment = moment.with(place.database.as_deref(), devices, &place.keys);
-        let Some((data, lsn, time_ms)) = temporary.restore(&moment)? else { return Ok(None) };
+        let Some((data, made)) = temporary.restore(&moment)? else { return Ok(None) };
+        let Made { lsn, time_ms, is_newest } = made;
         let dump = Dump {
             directory: &data,
             devices: &[],
@@ -224,6 +226,7 @@ impl Rehearsal {
         Ok(Some(json!({
             "lsn": lsn,
             "time_ms": time_ms,
+            "is_newest": is_newest,
             "keys": keys,
             "dump_bytes": exported.bytes,
             "seconds": seconds,

@@ -102,7 +102,9 @@ fn wanted(text: &str) -> Result<Wanted, String> {
         return ago.ok_or_else(|| "give a number of s, m, h or d: -90s".to_owned());
     }
     if let Some(time_ms) = redo::parse_time(text) {
-        return Ok(Wanted::Time(time_ms));
+        let is_to_come = time_ms > OsClock::new().now_ms();
+        let what = "that time is still to come: --latest is the newest state";
+        return if is_to_come { Err(what.to_owned()) } else { Ok(Wanted::Time(time_ms)) };
     }
     let what = "give the name of a backup, a block, a time as in 2026-11-22T10:31:05Z or 2026-11-22T10:31:05.412+01:00, or -90s";
     let is_name = redo::is_backup_name(text);

@@ -112,6 +112,7 @@ mod random_commands;
 mod random_grammar;
 mod rdb_files;
 mod reload;
+mod replaced_dumps;
 mod reply_limits;
 mod restore;
 mod restore_expiry;

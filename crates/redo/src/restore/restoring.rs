@@ -168,13 +168,11 @@ fn carry_out(
     let old = source.catalog.manifest.clone();
     let old = old.ok_or_else(|| Error::Changing { path: request.source.to_owned() })?;
     let images = source.catalog.told_as_of(&source.kept, lsn)?;
-    let at = timeline.blocks.partition_point(|block| block.lsn < lsn);
-    let after = timeline.blocks.iter().find(|block| block.lsn > lsn);
     let mut restored = Restored {
         database: None,
         parent: Parent { database: old.database, lsn },
         time_ms: timeline.time_of(lsn),
-        neighbours: (timeline.blocks[..at].last().copied(), after.copied()),
+        neighbours: timeline.neighbours(lsn),
         is_running: source.is_running(),
         files: images.files.len(),
         bytes: images.files.iter().map(|image| image.len).sum(),
@@ -189,7 +187,7 @@ fn carry_out(
         }
         return Ok(restored);
     };
-    if restored.time_ms.is_none() && request.expiry != Expiry::Absolute {
+    if restored.time_ms.is_none() {
         restored.time_ms = time_in(&**disk, &images, lsn)?;
     }
     let expiry = request.expiry.rule(lsn, restored.time_ms)?;

@@ -136,12 +136,10 @@ impl Rewinding {
         plan.write_cuts(&*disk, &source.catalog.devices)?;
         plan.link_kept(&*disk, &source)?;
         plan.prepare(&*disk, &source.catalog.devices)?;
-        let at = timeline.blocks.partition_point(|block| block.lsn < to);
-        let after = timeline.blocks.iter().find(|block| block.lsn > to);
         let rewound = Rewound {
             to,
             time_ms: timeline.time_of(to),
-            neighbours: (timeline.blocks[..at].last().copied(), after.copied()),
+            neighbours: timeline.neighbours(to),
             at: plan.at,
             backup: plan.manifest.registry.backups().last().map(|backup| backup.name.clone()),
             is_resumed: false,

@@ -47,8 +47,15 @@ impl Log {
                 return Err(BackupRefusal::BehindEnd { lsn, last: Lsn(self.open_lsn.0 - 1) });
             }
             BackupPoint::Lsn(lsn) => lsn,
+            BackupPoint::Time(time_ms) if time_ms > self.shared.clock.now_ms() => {
+                return Err(BackupRefusal::ToCome);
+            }
             BackupPoint::Time(time_ms) => {
-                self.block_times().find(time_ms).ok_or(BackupRefusal::NoTime)?
+                let found = self.block_times().find(time_ms).ok_or(BackupRefusal::NoTime)?;
+                match found {
+                    (first, last) if first == last => first,
+                    (first, last) => return Err(BackupRefusal::ClockWentBack { first, last }),
+                }
             }
             BackupPoint::Flush => {
                 let points = self.told().1;

@@ -56,7 +56,8 @@ impl Engine {
             self.archives.tell_backups(self.time.now_us, || named(log));
         }
         let durable = self.shard.reach.durable;
-        match self.archives.news(self.time.now_us, durable) {
+        let required_s = self.options.log.archive.required_s;
+        match self.archives.news(self.time.now_us, durable, required_s) {
             Some(News::Good(text)) => self.deps.logger.notice(&text),
             Some(News::Bad(text)) => self.deps.logger.warning(&text),
             None => {}
