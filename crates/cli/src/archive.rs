@@ -391,9 +391,8 @@ impl FromArchive<'_> {
         let Restored { parent, base, objects, bytes, .. } = restored;
         let time = restored.time_ms.map_or_else(String::new, |ms| format!(", {}", TimeOfBlock(ms)));
         let mut text = format!(
-            "block {}{time}: the copy of block {base}, and {} blocks behind it; {objects} objects, {}\n",
+            "block {}{time}: the copy of block {base}, and what leads from it there; {objects} objects, {}\n",
             parent.lsn,
-            parent.lsn.0 - base.0,
             Size(*bytes)
         );
         let _infallible = match (self.into, restored.made) {

@@ -98,9 +98,16 @@ pub(crate) fn show(show: &Show) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         };
         if place.json {
-            println!("{}", restore::json(&found));
+            let mut said = restore::json(&found);
+            said["configuration"] = json!(found.configuration);
+            println!("{said}");
         } else {
             print!("{}", restore::report(&found, None, 0.0));
+            if let Some(text) = &found.configuration {
+                print!(
+                    "the server's configuration when the backup was made, without secrets:\n\n{text}"
+                );
+            }
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -145,10 +152,9 @@ fn shown(found: &Restored, names: &[String]) -> String {
     let time = found.time_ms.map_or_else(String::new, |ms| format!(", {}", TimeOfBlock(ms)));
     let named = if names.is_empty() { String::new() } else { format!("{}: ", names.join(", ")) };
     format!(
-        "{named}block {}{time}, of database {}\na restore reads the copy of block {base} and {} blocks behind it: {objects} objects, {}\n",
+        "{named}block {}{time}, of database {}\na restore reads the copy of block {base} and what leads from it there: {objects} objects, {}\n",
         parent.lsn,
         parent.database,
-        parent.lsn.0 - base.0,
         Size(*bytes)
     )
 }

@@ -29,6 +29,7 @@ use crate::picture::{Hash, Picture};
 use crate::saves::{SAVE_SEEDS, merges_dumps};
 use crate::short::{self, SHORT_SEEDS};
 use crate::tally::Tally;
+use crate::thinning::keep_of;
 use crate::twin::Found;
 use crate::wiretap::lock;
 use crate::workload::{DATABASES, Workload};
@@ -197,7 +198,7 @@ impl Run {
         };
         let config = |policy| {
             let history = history_of(plan.seed);
-            let kept = (history, archive_of(plan.seed));
+            let kept = (history, archive_of(plan.seed), keep_of(plan.seed));
             configuration(policy, compaction, drops_values, hot_seconds, algorithm, kept)
         };
         let is_large = rng.below(3) == 0;
@@ -361,9 +362,11 @@ impl Run {
             let last = self.verify()?;
             self.go_back(last.unwrap_or_default())?;
             self.find_backups(last.unwrap_or_default())?;
+            self.set_back(last.unwrap_or_default())?;
         }
         if !self.is_betrayed {
             self.lose_everything()?;
+            self.tidy_elsewhere()?;
         }
         let mut crashes = if self.rng.below(3) == 0 { 1 + self.rng.below(3) } else { 0 };
         let has_decayed = self.decayed.is_some();
@@ -567,6 +570,7 @@ impl Run {
             self.ledger.judge_loss(summary.last_lsn, at_stake_us)?;
         }
         self.ledger.settle(summary.last_lsn);
+        self.far.kept(|kept| kept.settle(summary.last_lsn));
         self.judge_old_dump()
     }
 }
@@ -578,7 +582,7 @@ fn configuration(
     drops_values: bool,
     hot_seconds: &str,
     algorithm: &str,
-    (history, archive): ([&str; 3], [&str; 3]),
+    (history, archive, keep): ([&str; 3], [&str; 3], &str),
 ) -> Config {
     let cold_keys = if compaction == 0 { "25%" } else { "0" };
     let policy = crate::workload::POLICIES[policy];
@@ -608,6 +612,7 @@ fn configuration(
         ["--archive-compression", archive[1]],
         ["--archive-key-file", archive[2]],
         ["--archive-interval-ms", "10"],
+        ["--archive-keep", keep],
     ];
     let words: Vec<String> = words.concat().into_iter().map(str::to_owned).collect();
     let mut config = server::config::load(None, &words).expect("the words are directives");

@@ -10,6 +10,7 @@ use env_sim::SimEntropy;
 
 use crate::named::BACKUP_SEEDS;
 use crate::saves::SAVE_SEEDS;
+use crate::thinning::{KEEPS, TIDY_SEEDS};
 
 /// How many databases the server has.
 pub(crate) const DATABASES: usize = 3;
@@ -235,6 +236,8 @@ pub(crate) struct Workload {
     /// Whether named backups are, and their names; those that were to be deleted.
     backups: Option<Vec<String>>,
     pub(crate) deleted: BTreeSet<String>,
+    /// Whether the rules by which the archive is thinned out change.
+    thins_out: bool,
 }
 
 impl Workload {
@@ -244,8 +247,18 @@ impl Workload {
         let (saves, has_families) = (seed >= SAVE_SEEDS, seed >= FAMILY_SEEDS);
         let libraries = seed >= LIBRARY_SEEDS;
         let scripts = (seed >= SCRIPT_SEEDS).then_some(seed & 1 == 0);
-        let deleted = BTreeSet::new();
-        Self { rng, serial: 0, large, saves, has_families, libraries, scripts, backups, deleted }
+        Self {
+            rng,
+            serial: 0,
+            large,
+            saves,
+            has_families,
+            libraries,
+            scripts,
+            backups,
+            deleted: BTreeSet::new(),
+            thins_out: seed >= TIDY_SEEDS,
+        }
     }
 
     /// Makes a backup of now or of the past, or deletes one.
@@ -405,6 +418,10 @@ impl Workload {
             && let Some(op) = self.backup()
         {
             return op;
+        }
+        if self.thins_out && self.one_in(6) {
+            let keep = self.pick(&KEEPS).as_bytes().to_vec();
+            return Op::of("CONFIG SET archive-keep").arg(keep);
         }
         if self.saves && self.one_in(5) {
             return Op::of("BGSAVE").kind(Kind::Checkpoint);

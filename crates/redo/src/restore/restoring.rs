@@ -80,6 +80,8 @@ pub struct Restored {
     pub blocks: u64,
     /// The records, each of which was read again.
     pub records: u64,
+    /// How the server was configured when the backup was made that was restored, without secrets, if it is one and says that.
+    pub configuration: Option<String>,
     /// What it takes and what there is, before anything is made, if that is known.
     pub room: Option<Room>,
 }
@@ -178,6 +180,7 @@ fn carry_out(
         bytes: images.files.iter().map(|image| image.len).sum(),
         blocks: 0,
         records: 0,
+        configuration: timeline.configuration(&request.point),
         room: None,
     };
     let what = (source, &images);

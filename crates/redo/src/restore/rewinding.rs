@@ -90,6 +90,8 @@ pub struct Rewound {
     pub cut: usize,
     /// How many bytes were written for that.
     pub written_bytes: u64,
+    /// How the server was configured when the backup was made that was restored, without secrets, if it is one and says that.
+    pub configuration: Option<String>,
 }
 
 /// See the file's top.
@@ -147,6 +149,7 @@ impl Rewinding {
             put_back: plan.put_back_count,
             cut: plan.cuts.len(),
             written_bytes: plan.written.bytes,
+            configuration: timeline.configuration(&request.point),
         };
         let Plan { manifest, .. } = plan;
         let (devices, lock) = source.into_devices();
@@ -181,6 +184,7 @@ impl Rewinding {
             put_back: ours.count(),
             cut: 0,
             written_bytes: 0,
+            configuration: None,
         };
         Ok(Self { disk, dir, devices, manifest, rewound, _lock: Some(lock) })
     }

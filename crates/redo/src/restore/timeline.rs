@@ -333,12 +333,23 @@ impl Timeline {
         }
     }
 
-    /// The block of the backup of this name or number.
-    pub(crate) fn find_backup(&self, name: &str) -> Result<Lsn> {
+    /// The backup of this name or number.
+    fn backup(&self, name: &str) -> Option<&NamedBackup> {
         let by_number = |backup: &&NamedBackup| backup.number() == name;
         let found = self.registry.find(name);
-        let found = found.or_else(|| self.registry.backups().iter().find(by_number));
-        let Some(backup) = found else {
+        found.or_else(|| self.registry.backups().iter().find(by_number))
+    }
+
+    /// How the server was configured when the backup was made that is meant, if it is one and that is known.
+    pub(crate) fn configuration(&self, point: &RestorePoint) -> Option<String> {
+        let RestorePoint::Backup(name) = point else { return None };
+        let backup = self.backup(name)?;
+        self.registry.configuration(backup.id).map(str::to_owned)
+    }
+
+    /// The block of the backup of this name or number.
+    pub(crate) fn find_backup(&self, name: &str) -> Result<Lsn> {
+        let Some(backup) = self.backup(name) else {
             let names = self.registry.backups().iter().map(|backup| backup.name.as_str());
             let known = match names.collect::<Vec<_>>() {
                 names if names.is_empty() => "there are none".to_owned(),

@@ -67,6 +67,11 @@ impl Log {
         holds.create_backup(new, &self.shared.index_bound)
     }
 
+    /// Has a backup that was just made carry the server's configuration, whose note the caller appends to the same block.
+    pub fn configure_backup(&mut self, id: u64, text: &str) {
+        self.marks.holds().set_configuration(id, text);
+    }
+
     /// Deletes a backup; the caller does as for [`Log::create_backup`]. `None` if there is none of this name.
     pub fn delete_backup(&mut self, name: &str) -> Option<NamedBackup> {
         self.marks.holds().delete_backup(name, self.open_lsn, &self.shared.index_bound)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use archive::{
     ArchiveOptions, Archiver, Compression, Desk, Ending, Error, Figures, NamedBlock, State,
-    TargetError,
+    TargetError, TidyState,
 };
 use base::Lsn;
 use env::Clock;
@@ -130,7 +130,8 @@ impl Archives {
         self.refusal = None;
         if let Some(running) = self.running.take() {
             running.desk.end(ending);
-            self.before = Figures { state: State::Off, ..running.desk.figures() };
+            let (state, tidy_state) = (State::Off, TidyState::Off);
+            self.before = Figures { state, tidy_state, ..running.desk.figures() };
             self.told = State::Off;
         }
     }

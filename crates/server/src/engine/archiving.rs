@@ -50,7 +50,8 @@ impl Engine {
             && let Some(mark) = log.mark()
             && let Some(desk) = self.archives.wanting_mark()
         {
-            desk.give_mark(mark);
+            // Now, however much later it is read: its state was the last one then.
+            desk.give_mark(mark, self.deps.clock.now_ms());
         }
         if let Some(log) = self.shard.log() {
             self.archives.tell_backups(self.time.now_us, || named(log));

@@ -50,6 +50,12 @@ const SCRIPT_SEEDS: u64 = 18_000_000_000;
 /// From here on a world is small, and its power fails in the middle of a script.
 const SHORT_SEEDS: u64 = 18_500_000_000;
 
+/// From here on archives are thinned out.
+const TIDY_SEEDS: u64 = 20_000_000_000;
+
+/// From here on logs are set back in place.
+const SET_BACK_SEEDS: u64 = 21_000_000_000;
+
 fn plan(seed: u64) -> Plan {
     Plan { seed, lives: 8, is_traced: false }
 }
@@ -72,6 +78,8 @@ fn what_survives_is_a_prefix_with_everything_that_was_promised() {
         (LIBRARY_SEEDS, 64),
         (SCRIPT_SEEDS, 64),
         (SHORT_SEEDS, 200),
+        (TIDY_SEEDS, 96),
+        (SET_BACK_SEEDS, 64),
     ];
     let later = later.into_iter().filter(|_| is_whole);
     let later = later.flat_map(|(first, count)| first..first + count);
@@ -127,6 +135,8 @@ fn the_same_seed_is_the_same_run_byte_for_byte() {
             SCRIPT_SEEDS + 6,
             SHORT_SEEDS,
             SHORT_SEEDS + 1,
+            TIDY_SEEDS + 7,
+            SET_BACK_SEEDS + 8,
         ])
     };
     let first: Vec<u64> = seeds().map(fingerprint).collect();
