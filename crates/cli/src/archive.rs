@@ -111,7 +111,7 @@ pub(crate) fn is_archive(source: &Path) -> bool {
 }
 
 /// The target that a URL names, with the keys of what is there.
-fn target_of(url: &str, keys: &KeyFiles) -> anyhow::Result<Box<dyn Target>> {
+pub(crate) fn target_of(url: &str, keys: &KeyFiles) -> anyhow::Result<Box<dyn Target>> {
     let place = ArchivePlace { url: url.to_owned(), key_files: keys.key_files.clone() };
     let disk: Arc<dyn env::Disk> = Arc::new(OsDisk);
     Ok(archive_places::open(&disk, &place)?)

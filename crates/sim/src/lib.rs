@@ -68,6 +68,7 @@
 //! | where what is needed is, and what the index says of it | `addresses`, `index` |
 //! | another recovery of the same disk, as a whole or behind the index | `twin`, `behind` |
 //! | crashes everywhere in short traces | [`script`] |
+//! | crashes in the middle of scripts, in small worlds | `short` |
 //! | running for minutes | [`soak`], [`tally`] |
 
 mod addresses;
@@ -93,6 +94,7 @@ mod saves;
 pub mod script;
 mod set_back;
 mod shadow;
+mod short;
 pub mod soak;
 mod switch;
 pub mod tally;

@@ -27,6 +27,7 @@ use crate::opening::Site;
 use crate::past::{HISTORY_SEEDS, history_of};
 use crate::picture::{Hash, Picture};
 use crate::saves::{SAVE_SEEDS, merges_dumps};
+use crate::short::{self, SHORT_SEEDS};
 use crate::tally::Tally;
 use crate::thinning::keep_of;
 use crate::twin::Found;
@@ -96,17 +97,25 @@ pub struct Outcome {
 /// # Errors
 /// What must not happen.
 pub fn run(plan: Plan) -> Result<Outcome, Violation> {
+    let violation = match run_once(plan) {
+        Err(violation) if !plan.is_traced => violation,
+        ended => return ended,
+    };
+    let again = run_once(Plan { is_traced: true, ..plan });
+    let what = violation.what;
+    let differs = format!("{what} (and not again: the run does not depend on its seed alone)");
+    Err(again.err().unwrap_or(Violation { seed: plan.seed, what: differs, trace: vec![] }))
+}
+
+fn run_once(plan: Plan) -> Result<Outcome, Violation> {
+    if SHORT_SEEDS.contains(&plan.seed) {
+        return short::run(plan);
+    }
     let mut run = Run::new(plan);
     match run.lives() {
         Ok(()) => Ok(run.into_outcome()),
-        Err(what) if plan.is_traced => {
-            Err(Violation { seed: plan.seed, what, trace: std::mem::take(&mut run.trace) })
-        }
         Err(what) => {
-            let again = self::run(Plan { is_traced: true, ..plan });
-            let differs =
-                format!("{what} (and not again: the run does not depend on its seed alone)");
-            Err(again.err().unwrap_or(Violation { seed: plan.seed, what: differs, trace: vec![] }))
+            Err(Violation { seed: plan.seed, what, trace: std::mem::take(&mut run.trace) })
         }
     }
 }
@@ -274,7 +283,7 @@ impl Run {
         self.note(|| format!("BACKUP by hard links: {count} files"));
     }
 
-    fn into_outcome(self) -> Outcome {
+    pub(crate) fn into_outcome(self) -> Outcome {
         let mut fingerprint = self.replies;
         fingerprint.word(self.disk.trace_hash());
         let mut tally = self.tally;

@@ -139,6 +139,10 @@ tally! {
     index_decays,
     /// Records read by their addresses.
     records_by_address,
+    /// Scripts in whose middle the power has failed, and of which nothing was there then; or all.
+    scripts_absent,
+    /// See `scripts_absent`.
+    scripts_whole,
     /// Dumps that were completed, each compared with the data at its mark.
     dumps,
     /// Keys in them.

@@ -336,6 +336,51 @@ fn key_file(place: &Path, name: &str) -> String {
 }
 
 #[test]
+fn the_change_stream_of_an_archive_is_that_of_its_server() {
+    let (_place, url) = place();
+    let server = start(&url, &[]);
+    let mut connection = server.connect();
+    wait_until(|| info(&mut connection, "archive_state") == "streaming");
+    let begun = number(&mut connection, "archive_from_lsn");
+    for round in 0..4 {
+        for number in 0..200 {
+            // A large hash, whose elements are told with their key.
+            connection.words(&format!("HSET hash:{round} field:{number} {}", "v".repeat(30)));
+        }
+        connection.words(&format!("SELECT {round}"));
+        connection.words("SET small value EX 1000");
+        connection.words("RENAME small other");
+        connection.words("SWAPDB 0 3");
+        connection.words("SELECT 0");
+        connection.words("DEL hash:0");
+    }
+    let last = catch_up(&mut connection);
+    let address = format!("127.0.0.1:{}", server.port);
+    let log = info(&mut connection, "redo_log_id");
+    for from in [begun + 1, begun + 150, begun + 333, last - 1, last] {
+        let from = from.to_string();
+        let tail = |source: &str| run(&["log", "tail", source, "--from", &from, "--log", &log]);
+        let (of_server, of_archive) = (tail(&address), tail(&url));
+        assert!(of_server.status.success() && of_archive.status.success(), "{of_archive:?}");
+        assert!(!of_server.stdout.is_empty());
+        assert_eq!(of_archive.stdout, of_server.stdout, "from {from} on");
+    }
+    let behind = (last + 1).to_string();
+    let nothing = run(&["log", "tail", &url, "--from", &behind]);
+    assert!(nothing.status.success() && nothing.stdout.is_empty(), "{nothing:?}");
+    let ahead = run(&["log", "tail", &url, "--from", &(last + 2).to_string()]);
+    assert_eq!(ahead.status.code(), Some(1), "{ahead:?}");
+    assert!(said(&ahead).contains("ahead of the log"), "{}", said(&ahead));
+    let other = run(&["log", "tail", &url, "--from", &behind, "--log", &"0".repeat(32)]);
+    assert_eq!((other.status.code(), other.stdout.len()), (Some(3), 0), "{other:?}");
+    // What the archive has not from its beginning is refused: not given out in part.
+    if begun > 1 {
+        let gone = run(&["log", "tail", &url, "--from", "1"]);
+        assert_eq!((gone.status.code(), gone.stdout.len()), (Some(3), 0), "{gone:?}");
+    }
+}
+
+#[test]
 fn an_encrypted_archive_is_restored_with_its_key_and_not_without() {
     let (place, url) = place();
     let [key, other] = ["key", "other"].map(|name| key_file(place.path(), name));

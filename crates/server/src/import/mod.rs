@@ -46,7 +46,6 @@ pub use build::{Built, Place, build, is_unfinished};
 pub use check::{Checked, check};
 pub use contents::{Contents, Report};
 pub use error::{ImportError, Unusable};
-pub(crate) use source::Bytes;
 pub use source::Source;
 pub use target::Target;
 

@@ -17,7 +17,7 @@ use base::Lsn;
 use env::{Access, Disk, FileError, FileVersion};
 use rdb::{Event, Limits, Reader};
 
-use crate::import::Bytes;
+use crate::file_bytes::Bytes;
 
 /// So many dumps may stay next to each other.
 const KEPT_MAX: u32 = 100;

@@ -22,6 +22,19 @@ pub enum TailError {
         /// The first that can be asked for.
         whole_from: Lsn,
     },
+    /// The archive does not have all of them.
+    #[error(
+        "the archive does not have block {from} whole, with what comes before it; the blocks from {whole_from} on are whole. What was missed is in a state of block {before} or a later one (indelible restore --at {before})", before = whole_from.0 - 1
+    )]
+    NotArchived {
+        /// The block that was asked for, or is the next.
+        from: Lsn,
+        /// The first that can be asked for.
+        whole_from: Lsn,
+    },
+    /// The archive cannot be read.
+    #[error(transparent)]
+    Archive(#[from] archive::Error),
     /// What was followed is another log.
     #[error(
         "block {after} of log {asked} is not one of this log, which is {log}: begin anew with a dump of this one (BGSAVE, SYNC), which says as of which block it is"

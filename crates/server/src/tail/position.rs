@@ -74,10 +74,14 @@ impl Position {
             if record.kind == RecordKind::Databases {
                 self.databases = Some(addr);
             }
-            let lsn = block.lsn();
-            self.translator.learn(&record).map_err(|bad| TailError::Record { lsn, bad })?;
+            self.learn_record(block.lsn(), &record)?;
         }
         Ok(())
+    }
+
+    /// Learns of a record of this block, which is not given out.
+    pub(super) fn learn_record(&mut self, lsn: Lsn, record: &Record<'_>) -> TailResult<()> {
+        self.translator.learn(record).map_err(|bad| TailError::Record { lsn, bad })
     }
 
     /// Everything before the block `next` was learned, of a log with this extent by now, whose newest record of the
@@ -102,13 +106,21 @@ impl Position {
 
     /// Writes the next block as a line. Returns how many changes it has.
     pub(super) fn write(&mut self, block: &LogBlock) -> TailResult<(usize, Arc<[u8]>)> {
-        let lsn = block.lsn();
         let records = block.records().map(|found| found.map(|(_, record)| record));
         let records: Vec<Record<'_>> = records.collect::<Result<_, _>>()?;
+        self.write_records((block.lsn(), block.time_ms()), &records)
+    }
+
+    /// The same of its number, its time and its records.
+    pub(super) fn write_records(
+        &mut self,
+        (lsn, time_ms): (Lsn, i64),
+        records: &[Record<'_>],
+    ) -> TailResult<(usize, Arc<[u8]>)> {
         self.line.clear();
         let Self { translator, line, log, .. } = self;
-        let heading = Heading { lsn, log, time_ms: block.time_ms() };
-        let written = changes::write_block(translator, heading, &records, line);
+        let written =
+            changes::write_block(translator, Heading { lsn, log, time_ms }, records, line);
         let count = written.map_err(|bad| TailError::Record { lsn, bad })?;
         let line: Arc<[u8]> = self.line.as_slice().into();
         self.line.shrink_to(super::REPLY_BYTES_MAX);
