@@ -23,7 +23,7 @@ help:
 	@echo 'make bench-peers  build with Berkeley DB, LMDB, redb and SQLite beside pages in indelible-bench'
 	@echo 'make figures-pages  TPC-C on pages and its peers (writes results/pages; FIGURES_FLAGS="--minutes 5")'
 	@echo 'make figures-snapshot  the snapshot algorithms under ticks (writes results/snapshots)'
-	@echo 'make figures-snapshot-server  what clients see of BGSAVE, by algorithm, next to Redis (FIGURES_FLAGS="--records 2000000 --rounds 3")'
+	@echo 'make figures-snapshot-server  what clients see of BGSAVE, by algorithm, next to Redis: an hour and a half (FIGURES_FLAGS="2" for two rounds)'
 	@echo 'make figures-recovery  what clients see of a recovery, by scheme (writes results/recovery; SCALE=1 for all of it)'
 	@echo 'make figures-transfer  transfers by scheme, threads and size beside rsync and rclone; needs root'
 	@echo 'make figures-tap  what the tap costs and how long recovery takes, on Redis and MariaDB; needs root'
@@ -179,8 +179,8 @@ miri-snapshot:
 mutants-snapshot:
 	crates/snapshot/tests/mutants
 
-# A line of JSON a run; FIGURES_FLAGS as in bench/snapshot-server/run.
+# All regimes, into target/; FIGURES_FLAGS="ROUNDS REDIS82".
 figures-snapshot-server:
 	@tests/install-tools build redis python
 	$(CARGO) build --release --bin indelible --bin indelible-bench
-	bench/snapshot-server/run target/release/indelible target/snapshot-server $(FIGURES_FLAGS)
+	bench/snapshot-server/sitting target/release/indelible target/snapshot-server target/figures/snapshot-server $(FIGURES_FLAGS)

@@ -10,6 +10,7 @@
 //! One object is under way at a time, and is kept until it is there: so an attempt of which nothing was heard is repeated
 //! with the same bytes under the same name. While the target is away nothing else is read, and memory is bounded by that object.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,9 +29,11 @@ use crate::leftovers::{Leftovers, Why};
 use crate::name::{Folder, Name};
 use crate::named::{NameWriter, Names};
 use crate::object::Header;
+use crate::picture::Picture;
 use crate::readback::Readbacks;
 use crate::stream::{Looked, Shipped, Shipper, Stream};
-use crate::target::{Put, Target, check_same};
+use crate::target::{Put, Readback, Target, check_same};
+use crate::tidier::Tidied;
 use crate::tidying::{Begun, Tidying};
 
 /// How a step of an archiver has ended.
@@ -222,27 +225,44 @@ impl Archiver {
         if self.base.is_none() {
             return false;
         }
+        match self.tidying.look(&*self.target, self.database, self.figures.archived, now_us) {
+            Ok(first) => self.raise_restorable(first),
+            Err(error) => self.count_error(&error.into()),
+        }
         let seed = &mut self.salts;
         let target = &*self.target;
         let step = self.tidying.step(target, &*self.clock, (self.database, &self.options), seed);
         match step {
             Ok(step) => {
-                let from = self.tidying.restorable_from(self.figures.archived);
-                let from = from.unwrap_or(self.figures.restorable_from);
-                self.figures.restorable_from = self.figures.restorable_from.max(from);
-                if let Some(removed) = self.tidying.take_finished() {
-                    self.figures.tidied += 1;
-                    self.figures.tidied_objects += removed;
-                    self.figures.tidied_time_ms = self.clock.now_ms();
+                self.raise_restorable(self.tidying.restorable_from(self.figures.archived));
+                if let Some(tidied) = self.tidying.take_finished() {
+                    self.note_tidied(&tidied);
                 }
                 step
             }
-            // What is old is damaged, or the target cannot be used: what is new is archived all the same.
+            // The target cannot be used, or another one thins out: what is new is archived all the same.
             Err(error) => {
                 self.tidying.give_up(now_us);
                 self.count_error(&error);
                 false
             }
+        }
+    }
+
+    fn raise_restorable(&mut self, from: Option<Lsn>) {
+        let from = from.unwrap_or(self.figures.restorable_from);
+        self.figures.restorable_from = self.figures.restorable_from.max(from);
+    }
+
+    fn note_tidied(&mut self, tidied: &Tidied) {
+        self.figures.tidied += 1;
+        self.figures.tidied_objects += tidied.objects_removed;
+        self.figures.tidied_time_ms = self.clock.now_ms();
+        self.figures.tidy_damaged = tidied.damaged.len() as u64;
+        if let Some(name) = tidied.damaged.first() {
+            let what = "it is damaged: what only it leads to stays as it is; `indelible backup verify` says more";
+            let source = std::io::Error::other(what);
+            self.count_error(&TargetError::of("thin out", name.to_string())(source).into());
         }
     }
 
@@ -282,6 +302,8 @@ impl Archiver {
         let Claim { picture, footing, .. } = claim;
         let Some(last) = picture.last else { return };
         self.readbacks = Readbacks::behind(last);
+        let times_ms = footing.last.iter().chain(&footing.whole).map(|header| header.time_max_ms);
+        self.tidying.note_found(times_ms.max().unwrap_or(0));
         let newest = picture.ranges.last();
         let Some(header) = footing.last else {
             self.unlike = Some(last);
@@ -335,11 +357,8 @@ impl Archiver {
         if let Filling::Reading(reading) = &mut self.fills.filling {
             let next = reading.next(self.options.object_bytes);
             if next.is_err() {
-                // What it needs is gone, or damaged: another one is made, of what is there then. What there is of
-                // this one goes: made again and again, it would fill the target.
-                let begun = reading.begun();
-                self.leftovers.add(now_us, Why::Unfinished, begun);
-                self.fills.give_up(now_us);
+                // What it needs is gone, or damaged: another one is made, of what is there then.
+                self.give_up_fill(now_us);
             }
             self.pending = Some(next?);
             self.put(writer)?;
@@ -353,8 +372,7 @@ impl Archiver {
         if self.unlike.is_some_and(|last| self.reader.whole_blocks(Lsn(1)).end() <= last) {
             return Ok(false);
         }
-        let now_ms = self.clock.now_ms();
-        let worked = self.fills.begin(&self.desk, self.database, writer, now_ms);
+        let worked = self.fills.begin(&self.desk, self.database, writer);
         if let Filling::Reading(reading) = &self.fills.filling
             && self.stream.is_none()
         {
@@ -393,14 +411,19 @@ impl Archiver {
             let source = std::io::Error::other(what);
             return Err(TargetError::of("archive behind", own.to_string())(source).into());
         }
+        let readback = self.target.readback()?;
         self.figures.objects += 1;
         self.figures.bytes += stored_bytes;
         self.figures.raw_bytes += raw_bytes;
         let Some(portion) = self.pending.take() else { return Ok(()) };
         match name {
-            Name::Log { .. } if !portion.replaces.is_empty() => {
+            Name::Log { first, .. } if !portion.replaces.is_empty() => {
                 let now_us = self.clock.monotonic_us();
-                self.leftovers.add(now_us, Why::Replaced, portion.replaces);
+                let put = readback.as_ref().map_or(0, |readback| readback.put);
+                self.readbacks.replace(first, put);
+                // What was said to be read back stays until it is in something else that was.
+                let behind = if self.figures.verified >= first { put } else { 0 };
+                self.leftovers.add(now_us, Why::Replaced { behind }, portion.replaces);
             }
             Name::Log { last, .. } => {
                 self.gathered.note(&portion);
@@ -413,24 +436,57 @@ impl Archiver {
             }
             _ => {}
         }
-        self.note_readback()
-    }
-
-    /// Asks what the target has read back; what is damaged there is not gone on from.
-    fn note_readback(&mut self) -> Result<()> {
-        let Some(readback) = self.target.readback()? else { return Ok(()) };
-        let archived = self.base.as_ref().map(|_| self.figures.archived);
-        if let Some(verified) = self.readbacks.note(&readback, archived) {
-            self.figures.verified = self.figures.verified.max(verified);
-        }
-        self.figures.damaged += readback.damaged.len() as u64;
-        if let Some(path) = readback.damaged.first() {
-            let what = "it was read back from its medium as something else: a new copy of the data is made";
-            let source = std::io::Error::other(what);
-            self.count_error(&TargetError::of("keep", path.clone())(source).into());
-            self.note_gap();
+        if let Some(readback) = readback {
+            self.note_readback(&readback);
         }
         Ok(())
+    }
+
+    /// What the target has read back; what is damaged there is not gone on from.
+    fn note_readback(&mut self, readback: &Readback) {
+        let archived = self.base.as_ref().map(|_| self.figures.archived);
+        if let Some(verified) = self.readbacks.note(readback, archived) {
+            self.figures.verified = self.figures.verified.max(verified);
+        }
+        self.leftovers.note_verified(readback.verified);
+        if let Some(path) = readback.damaged.first() {
+            let what = "it was read back from its medium as something else, or is gone: a new copy of the data is made";
+            let source = std::io::Error::other(what);
+            self.count_error(&TargetError::of("keep", path.clone())(source).into());
+            self.note_damage(&readback.damaged);
+        }
+    }
+
+    /// Objects that were put are damaged: nothing is made of them, removed because of them, or said to be archived that may need them.
+    fn note_damage(&mut self, paths: &[String]) {
+        let now_us = self.clock.monotonic_us();
+        self.figures.damaged += paths.len() as u64;
+        self.give_up_fill(now_us);
+        self.leftovers.note_damage();
+        self.tidying.give_up(now_us);
+        self.note_gap();
+        let damaged: HashSet<Name> =
+            paths.iter().filter_map(|path| Name::at_end_of(path)).collect();
+        // If the target does not say what is there, nothing is known.
+        let names = Picture::names(&*self.target, self.database).unwrap_or_default();
+        let left: Vec<Name> = names.into_iter().filter(|name| !damaged.contains(name)).collect();
+        let figures = &mut self.figures;
+        let picture = Picture::of(&left);
+        let range = picture.ranges.iter().rfind(|range| range.first <= figures.archived);
+        let (first, last) = range.map_or_else(Default::default, |range| (range.first, range.last));
+        if last < figures.archived {
+            (figures.archived, figures.archived_time_ms) = (last, 0);
+        }
+        figures.restorable_from = first;
+        figures.verified = figures.verified.min(figures.archived);
+    }
+
+    /// A copy that is made is not made to its end. What there is of it goes: made again and again, it would fill the target.
+    fn give_up_fill(&mut self, now_us: u64) {
+        if let Filling::Reading(reading) = &self.fills.filling {
+            self.leftovers.add(now_us, Why::Unfinished, reading.begun());
+            self.fills.give_up(now_us);
+        }
     }
 
     fn note_shipped(&mut self, header: &Header, last: Lsn) {
@@ -521,7 +577,7 @@ impl Archiver {
         let behind_us = self.behind_since_us.map_or(0, |since| now_us.saturating_sub(since));
         self.figures.lag_ms = behind_us / 1000;
         (self.figures.fill_done, self.figures.fill_total) = self.fills.filling.progress();
-        self.figures.state = self.state();
+        (self.figures.state, self.figures.tidy_state) = (self.state(), self.tidying.state);
         self.desk.tell(self.figures.clone(), now_us);
     }
 }

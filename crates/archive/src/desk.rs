@@ -63,7 +63,7 @@ pub struct Desk {
 #[derive(Default)]
 struct Inner {
     ending: Option<Ending>,
-    mark: Option<Mark>,
+    mark: Option<(Mark, i64)>,
     figures: Figures,
     /// When they were told, and when the step has begun that is under way.
     told_us: u64,
@@ -121,9 +121,9 @@ impl Desk {
         self.wants_mark.load(Ordering::Acquire)
     }
 
-    /// Gives the mark that was asked for.
-    pub fn give_mark(&self, mark: Mark) {
-        let before = self.state().mark.replace(mark);
+    /// Gives the mark that was asked for, which was taken at this time, in Unix milliseconds.
+    pub fn give_mark(&self, mark: Mark, time_ms: i64) {
+        let before = self.state().mark.replace((mark, time_ms));
         self.wants_mark.store(false, Ordering::Release);
         // Letting go of a mark takes another lock.
         drop(before);
@@ -180,7 +180,7 @@ impl Desk {
         self.wants_mark.store(true, Ordering::Release);
     }
 
-    pub(crate) fn take_mark(&self) -> Option<Mark> {
+    pub(crate) fn take_mark(&self) -> Option<(Mark, i64)> {
         self.state().mark.take()
     }
 

@@ -165,7 +165,8 @@ pub enum Error {
 
     /// A writer has claimed the archive, and not said yet where it begins.
     #[error(
-        "writer {writer} is about to take the archive: until it has, it is not known what counts; try again when its server has begun"
+        "writer {writer} is about to take the archive: until it has, it is not known what counts; try again when its server has begun. If that server is gone for good, remove its claim, {}",
+        Name::Writer { writer: *writer }
     )]
     Claiming {
         /// Its number.

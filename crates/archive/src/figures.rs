@@ -41,6 +41,40 @@ impl State {
     }
 }
 
+/// How thinning out goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TidyState {
+    /// Everything is kept.
+    #[default]
+    Off,
+    /// It is done every hour.
+    Idle,
+    /// It is done.
+    Working,
+    /// What it removes stays for a while, so that restores can end.
+    Waiting,
+    /// The wall clock was set: nothing is done before it has gone as the other clock for an hour.
+    ClockSet,
+    /// Ages are counted from an earlier time than the clock's, and go on by a few hours each time: the server was away for
+    /// long, or its clock is ahead.
+    Behind,
+}
+
+impl TidyState {
+    /// Its name in INFO.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Idle => "idle",
+            Self::Working => "working",
+            Self::Waiting => "waiting",
+            Self::ClockSet => "clock-set",
+            Self::Behind => "behind",
+        }
+    }
+}
+
 /// What an archiver has done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Figures {
@@ -81,6 +115,10 @@ pub struct Figures {
     pub fill_total: u64,
     /// How often blocks were gone before they were shipped.
     pub gaps: u64,
+    /// How thinning out goes on.
+    pub tidy_state: TidyState,
+    /// Objects that were found damaged when it was thinned out last: what only they lead to stays as it is.
+    pub tidy_damaged: u64,
     /// How often it was thinned out, by this process.
     pub tidied: u64,
     /// Objects that went by that.

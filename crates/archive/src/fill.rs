@@ -33,8 +33,8 @@ impl Fills {
     }
 
     /// Gets on with a mark: see [`Filling::begin`].
-    pub(crate) fn begin(&mut self, desk: &Desk, database: Id, writer: u64, now_ms: i64) -> bool {
-        let worked = self.filling.begin(desk, database, (writer, self.count + 1), now_ms);
+    pub(crate) fn begin(&mut self, desk: &Desk, database: Id, writer: u64) -> bool {
+        let worked = self.filling.begin(desk, database, (writer, self.count + 1));
         self.count += u32::from(matches!(self.filling, Filling::Reading(_)));
         worked
     }
@@ -59,7 +59,7 @@ pub(crate) enum Filling {
     #[default]
     Idle,
     /// There is a mark, which cannot be read yet.
-    Marked(Mark),
+    Marked(Mark, i64),
     /// It is read.
     Reading(Box<Reading>),
 }
@@ -68,7 +68,7 @@ pub(crate) enum Filling {
 pub(crate) struct Reading {
     reader: MarkReader,
     database: Id,
-    /// When the mark was there, at the latest, in Unix milliseconds.
+    /// When the mark was taken, in Unix milliseconds.
     time_ms: i64,
     fill: Fill,
     /// What is put together.
@@ -201,17 +201,11 @@ impl Filling {
     }
 
     /// Gets on with a mark: asks for one, takes it, begins to read it. Returns whether something was done.
-    pub(crate) fn begin(
-        &mut self,
-        desk: &Desk,
-        database: Id,
-        number: (u64, u32),
-        now_ms: i64,
-    ) -> bool {
+    pub(crate) fn begin(&mut self, desk: &Desk, database: Id, number: (u64, u32)) -> bool {
         match std::mem::replace(self, Self::Idle) {
             Self::Idle => match desk.take_mark() {
-                Some(mark) => {
-                    *self = Self::Marked(mark);
+                Some((mark, time_ms)) => {
+                    *self = Self::Marked(mark, time_ms);
                     true
                 }
                 None => {
@@ -219,15 +213,15 @@ impl Filling {
                     false
                 }
             },
-            Self::Marked(mark) if mark.is_given_up() => false,
-            Self::Marked(mark) => match mark.read() {
+            Self::Marked(mark, _) if mark.is_given_up() => false,
+            Self::Marked(mark, time_ms) => match mark.read() {
                 Ok(reader) => {
-                    let reading = Reading::new(reader, database, number, now_ms);
+                    let reading = Reading::new(reader, database, number, time_ms);
                     *self = Self::Reading(Box::new(reading));
                     true
                 }
                 Err(mark) => {
-                    *self = Self::Marked(mark);
+                    *self = Self::Marked(mark, time_ms);
                     false
                 }
             },

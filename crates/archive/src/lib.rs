@@ -38,7 +38,7 @@
 //! | `target`, `directory` | where objects are; a directory |
 //! | `picture` | what a target has, by names alone |
 //! | `archiver`, `claim`, `stream`, `fill`, `gathered`, `named`, `leftovers`, `readback`, `tidying`, `retry` | the machine, and its parts |
-//! | `keep`, `survey`, `thinner`, `tidier` | which states are kept, what they need, and the machine that removes the rest |
+//! | `keep`, `survey`, `leaps`, `headers`, `thinner`, `tidier`, `tidy_claim` | which states are kept, what they need, and the machine that removes the rest |
 //! | `desk`, `figures` | what the machine and its owner tell each other |
 //! | `moments`, `spans` | blocks by time, and before a FLUSHALL; which there are |
 //! | `restorer`, `verifier` | a log made of an archive; all of an archive read |
@@ -63,10 +63,13 @@ mod directory;
 mod error;
 mod figures;
 mod fill;
+mod following;
 mod frames;
 mod gathered;
+mod headers;
 mod keep;
 mod key;
+mod leaps;
 mod leftovers;
 mod moments;
 mod name;
@@ -82,6 +85,7 @@ mod survey;
 mod target;
 mod thinner;
 mod tidier;
+mod tidy_claim;
 mod tidying;
 mod verifier;
 
@@ -89,7 +93,8 @@ pub use archiver::{ArchiveStep, Archiver};
 pub use desk::{ArchiveOptions, Desk, Ending, NamedBlock};
 pub use directory::Directory;
 pub use error::{Error, KeyError, Result, TargetError, TargetResult};
-pub use figures::{Figures, State};
+pub use figures::{Figures, State, TidyState};
+pub use following::{Followed, FollowedTo, follow};
 pub use frames::{Compression, Encoding, encode};
 pub use keep::{Every, Keep, NotRules};
 pub use key::{KEY_BYTES, Key, KeyId, Keys};

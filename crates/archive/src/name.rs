@@ -214,6 +214,14 @@ impl Name {
         }
     }
 
+    /// The object that is at the end of a path.
+    pub(crate) fn at_end_of(path: &str) -> Option<Self> {
+        let (rest, file) = path.rsplit_once('/')?;
+        let folder = rest.rsplit_once('/').map_or(rest, |(_, folder)| folder);
+        let folder = Folder::ALL.into_iter().find(|it| it.name() == folder)?;
+        Self::parse(folder, file)
+    }
+
     /// The object with this name in the folder; `None` if no object has such a name.
     #[must_use]
     pub fn parse(folder: Folder, text: &str) -> Option<Self> {

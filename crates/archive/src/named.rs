@@ -68,7 +68,7 @@ pub fn forget(target: &dyn Target, database: Id, name: &str) -> Result<bool> {
 pub(crate) struct Names {
     /// The backups of the log, and which were ever told.
     wanted: Vec<NamedBlock>,
-    seen: HashSet<u64>,
+    seen: HashSet<(u64, Lsn)>,
     /// What is at the target, once that was looked at.
     there: Option<Vec<Name>>,
     has_changed: bool,
@@ -88,7 +88,7 @@ pub(crate) struct NameWriter<'a> {
 impl Names {
     /// The log has these backups now.
     pub(crate) fn tell(&mut self, backups: Vec<NamedBlock>) {
-        self.seen.extend(backups.iter().map(|backup| backup.id));
+        self.seen.extend(backups.iter().map(|backup| (backup.id, backup.lsn)));
         (self.wanted, self.has_changed) = (backups, true);
     }
 
@@ -101,8 +101,8 @@ impl Names {
             Some(there) => there,
             none => none.insert(to.target.list(to.database, Folder::Named)?),
         };
-        let is_there = |there: &[Name], id: u64| there.iter().any(|name| id_of(name) == id);
-        let missing = |backup: &&NamedBlock| !is_there(there, backup.id);
+        // A number alone may be given again, when a log was set back or its archive is of more than one.
+        let missing = |backup: &&NamedBlock| !there.iter().any(|name| is_of(name, backup));
         let missing: Vec<&NamedBlock> = self.wanted.iter().filter(missing).collect();
         if let Some(backup) = missing.iter().find(|backup| backup.lsn <= archived)
             && let Ok(id) = u32::try_from(backup.id)
@@ -118,8 +118,8 @@ impl Names {
         }
         self.next = missing.iter().map(|backup| backup.lsn).filter(|lsn| *lsn > archived).min();
         let is_deleted = |name: &Name| {
-            let id = id_of(name);
-            self.seen.contains(&id) && !self.wanted.iter().any(|backup| backup.id == id)
+            let is_seen = self.seen.contains(&identity(name));
+            is_seen && !self.wanted.iter().any(|backup| is_of(name, backup))
         };
         if let Some(at) = there.iter().position(is_deleted) {
             let name = there.swap_remove(at);
@@ -139,9 +139,14 @@ impl Names {
     }
 }
 
-fn id_of(name: &Name) -> u64 {
+/// The backup that a name is of: its number, and its block.
+fn identity(name: &Name) -> (u64, Lsn) {
     match name {
-        Name::Named { id, .. } => u64::from(*id),
-        _ => u64::MAX,
+        Name::Named { id, lsn, .. } => (u64::from(*id), *lsn),
+        _ => (u64::MAX, Lsn::MAX),
     }
+}
+
+fn is_of(name: &Name, backup: &NamedBlock) -> bool {
+    identity(name) == (backup.id, backup.lsn)
 }

@@ -109,12 +109,17 @@ impl Picture {
     /// # Errors
     /// When the target cannot be used.
     pub fn read(target: &dyn Target, database: Id) -> TargetResult<Self> {
+        Ok(Self::of(&Self::names(target, database)?))
+    }
+
+    /// The objects that it is made of.
+    pub(crate) fn names(target: &dyn Target, database: Id) -> TargetResult<Vec<Name>> {
         // Claims first: an object of a writer that is not seen is behind everything.
         let mut names = Vec::new();
         for folder in Self::FOLDERS {
             names.extend(target.list(database, folder)?);
         }
-        Ok(Self::of(&names))
+        Ok(names)
     }
 
     /// The folders that it is made of, in the order in which they are listed. Where writers have begun comes behind the
@@ -239,6 +244,14 @@ impl Picture {
             horizon = horizon.max(thinned.to);
             end = thinned.from;
         }
+    }
+
+    /// The object that tells the newest time.
+    pub(crate) fn newest(&self) -> Option<Name> {
+        let newest = self.ranges.last()?;
+        let copy = newest.fills.last().map(|(fill, objects)| (*fill, *objects));
+        let copy = copy.map(|(fill, objects)| Name::Whole { fill, objects });
+        newest.logs.last().copied().or(copy)
     }
 
     /// The nearest blocks to one that cannot be restored: before it, and behind it.

@@ -24,6 +24,12 @@ impl Readbacks {
         Self { before, waiting: VecDeque::new() }
     }
 
+    /// Blocks from `first` on are in another object now, which is among the first `put`: what had them goes before it is read back.
+    pub(crate) fn replace(&mut self, first: Lsn, put: u64) {
+        let from = self.waiting.partition_point(|(_, lsn)| *lsn < first);
+        self.waiting.range_mut(from..).for_each(|(until, _)| *until = put.max(*until));
+    }
+
     /// What the target knows when blocks up to `archived` can be restored from all that is put; `None` if what is put leads
     /// to none yet. Returns the last block that was read back, with all that it needs, if there is a later one.
     pub(crate) fn note(&mut self, readback: &Readback, archived: Option<Lsn>) -> Option<Lsn> {
@@ -64,6 +70,19 @@ mod tests {
         assert_eq!(readbacks.note(&readback(5, 4), Some(Lsn(12))), Some(Lsn(10)));
         // Something else was put: block 12 needs no more than before.
         assert_eq!(readbacks.note(&readback(6, 5), Some(Lsn(12))), Some(Lsn(12)));
+    }
+
+    #[test]
+    fn what_was_made_one_is_verified_when_that_was_read_back() {
+        let mut readbacks = Readbacks::default();
+        for (put, lsn) in [(1, 10), (2, 20), (3, 30)] {
+            assert_eq!(readbacks.note(&readback(put, 0), Some(Lsn(lsn))), None);
+        }
+        // Blocks 15 to 30 are in the fourth one.
+        readbacks.replace(Lsn(15), 4);
+        assert_eq!(readbacks.note(&readback(4, 3), Some(Lsn(30))), Some(Lsn(10)));
+        assert_eq!(readbacks.note(&readback(5, 3), Some(Lsn(40))), None);
+        assert_eq!(readbacks.note(&readback(5, 4), Some(Lsn(40))), Some(Lsn(30)));
     }
 
     #[test]

@@ -10,18 +10,23 @@
 //! The states that are kept are *nodes*, and some copies are; a *leap* from each node to the next takes the place of the blocks between. A copy
 //! stays if the leaps behind the one before it would be together longer than a few copies, so that a restore does not read much more than that.
 //!
-//! Nothing that is strictly inside a complete leap is believed to be there: another tidier may be removing it.
+//! No state that is strictly inside a complete leap is kept for its time: another tidier may be removing it. One that a backup has named is, if there is
+//! a way to it: it may have got its name when the leap was made.
+//!
+//! What is damaged is no way from one state to another. A state that only it leads to stays as it is.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use base::Lsn;
 use redo::Id;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::headers::Headers;
 use crate::keep::{Every, Keep};
+use crate::leaps::Leaps;
 use crate::name::{Fill, Name};
-use crate::object::{Header, ObjectReader};
-use crate::picture::{Picture, Thinned};
+use crate::object::ObjectReader;
+use crate::picture::Picture;
 use crate::target::Target;
 use crate::thinner::Job;
 
@@ -83,22 +88,34 @@ pub(crate) struct Survey {
     /// What is still to be asked for its length, and what was.
     weighing: Option<Vec<Name>>,
     bytes: HashMap<Name, u64>,
+    leaps: Leaps,
+    pub(crate) headers: Headers,
+    /// What was found to be damaged.
+    pub(crate) damaged: BTreeSet<Name>,
 }
 
 impl Survey {
     /// Begins to look at what these objects are. Ages are counted from `now_ms`, or from the newest block if that is
     /// older.
-    pub(crate) fn new(names: Vec<Name>, picture: Picture, keep: Keep, now_ms: i64) -> Self {
+    pub(crate) fn new(
+        names: Vec<Name>,
+        keep: Keep,
+        now_ms: i64,
+        (headers, damaged): (Headers, BTreeSet<Name>),
+    ) -> Self {
+        let picture = Picture::of(&names);
+        let leaps = Leaps::of(&picture);
         let mut looks = VecDeque::new();
         for range in &picture.ranges {
             let copy = range.fills.first().filter(|(fill, _)| fill.lsn == range.first);
             let copy = copy.map(|(fill, objects)| Name::Whole { fill: *fill, objects: *objects });
             let leading = range.thinned.as_ref().and_then(|it| it.parts.last().copied());
-            // A copy says when its block was the last one, a leap when that was ended.
-            let next = range.logs.first().filter(|_| leading.is_none()).copied();
+            // A copy says when its block was the last one, a leap when that was ended. Copies of older programs may say a later time.
             let is_behind =
                 |next: &Name| matches!(next, Name::Log { first, .. } if *first > range.first);
-            let next = next.filter(is_behind);
+            let next = range.logs.first().copied().filter(is_behind);
+            let leap = || leaps.longest(range.first, Lsn::MAX)?.parts.first().copied();
+            let next = next.or_else(leap).filter(|_| leading.is_none());
             looks.extend(leading.or(copy).map(|name| Look::State(range.first, name, next)));
             looks.extend(range.logs.iter().map(|name| Look::Log(*name)));
         }
@@ -116,35 +133,43 @@ impl Survey {
             is_over: false,
             weighing,
             bytes,
+            leaps,
+            headers,
+            damaged,
         }
-    }
-
-    /// The object that tells the newest time.
-    fn newest(&self) -> Option<Name> {
-        let newest = self.picture.ranges.last()?;
-        let copy = newest.fills.last().map(|(fill, objects)| (*fill, *objects));
-        let copy = copy.map(|(fill, objects)| Name::Whole { fill, objects });
-        newest.logs.last().copied().or(copy)
     }
 
     /// Looks at something more. Returns whether there was something.
     pub(crate) fn step(&mut self, target: &dyn Target, database: Id) -> Result<bool> {
-        let header = |name: Name| -> Result<Header> {
-            Ok(*ObjectReader::open(target, database, name)?.header())
-        };
+        match self.look(target, database) {
+            // It is passed over when it is come to again.
+            Err(Error::Damaged { name, .. } | Error::Record { name, .. })
+                if self.has_begun && self.damaged.insert(name) =>
+            {
+                Ok(true)
+            }
+            // What has failed otherwise is done again, which changes nothing.
+            done => done,
+        }
+    }
+
+    fn look(&mut self, target: &dyn Target, database: Id) -> Result<bool> {
         if !self.has_begun {
-            let Some(newest) = self.newest() else { return Ok(false) };
-            self.now_ms = self.now_ms.min(header(newest)?.time_max_ms);
+            let Some(newest) = self.picture.newest() else { return Ok(false) };
+            let newest = self.headers.of(target, database, newest)?;
+            self.now_ms = self.now_ms.min(newest.time_max_ms);
             self.has_begun = true;
             return Ok(true);
         }
         if let Some(look) = self.looks.front().copied().filter(|_| !self.is_over) {
-            // What has failed is done again, which changes nothing.
             match look {
+                Look::State(_, name, _) | Look::Log(name) if self.damaged.contains(&name) => {}
                 Look::State(lsn, name, next) => {
-                    let next_ms = next.map(header).transpose()?;
-                    let next_ms = next_ms.map_or(i64::MAX, |next| next.time_min_ms);
-                    self.note(lsn, header(name)?.time_max_ms.min(next_ms));
+                    let next = next.filter(|next| !self.damaged.contains(next));
+                    let next = next.map(|next| self.headers.of(target, database, next));
+                    let next_ms = next.transpose()?.map_or(i64::MAX, |next| next.time_min_ms);
+                    let time_ms = self.headers.of(target, database, name)?.time_max_ms;
+                    self.note(lsn, time_ms.min(next_ms));
                 }
                 Look::Log(name) => self.look_at(target, database, name)?,
             }
@@ -157,7 +182,9 @@ impl Survey {
         };
         let weighing = self.weighing.insert(weighing);
         let Some(name) = weighing.last().copied() else { return Ok(false) };
-        self.bytes.insert(name, header(name)?.bytes);
+        if !self.damaged.contains(&name) {
+            self.bytes.insert(name, self.headers.of(target, database, name)?.bytes);
+        }
         weighing.pop();
         Ok(true)
     }
@@ -180,8 +207,7 @@ impl Survey {
 
     fn look_at(&mut self, target: &dyn Target, database: Id, name: Name) -> Result<()> {
         let Name::Log { last, .. } = name else { return Ok(()) };
-        let mut object = ObjectReader::open(target, database, name)?;
-        let header = *object.header();
+        let header = self.headers.of(target, database, name)?;
         self.bytes.insert(name, header.bytes);
         let first_ms = header.time_min_ms.max(self.time_ms);
         let last_ms = header.time_max_ms.max(self.time_ms);
@@ -190,6 +216,7 @@ impl Survey {
             self.note(last, last_ms);
             return Ok(());
         }
+        let mut object = ObjectReader::open(target, database, name)?;
         while let Some(block) = object.next()?.filter(|_| !self.is_over) {
             self.note(block.header.lsn, block.header.time_ms);
         }
@@ -212,74 +239,66 @@ impl Survey {
         names
     }
 
-    /// Whether a block is strictly inside a leap that can be used.
-    fn is_inside(&self, lsn: Lsn) -> bool {
-        let is_used = |leap: &&Thinned| self.picture.range_of(leap.from).is_some();
-        let mut leaps = self.picture.thinned.iter().filter(is_used);
-        leaps.any(|leap| leap.from < lsn && lsn < leap.to)
-    }
-
     /// The copies up to a block.
     fn copies(&self, last: Lsn) -> BTreeMap<Lsn, (Fill, u32)> {
         let fills = self.picture.ranges.iter().flat_map(|range| &range.fills);
-        let old = fills.filter(|(fill, _)| fill.lsn <= last && !self.is_inside(fill.lsn));
+        let old = fills.filter(|(fill, objects)| {
+            let whole = Name::Whole { fill: *fill, objects: *objects };
+            let is_good = !self.leaps.is_inside(fill.lsn) && !self.damaged.contains(&whole);
+            fill.lsn <= last && is_good
+        });
         old.map(|(fill, objects)| (fill.lsn, (*fill, *objects))).collect()
-    }
-
-    /// The leap from one block to another, if it is there.
-    fn leap(&self, from: Lsn, to: Lsn) -> Option<&Thinned> {
-        self.picture.thinned.iter().find(|leap| (leap.from, leap.to) == (from, to))
     }
 
     /// About how long the leap from one block to another is: as what it is made of, or the data if that is less. `None` if it
     /// cannot be made.
     fn leap_bytes(&self, from: Lsn, to: Lsn, data_bytes: u64) -> Option<u64> {
         let of = |parts: &[Name]| parts.iter().filter_map(|name| self.bytes.get(name)).sum::<u64>();
-        match self.leap(from, to) {
+        match self.leaps.get(from, to) {
             Some(leap) => Some(of(&leap.parts)),
             None => Some(of(&self.inputs(from, to)?).min(data_bytes)),
         }
     }
 
     /// The objects that have every block behind `from` up to `to`, whole or as it was thinned out, in order; `None` if some are
-    /// nowhere.
+    /// nowhere, or damaged.
     fn inputs(&self, from: Lsn, to: Lsn) -> Option<Vec<Name>> {
-        let leaps: Vec<&Thinned> =
-            self.picture.thinned.iter().filter(|leap| leap.to <= to).collect();
         let (mut at, mut inputs) = (from, Vec::new());
         while at < to {
-            let longest = leaps.iter().filter(|leap| leap.from == at).max_by_key(|leap| leap.to);
-            if let Some(leap) = longest {
+            if let Some(leap) = self.leaps.longest(at, to) {
                 inputs.extend_from_slice(&leap.parts);
                 at = leap.to;
                 continue;
             }
-            let ranges = &self.picture.ranges;
-            let range = ranges.iter().find(|range| range.last > at && range.first <= at)?;
+            let range = self.picture.range_of(at).filter(|range| range.last > at)?;
             // As far as its blocks go, or up to where a leap begins.
-            let leap = leaps.iter().filter(|leap| leap.from > at && leap.from < range.last);
-            let end = leap.map(|leap| leap.from).min().unwrap_or(range.last).min(to);
-            let has_some = |name: &&Name| matches!(name, Name::Log { first, last, .. } if *last > at && *first <= end);
-            inputs.extend(range.logs.iter().filter(has_some));
+            let leap = self.leaps.first_between(at, range.last, to);
+            let end = leap.unwrap_or(range.last).min(to);
+            let is_before = |name: &Name| matches!(name, Name::Log { last, .. } if *last <= at);
+            let has_some = |name: &&Name| matches!(name, Name::Log { first, .. } if *first <= end);
+            let logs = &range.logs[range.logs.partition_point(is_before)..];
+            inputs.extend(logs.iter().take_while(has_some));
             at = end;
         }
-        Some(inputs)
+        inputs.iter().all(|name| !self.damaged.contains(name)).then_some(inputs)
     }
 
     /// What is kept, what is to be made for it, and what goes.
-    pub(crate) fn plan(self, named: &[Lsn]) -> Option<Plan> {
+    pub(crate) fn plan(&self, named: &[Lsn]) -> Option<Plan> {
         let last = self.last()?;
         let nodes = self.nodes(named, last);
-        let mut plan = Plan::new(last, &nodes);
+        let mut plan = Plan::new(last, &nodes, named);
+        let parts = self.parts();
+        let names_of = |fill: Fill| parts.get(&fill).into_iter().flatten().copied();
         let mut needed: HashSet<Name> = HashSet::new();
         let copies = self.copies(last);
         for (fill, _) in nodes.copies.iter().filter_map(|lsn| copies.get(lsn)) {
-            needed.extend(self.names_of(*fill));
+            needed.extend(names_of(*fill));
         }
         let leading = nodes.leading.iter().flat_map(|nodes| nodes.windows(2));
         for pair in leading {
             let [from, to] = [pair[0], pair[1]];
-            if let Some(leap) = self.leap(from, to) {
+            if let Some(leap) = self.leaps.get(from, to) {
                 needed.extend(&leap.parts);
             } else if let Some(inputs) = self.inputs(from, to) {
                 plan.jobs.push_back(Job { from, to, inputs });
@@ -287,10 +306,31 @@ impl Survey {
                 && let Some(chain) = self.picture.chain(to)
             {
                 // There is no way from the one to the other: it stays as it is.
-                needed.extend(self.names_of(chain.fill));
+                needed.extend(names_of(chain.fill));
                 needed.extend(chain.logs);
             }
         }
+        let mut gone = self.gone(&nodes, last, &needed);
+        plan.gone = gone.iter().copied().collect();
+        let mut after = self.picture_after(&plan);
+        // What could not be restored any more stays as it is: of a backup that is inside a leap, or behind a copy that is damaged.
+        let lost = plan.nodes.iter().filter(|lsn| after.chain(**lsn).is_none());
+        let chains = lost.filter_map(|lsn| self.picture.chain(*lsn));
+        let stays: HashSet<Name> =
+            chains.flat_map(|chain| names_of(chain.fill).chain(chain.logs)).collect();
+        if !stays.is_empty() {
+            gone.retain(|name| !stays.contains(name));
+            plan.gone = gone.into();
+            after = self.picture_after(&plan);
+        }
+        plan.kept = self.kept_states(&nodes, named);
+        plan.states_after = after.states();
+        plan.ranges = after.ranges.iter().map(|range| (range.first, range.last)).collect();
+        Some(plan)
+    }
+
+    /// What goes, in this order.
+    fn gone(&self, nodes: &Nodes, last: Lsn, needed: &HashSet<Name>) -> Vec<Name> {
         let is_untouched = |from: Lsn, to: Lsn| match nodes.untouched {
             Some((after, until)) => from >= after && to <= until,
             None => true,
@@ -308,23 +348,24 @@ impl Survey {
             Name::Base { fill, .. } => is_young(fill.lsn) || !wholes.contains(&fill),
             _ => true,
         };
-        let goes = |name: &&Name| !needed.contains(name) && !is_kept(name);
-        let mut gone: Vec<Name> = self.names.iter().filter(goes).copied().collect();
-        // What never counts goes first: what makes that so may go, too. Then copies, and what leads from them.
+        // What never counts goes first: what makes that so may go, too. Then copies, and what leads from them. Of a copy its end goes last:
+        // without it nothing would say that the rest may go.
+        let stale: HashSet<Name> = self.picture.stale.iter().copied().collect();
+        let stale_fills: HashSet<Fill> = stale.iter().filter_map(fill_of_whole).collect();
+        let is_stale = |name: &Name| {
+            stale.contains(name)
+                || matches!(name, Name::Base { fill, .. } if stale_fills.contains(fill))
+        };
         let rank = |name: &Name| match name {
             Name::Base { .. } => 1,
             Name::Whole { .. } => 2,
             Name::Log { .. } => 3,
             _ => 4,
         };
-        gone.retain(|name| !self.picture.stale.contains(name));
-        gone.sort_by_key(|name| (rank(name), *name));
-        plan.gone = self.picture.stale.iter().copied().chain(gone).collect();
-        plan.kept = self.kept_states(&nodes, named);
-        let after = self.picture_after(&plan);
-        plan.states_after = after.states();
-        plan.ranges = after.ranges.iter().map(|range| (range.first, range.last)).collect();
-        Some(plan)
+        let goes = |name: &&Name| is_stale(name) || !needed.contains(name) && !is_kept(name);
+        let mut gone: Vec<Name> = self.names.iter().filter(goes).copied().collect();
+        gone.sort_by_key(|name| (!is_stale(name), rank(name), *name));
+        gone
     }
 
     /// What there will be.
@@ -338,13 +379,15 @@ impl Survey {
         Picture::of(&left.chain(made).collect::<Vec<_>>())
     }
 
-    /// All objects of a copy.
-    fn names_of(&self, fill: Fill) -> impl Iterator<Item = Name> {
-        let names = self.names.iter().copied();
-        names.filter(move |name| match name {
-            Name::Whole { fill: of, .. } | Name::Base { fill: of, .. } => *of == fill,
-            _ => false,
-        })
+    /// All objects of copies, by the copies.
+    fn parts(&self) -> HashMap<Fill, Vec<Name>> {
+        let mut parts: HashMap<Fill, Vec<Name>> = HashMap::new();
+        for name in &self.names {
+            if let Name::Whole { fill, .. } | Name::Base { fill, .. } = name {
+                parts.entry(*fill).or_default().push(*name);
+            }
+        }
+        parts
     }
 
     fn kept_states(&self, nodes: &Nodes, named: &[Lsn]) -> Vec<KeptState> {
@@ -367,7 +410,7 @@ impl Survey {
             let every = self.keep.every_at(point.time_ms, self.now_ms)?;
             let next = self.points.get(index + 1);
             let is_last = next.is_none_or(|next| !every.is_same(point.time_ms, next.time_ms));
-            (is_last && !self.is_inside(point.lsn)).then_some((point.lsn, every))
+            (is_last && !self.leaps.is_inside(point.lsn)).then_some((point.lsn, every))
         });
         points.collect()
     }
@@ -375,9 +418,7 @@ impl Survey {
     fn nodes(&self, named: &[Lsn], last: Lsn) -> Nodes {
         let copies = self.copies(last);
         let by_rule = self.by_rule();
-        let is_there = |lsn: &Lsn| {
-            *lsn <= last && !self.is_inside(*lsn) && self.picture.range_of(*lsn).is_some()
-        };
+        let is_there = |lsn: &Lsn| *lsn <= last && self.picture.range_of(*lsn).is_some();
         let named: BTreeSet<Lsn> = named.iter().copied().filter(is_there).collect();
         let first = by_rule.keys().next().copied();
         // The copy that what is kept begins with: what is before it goes.
@@ -487,7 +528,9 @@ pub(crate) struct Plan {
     /// Leaps to be made.
     pub(crate) jobs: VecDeque<Job>,
     /// What goes when they are there, in this order.
-    pub(crate) gone: Vec<Name>,
+    pub(crate) gone: VecDeque<Name>,
+    /// The blocks that backups had named.
+    pub(crate) named: HashSet<Lsn>,
     /// Every state of these can be restored afterwards.
     pub(crate) nodes: Vec<Lsn>,
     /// What can be restored then: how many states, and from which block up to which.
@@ -497,16 +540,49 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    fn new(last: Lsn, nodes: &Nodes) -> Self {
+    fn new(last: Lsn, nodes: &Nodes, named: &[Lsn]) -> Self {
         let nodes = nodes.all().into_iter().collect();
         Self {
             last,
             kept: Vec::new(),
             jobs: VecDeque::new(),
-            gone: Vec::new(),
+            gone: VecDeque::new(),
+            named: named.iter().copied().collect(),
             nodes,
             states_after: 0,
             ranges: Vec::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a copy that never counts the parts go before what says that it is one: a crash between leaves no parts for ever.
+    #[test]
+    fn what_never_counts_goes_first_and_of_a_copy_its_end_goes_last() {
+        let fill = |lsn, writer| Fill { lsn: Lsn(lsn), writer, number: 1 };
+        let copy = |lsn, writer| {
+            let fill = fill(lsn, writer);
+            [Name::Base { fill, index: 0 }, Name::Whole { fill, objects: 1 }]
+        };
+        let log = |first, last, writer| Name::Log { first: Lsn(first), last: Lsn(last), writer };
+        let begin = Name::Begin { lsn: Lsn(31), writer: 2 };
+        let stale = log(31, 60, 1);
+        let names = [
+            &copy(10, 1)[..],
+            &copy(20, 1),
+            &copy(50, 1),
+            &[log(11, 30, 1), log(31, 40, 2), stale, begin],
+        ];
+        let keep: Keep = "1h:all".parse().unwrap();
+        let known = (Headers::default(), BTreeSet::new());
+        let mut survey = Survey::new(names.concat(), keep, 0, known);
+        survey.now_ms = 10 * 3_600_000;
+        survey.points = vec![Point { lsn: Lsn(25), time_ms: 0 }];
+        let plan = survey.plan(&[]).unwrap();
+        let expected = [&copy(50, 1)[..], &[stale], &copy(10, 1)].concat();
+        assert_eq!(plan.gone, expected);
     }
 }

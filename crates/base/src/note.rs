@@ -10,6 +10,7 @@
 //!   2  a backup was deleted     id (varint) · name
 //!   3  a command emptied or exchanged databases     user · address · command
 //!   4  another dangerous command                    user · address · command
+//!   5  the server's configuration when it was made  id (varint) of the backup · text
 //! ```
 
 use crate::position::Lsn;
@@ -23,6 +24,9 @@ pub const COMMAND_BYTES_MAX: usize = 256;
 
 /// The longest name of a user and the longest address, in bytes: what is longer is cut.
 pub const CALLER_BYTES_MAX: usize = 128;
+
+/// The longest configuration that a backup carries, in bytes.
+pub const CONFIGURATION_BYTES_MAX: usize = 16 << 10;
 
 /// What a note says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +58,13 @@ pub enum NoteEvent {
     },
     /// A dangerous command was executed.
     Command(DangerousCommand),
+    /// How the server was configured when a backup was made.
+    BackupConfiguration {
+        /// The number of the backup.
+        id: u64,
+        /// Lines of a configuration file, without secrets.
+        text: String,
+    },
 }
 
 /// A command that may lose data, or changes how the server keeps it.
@@ -84,6 +95,7 @@ impl Note {
                 (1, [Some(*id), Some(lsn.0)], [name, "", ""])
             }
             NoteEvent::BackupDeleted { id, name } => (2, [Some(*id), None], [name, "", ""]),
+            NoteEvent::BackupConfiguration { id, text } => (5, [Some(*id), None], [text, "", ""]),
             NoteEvent::Command(DangerousCommand { loses_data, user, address, text }) => {
                 let kind = if *loses_data { 3 } else { 4 };
                 (kind, [None, None], [user, address, text])
@@ -92,7 +104,7 @@ impl Note {
         let mut bytes = vec![kind];
         bytes.extend_from_slice(&self.time_ms.to_le_bytes());
         numbers.into_iter().flatten().for_each(|number| varint::put(&mut bytes, number));
-        let text_count = if kind <= 2 { 1 } else { 3 };
+        let text_count = if matches!(kind, 3 | 4) { 3 } else { 1 };
         texts[..text_count].iter().for_each(|text| varint::put_bytes(&mut bytes, text.as_bytes()));
         bytes
     }
@@ -119,6 +131,10 @@ impl Note {
                 address: take_text(rest, CALLER_BYTES_MAX)?,
                 text: take_text(rest, COMMAND_BYTES_MAX)?,
             }),
+            5 => NoteEvent::BackupConfiguration {
+                id: varint::take(rest)?,
+                text: take_text(rest, CONFIGURATION_BYTES_MAX)?,
+            },
             _ => return None,
         };
         rest.is_empty().then_some(Self { time_ms: i64::from_le_bytes(*time_ms), event })
@@ -152,6 +168,7 @@ mod tests {
         [
             NoteEvent::BackupCreated { id: 17, name: text("nightly"), lsn: Lsn(1 << 40) },
             NoteEvent::BackupDeleted { id: 0, name: text("x") },
+            NoteEvent::BackupConfiguration { id: 17, text: text("hz 20\n") },
             NoteEvent::Command(command(true)),
             NoteEvent::Command(command(false)),
         ]

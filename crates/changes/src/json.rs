@@ -12,20 +12,31 @@ use keyspace::{BadRecord, Type, plain};
 use crate::change::{Change, Database, Element, ElementName, Moved, Place};
 use crate::translator::Translator;
 
+/// Which block a line is of.
+#[derive(Clone, Copy, Debug)]
+pub struct Heading<'a> {
+    /// Its number.
+    pub lsn: Lsn,
+    /// The id of its log, in hexadecimal digits: another log has another block of this number.
+    pub log: &'a str,
+    /// When it was ended, in Unix milliseconds.
+    pub time_ms: i64,
+}
+
 /// Translates a block, and appends it to `out` as one line without its end. Returns how many changes it has.
 ///
 /// # Errors
 /// When no keyspace logs such records; `out` is as it was then.
 pub fn write_block(
     translator: &mut Translator,
-    lsn: Lsn,
-    time_ms: i64,
+    heading: Heading<'_>,
     records: &[Record<'_>],
     out: &mut Vec<u8>,
 ) -> Result<usize, BadRecord> {
     let begin = out.len();
     let mut count = 0;
-    put(out, format_args!(r#"{{"lsn":{lsn},"time_ms":{time_ms},"changes":["#));
+    let Heading { lsn, log, time_ms } = heading;
+    put(out, format_args!(r#"{{"lsn":{lsn},"log":"{log}","time_ms":{time_ms},"changes":["#));
     let written = translator.block(records, &mut |change| {
         if count > 0 {
             out.push(b',');
@@ -125,6 +136,10 @@ fn write_note(value: &[u8], out: &mut Vec<u8>) {
         NoteEvent::BackupDeleted { id, name } => {
             put(out, format_args!(r#""event":"backup-deleted","id":{id}"#));
             write_named("name", name.as_bytes(), out);
+        }
+        NoteEvent::BackupConfiguration { id, text } => {
+            put(out, format_args!(r#""event":"backup-configuration","id":{id}"#));
+            write_named("configuration", text.as_bytes(), out);
         }
         NoteEvent::Command(DangerousCommand { loses_data, user, address, text }) => {
             put(out, format_args!(r#""event":"command","loses_data":{loses_data}"#));

@@ -33,5 +33,5 @@ mod roots;
 mod translator;
 
 pub use change::{Change, Database, Element, ElementName, Moved, Place};
-pub use json::write_block;
+pub use json::{Heading, write_block};
 pub use translator::Translator;

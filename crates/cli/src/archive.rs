@@ -23,7 +23,7 @@ use crate::size::Size;
 const DAMAGED: u8 = 2;
 
 /// What is told with when a newest state was restored behind which there is more.
-const NOT_NEWEST: u8 = 3;
+pub(crate) const NOT_NEWEST: u8 = 3;
 
 /// Says what `indelible restore` can restore: of the redo log in a data directory, whose server may run meanwhile, or of an
 /// archive, which a server writes with its directive `archive`. Exit code 0: all is good; 1: it cannot be looked at; 2:
@@ -111,7 +111,7 @@ pub(crate) fn is_archive(source: &Path) -> bool {
 }
 
 /// The target that a URL names, with the keys of what is there.
-fn target_of(url: &str, keys: &KeyFiles) -> anyhow::Result<Box<dyn Target>> {
+pub(crate) fn target_of(url: &str, keys: &KeyFiles) -> anyhow::Result<Box<dyn Target>> {
     let place = ArchivePlace { url: url.to_owned(), key_files: keys.key_files.clone() };
     let disk: Arc<dyn env::Disk> = Arc::new(OsDisk);
     Ok(archive_places::open(&disk, &place)?)
@@ -391,9 +391,8 @@ impl FromArchive<'_> {
         let Restored { parent, base, objects, bytes, .. } = restored;
         let time = restored.time_ms.map_or_else(String::new, |ms| format!(", {}", TimeOfBlock(ms)));
         let mut text = format!(
-            "block {}{time}: the copy of block {base}, and {} blocks behind it; {objects} objects, {}\n",
+            "block {}{time}: the copy of block {base}, and what leads from it there; {objects} objects, {}\n",
             parent.lsn,
-            parent.lsn.0 - base.0,
             Size(*bytes)
         );
         let _infallible = match (self.into, restored.made) {

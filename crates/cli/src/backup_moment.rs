@@ -13,9 +13,9 @@ use redo::{RestorePoint, TimeOfBlock};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::archive::{Place, is_archive, restored_as_json};
+use crate::archive::{NOT_NEWEST, Place, is_archive, restored_as_json};
 use crate::export::{self, Dump};
-use crate::moment::Moment;
+use crate::moment::{Made, Moment};
 use crate::progress::Line;
 use crate::restore;
 use crate::size::Size;
@@ -81,11 +81,11 @@ impl Temporary {
     }
 
     /// Restores a state into it. `None` if it could not be, which was said.
-    fn restore(&self, moment: &Moment) -> anyhow::Result<Option<(PathBuf, u64, Option<i64>)>> {
+    fn restore(&self, moment: &Moment) -> anyhow::Result<Option<(PathBuf, Made)>> {
         let data = self.directory.path().join("data");
         let made = moment.restore_into(&data, &self.is_given_up)?;
         let made = made.filter(|_| !self.is_given_up.load(Ordering::Acquire));
-        Ok(made.map(|made| (data, made.lsn, made.time_ms)))
+        Ok(made.map(|made| (data, made)))
     }
 }
 
@@ -98,9 +98,16 @@ pub(crate) fn show(show: &Show) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         };
         if place.json {
-            println!("{}", restore::json(&found));
+            let mut said = restore::json(&found);
+            said["configuration"] = json!(found.configuration);
+            println!("{said}");
         } else {
             print!("{}", restore::report(&found, None, 0.0));
+            if let Some(text) = &found.configuration {
+                print!(
+                    "the server's configuration when the backup was made, without secrets:\n\n{text}"
+                );
+            }
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -145,10 +152,9 @@ fn shown(found: &Restored, names: &[String]) -> String {
     let time = found.time_ms.map_or_else(String::new, |ms| format!(", {}", TimeOfBlock(ms)));
     let named = if names.is_empty() { String::new() } else { format!("{}: ", names.join(", ")) };
     format!(
-        "{named}block {}{time}, of database {}\na restore reads the copy of block {base} and {} blocks behind it: {objects} objects, {}\n",
+        "{named}block {}{time}, of database {}\na restore reads the copy of block {base} and what leads from it there: {objects} objects, {}\n",
         parent.lsn,
         parent.database,
-        parent.lsn.0 - base.0,
         Size(*bytes)
     )
 }
@@ -156,9 +162,10 @@ fn shown(found: &Restored, names: &[String]) -> String {
 /// Writes a state as a dump.
 pub(crate) fn export(export: &Export) -> anyhow::Result<ExitCode> {
     let temporary = Temporary::new(export.temporary.as_deref())?;
-    let Some((data, lsn, time_ms)) = temporary.restore(&export.moment)? else {
+    let Some((data, made)) = temporary.restore(&export.moment)? else {
         return Ok(ExitCode::FAILURE);
     };
+    let Made { lsn, time_ms, is_newest } = made;
     let near = export.temporary.as_deref().unwrap_or_else(|| temporary.directory.path());
     let dump = Dump {
         directory: &data,
@@ -185,7 +192,7 @@ pub(crate) fn export(export: &Export) -> anyhow::Result<ExitCode> {
     } else {
         print!("{said}");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(if is_newest { ExitCode::SUCCESS } else { ExitCode::from(NOT_NEWEST) })
 }
 
 impl Rehearsal {
@@ -201,7 +208,8 @@ impl Rehearsal {
         let moment = Moment::of(&place.url, self.at.as_deref());
         let devices = if is_archive(Path::new(&place.url)) { &[] } else { &place.devices[..] };
         let moment = moment.with(place.database.as_deref(), devices, &place.keys);
-        let Some((data, lsn, time_ms)) = temporary.restore(&moment)? else { return Ok(None) };
+        let Some((data, made)) = temporary.restore(&moment)? else { return Ok(None) };
+        let Made { lsn, time_ms, is_newest } = made;
         let dump = Dump {
             directory: &data,
             devices: &[],
@@ -224,6 +232,7 @@ impl Rehearsal {
         Ok(Some(json!({
             "lsn": lsn,
             "time_ms": time_ms,
+            "is_newest": is_newest,
             "keys": keys,
             "dump_bytes": exported.bytes,
             "seconds": seconds,

@@ -75,6 +75,7 @@ pub(crate) fn tidy(tidy: &Tidy) -> anyhow::Result<ExitCode> {
         archive,
         memory_bytes: usize::try_from(tidy.memory.0).unwrap_or(usize::MAX),
         grace_us: tidy.grace.saturating_mul(1_000_000),
+        ..TidyOptions::new(archive)
     };
     let mut seed = [0; KEY_BYTES];
     OsEntropy.fill(&mut seed);
@@ -112,7 +113,12 @@ fn run(tidier: &mut Tidier, target: &dyn archive::Target, clock: &OsClock) -> an
             }
             Ok(TidyStep::Waiting(until_us)) => {
                 let left_us = until_us.saturating_sub(clock.monotonic_us());
-                line.show_left("waiting, so that restores can end", left_us / 1_000_000);
+                let why = if tidier.is_fenced() {
+                    "waiting, because another one that has not ended may still remove something"
+                } else {
+                    "waiting, so that restores can end"
+                };
+                line.show_left(why, left_us / 1_000_000);
                 std::thread::sleep(LOOK_EVERY);
             }
             Ok(TidyStep::Finished) => break,
@@ -163,6 +169,7 @@ fn as_json(database: Id, tidied: &Tidied, is_dry: bool) -> serde_json::Value {
         "objects_put": tidied.objects_put,
         "bytes_put": tidied.bytes_put,
         "objects_removed": tidied.objects_removed,
+        "damaged": tidied.damaged.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
 }
 
@@ -173,6 +180,9 @@ fn report(tidied: &Tidied, is_dry: bool) -> String {
     for kept in &tidied.kept {
         let time = kept.time_ms.map_or_else(String::new, |ms| format!(", {}", TimeOfBlock(ms)));
         let _infallible = writeln!(text, "  ● block {}{time}: {}", kept.lsn, why(kept));
+    }
+    for name in &tidied.damaged {
+        let _infallible = writeln!(text, "{name} is damaged: what only it leads to stays as it is");
     }
     let would = if is_dry { "would be " } else { "" };
     let _infallible = writeln!(

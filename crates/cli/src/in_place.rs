@@ -61,6 +61,9 @@ impl InPlace<'_> {
         // Before the log is another one: no crash leaves an index of what it was.
         logindex::discard(&OsDisk, &index)?;
         let rewound = rewinding.finish()?;
+        if let Some(text) = &rewound.configuration {
+            crate::restore::write_configuration(&source, text);
+        }
         if self.is_json {
             println!("{}", json(&rewound));
         } else {

@@ -10,6 +10,7 @@ use env::{Clock as _, Disk};
 use env_os::{OsClock, OsDisk, OsEntropy};
 use redo::{DumpFormat, RecordAddr, RepairMode};
 
+use crate::archive_places::KeyFiles;
 use crate::tail::{Start, Tail};
 
 /// Looks at a redo log that no server is using; nothing is changed but by `repair --yes`.
@@ -58,7 +59,7 @@ enum Action {
     /// Gives out what has changed, a JSON line a block (docs/change-stream.md): from the data directory of a server
     /// that is not running, or from a running one. Exits with 3 if the first block is gone.
     Tail {
-        /// The data directory, or HOST:PORT.
+        /// The data directory, HOST:PORT, or an archive: file:///path, s3://bucket/prefix or transfer:HOST:PORT/name.
         source: String,
         /// The first block; now for those that come from here on.
         #[arg(long, value_name = "LSN|now", default_value = "1")]
@@ -66,6 +67,10 @@ enum Action {
         /// Goes on with what changes later; of a running server only.
         #[arg(long)]
         follow: bool,
+        /// The log that the blocks before the first one were read of, as their lines say (log): of another one nothing is
+        /// given out (exit code 3).
+        #[arg(long, value_name = "ID")]
+        log: Option<redo::Id>,
         /// One JSON object a line, which is the only format.
         #[arg(long)]
         json: bool,
@@ -75,6 +80,11 @@ enum Action {
         /// The directories of log-devices; without them, those that the log itself names.
         #[arg(long = "device", value_name = "DIRECTORY")]
         devices: Vec<PathBuf>,
+        /// Of an archive: the database, if it has several.
+        #[arg(long, value_name = "ID")]
+        database: Option<String>,
+        #[command(flatten)]
+        keys: KeyFiles,
     },
     /// Says what of a damaged log is good and what is lost; with --yes makes it start again.
     Repair {
@@ -129,8 +139,11 @@ fn has_segments(device: &Path) -> bool {
 impl Action {
     fn run(mut self) -> anyhow::Result<ExitCode> {
         let disk: Arc<dyn Disk> = Arc::new(OsDisk);
-        if let Self::Tail { source, from, follow, json: _, user, devices } = self {
-            return Tail { source, from, follows: follow, user, devices }.run(disk);
+        if let Self::Tail { source, from, follow, log, json: _, user, devices, database, keys } =
+            self
+        {
+            let follows = follow;
+            return Tail { source, from, follows, log, user, devices, database, keys }.run(disk);
         }
         let (Self::Verify { directory, devices }
         | Self::Dump { directory, devices, .. }

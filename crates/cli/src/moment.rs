@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use clap::{ArgGroup, Args};
 
+use crate::archive::NOT_NEWEST;
 use crate::archive_places::KeyFiles;
 
 /// How often it is looked whether a restore has ended, and whether it is still wanted.
@@ -51,6 +52,8 @@ pub(crate) struct Made {
     pub(crate) lsn: u64,
     /// When that was, in Unix milliseconds, if it is known.
     pub(crate) time_ms: Option<i64>,
+    /// Whether it is what was asked for: an archive may end in a gap, and lack the newest states.
+    pub(crate) is_newest: bool,
 }
 
 impl Moment {
@@ -119,7 +122,8 @@ impl Moment {
             }
             std::thread::sleep(LOOK_EVERY);
         };
-        if !status.success() {
+        let is_newest = status.success();
+        if !is_newest && status.code() != Some(i32::from(NOT_NEWEST)) {
             return Ok(None);
         }
         // A line, which a pipe holds.
@@ -129,7 +133,7 @@ impl Moment {
         let Some(lsn) = said["lsn"].as_u64() else {
             bail!("it is not known what was restored: {said}")
         };
-        Ok(Some(Made { lsn, time_ms: said["time_ms"].as_i64() }))
+        Ok(Some(Made { lsn, time_ms: said["time_ms"].as_i64(), is_newest }))
     }
 }
 

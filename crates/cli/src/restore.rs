@@ -1,5 +1,8 @@
 //! `indelible restore`: makes a data directory of a log as it was.
 
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -102,7 +105,9 @@ fn wanted(text: &str) -> Result<Wanted, String> {
         return ago.ok_or_else(|| "give a number of s, m, h or d: -90s".to_owned());
     }
     if let Some(time_ms) = redo::parse_time(text) {
-        return Ok(Wanted::Time(time_ms));
+        let is_to_come = time_ms > OsClock::new().now_ms();
+        let what = "that time is still to come: --latest is the newest state";
+        return if is_to_come { Err(what.to_owned()) } else { Ok(Wanted::Time(time_ms)) };
     }
     let what = "give the name of a backup, a block, a time as in 2026-11-22T10:31:05Z or 2026-11-22T10:31:05.412+01:00, or -90s";
     let is_name = redo::is_backup_name(text);
@@ -214,6 +219,9 @@ impl Arguments {
             Restoring::Verifying => said.say("verifying", 0),
         })?;
         let Some(restored) = restored else { return Ok(no_log(&self.source)) };
+        if let (Some(into), Some(text)) = (&into, &restored.configuration) {
+            write_configuration(into, text);
+        }
         if self.json {
             println!("{}", json(&restored));
         } else {
@@ -257,6 +265,21 @@ pub(crate) fn look(
         }
     })?;
     Ok(restored)
+}
+
+/// Writes the configuration that a backup carries next to the data, where nothing reads it. What was restored is as good without.
+pub(crate) fn write_configuration(directory: &Path, text: &str) {
+    let path = directory.join("indelible.conf.restored");
+    let head = "# What the server's configuration was when the backup was made, without secrets. It is not applied.\n";
+    let options =
+        || File::options().write(true).create(true).truncate(true).mode(0o600).open(&path);
+    match options().and_then(|mut file| file.write_all([head, text].concat().as_bytes())) {
+        Ok(()) => eprintln!("the configuration of then is in {}, and not applied", path.display()),
+        Err(error) => eprintln!(
+            "all is restored, but the configuration of then could not be written to {}: {error}; `indelible backup show` has it",
+            path.display()
+        ),
+    }
 }
 
 fn no_log(directory: &Path) -> ExitCode {

@@ -1,4 +1,4 @@
-//! `indelible log tail`: what has changed, a JSON line a block, from a directory or from a running server.
+//! `indelible log tail`: what has changed, a JSON line a block, from a directory, an archive or a running server.
 
 use std::io::{self, BufWriter, ErrorKind, Write as _, stdout};
 use std::path::{Path, PathBuf};
@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use env::Disk;
-use server::tail::{TailError, read_stored};
+use server::tail::{TailError, read_archived, read_stored};
 
+use crate::archive::{database_of, is_archive, target_of};
+use crate::archive_places::KeyFiles;
 use crate::client::Client;
 
 /// The exit code that says that the first block is gone.
@@ -50,8 +52,12 @@ pub(crate) struct Tail {
     pub(crate) source: String,
     pub(crate) from: Start,
     pub(crate) follows: bool,
+    pub(crate) log: Option<redo::Id>,
     pub(crate) user: Option<String>,
     pub(crate) devices: Vec<PathBuf>,
+    /// Of an archive: the database, if it has several.
+    pub(crate) database: Option<String>,
+    pub(crate) keys: KeyFiles,
 }
 
 impl Tail {
@@ -60,8 +66,9 @@ impl Tail {
         let directory = Path::new(&self.source);
         let ended = match directory.is_dir() {
             true => self.read_directory(directory, disk),
+            false if is_archive(directory) => self.read_archive(),
             false if self.source.contains(':') => self.read_server(),
-            false => bail!("{} is no directory, and not HOST:PORT", self.source),
+            false => bail!("{} is no directory, no archive, and not HOST:PORT", self.source),
         };
         match ended {
             // What reads the lines has had enough.
@@ -89,13 +96,13 @@ impl Tail {
             Start::At(lsn) => Some(lsn),
             Start::Now => None,
         };
-        let read = read_stored(disk, directory, &self.devices, from, &mut |line| {
+        let read = read_stored(disk, (directory, &self.devices), from, self.log, &mut |line| {
             out.write_all(line)?;
             out.write_all(b"\n")
         });
         out.flush()?;
         match read {
-            Err(why @ TailError::Gone { .. }) => {
+            Err(why @ (TailError::Gone { .. } | TailError::OtherLog { .. })) => {
                 eprintln!("{why}");
                 Ok(ExitCode::from(GONE))
             }
@@ -117,6 +124,34 @@ impl Tail {
         }
     }
 
+    fn read_archive(&self) -> anyhow::Result<ExitCode> {
+        if self.follows {
+            bail!(
+                "an archive is read to its end: run it again --from the block behind the last line"
+            );
+        }
+        let target = target_of(&self.source, &self.keys)?;
+        let database = database_of(&*target, self.database.as_deref())?;
+        let from = match self.from {
+            Start::At(lsn) => Some(lsn),
+            Start::Now => None,
+        };
+        let mut out = BufWriter::new(stdout().lock());
+        let read = read_archived(&*target, database, from, self.log, &mut |line| {
+            out.write_all(line)?;
+            out.write_all(b"\n")
+        });
+        out.flush()?;
+        match read {
+            Ok(_) => Ok(ExitCode::SUCCESS),
+            Err(why @ (TailError::NotArchived { .. } | TailError::OtherLog { .. })) => {
+                eprintln!("{why}");
+                Ok(ExitCode::from(GONE))
+            }
+            Err(why) => Err(why.into()),
+        }
+    }
+
     fn read_server(&self) -> anyhow::Result<ExitCode> {
         let mut client = Client::connect(&self.source, self.user.as_deref())?;
         let mut out = BufWriter::new(stdout().lock());
@@ -130,11 +165,11 @@ impl Tail {
             Start::Now => end,
         };
         while self.follows || after < end {
-            let position = after.to_string();
-            let options = ["COUNT", BLOCKS_MAX, "BLOCK", BLOCK_MS];
-            let words = ["LOGTAIL", &position].into_iter();
-            let words = words.chain(options.into_iter().take(if self.follows { 4 } else { 2 }));
-            client.send(&words.collect::<Vec<_>>())?;
+            let (position, log) = (after.to_string(), self.log.map(|log| log.to_string()));
+            let mut words = vec!["LOGTAIL", &position, "COUNT", BLOCKS_MAX];
+            words.extend(["BLOCK", BLOCK_MS].into_iter().take(if self.follows { 2 } else { 0 }));
+            words.extend(log.iter().flat_map(|log| ["LOG", log]));
+            client.send(&words)?;
             let Some((last, count)) = blocks(&mut client, &mut out)? else {
                 return Ok(ExitCode::from(GONE));
             };

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use transfer::{
-    Limits, Progress, Remote, Report, Scheme, Server, Service, Token, Trust, Verification,
+    Limits, Progress, Remote, Report, Scheme, Server, Service, Sessions, Token, Trust, Verification,
 };
 
 use crate::archive_transfer::TOKEN_VARIABLE;
@@ -95,6 +95,10 @@ struct Serve {
     /// its capacity if not given.
     #[arg(long, value_name = "SIZE")]
     device_cache: Option<Size>,
+    /// What holders of the token may do in sessions, in which archives are kept: all; append: put and read, and nothing is
+    /// removed or replaced, so files that are sent are refused, too; no: nothing.
+    #[arg(long, value_name = "no|append|all", default_value = "all", value_parser = ["no", "append", "all"])]
+    sessions: String,
 }
 
 #[derive(Args)]
@@ -198,6 +202,11 @@ fn run_server(serve: &Serve) -> Result<ExitCode, anyhow::Error> {
         limits: serve.receiver.limits(),
         memory_bytes: serve.receiver.memory.0,
         device_cache_bytes: serve.device_cache.map_or(0, |size| size.0),
+        sessions: match serve.sessions.as_str() {
+            "no" => Sessions::No,
+            "append" => Sessions::Append,
+            _ => Sessions::All,
+        },
     };
     let trust = serve.access.trust()?;
     let bound = Server::bind(&serve.listen, service(trust.clone()));

@@ -1,5 +1,6 @@
 //! Geographic indices: sorted sets whose scores are positions ([`position`]).
 
+mod nearest;
 mod options;
 mod position;
 
@@ -9,6 +10,7 @@ use crate::argument;
 use crate::context::Context;
 use crate::error::{CommandError, Done};
 use crate::zset::{self, AddOptions};
+use nearest::Nearest;
 use options::{Family, From, Options, Unit};
 use position::Position;
 
@@ -147,16 +149,10 @@ fn search(ctx: &mut Context<'_>, args: &[&[u8]], family: Family) -> Done {
         set.map(|set| set.score(member).map(Position::of_score).ok_or(UNKNOWN)).transpose()
     };
     let options = Options::parse(args, family, set.is_some(), locate)?;
-    let mut found = match (set, options.from) {
+    let found = match (set, options.from) {
         (Some(set), From::Position(middle)) => matches(set, &options, middle),
         _ => Vec::new(),
     };
-    match options.is_descending {
-        Some(true) => found.sort_by(|a, b| b.distance_m.total_cmp(&a.distance_m)),
-        Some(false) => found.sort_by(|a, b| a.distance_m.total_cmp(&b.distance_m)),
-        None => {}
-    }
-    found.truncate(options.count.unwrap_or(usize::MAX));
     if let Some((destination, by_distance)) = options.store {
         let score = |it: &Found<'_>| {
             if by_distance { it.distance_m / options.unit.meters } else { it.score }
@@ -189,21 +185,22 @@ fn search(ctx: &mut Context<'_>, args: &[&[u8]], family: Family) -> Done {
     Ok(())
 }
 
-/// The members inside the shape, cell by cell; with ANY not more than are asked for.
+/// The members inside the shape, in the order that is asked for, and not more than are: with ANY those that come first,
+/// cell by cell, else the nearest or the farthest.
 fn matches<'a>(set: ZSetView<'a>, options: &Options<'_>, middle: Position) -> Vec<Found<'a>> {
     let enough = options.count.filter(|_| options.any).unwrap_or(usize::MAX);
-    let mut found = Vec::new();
+    let mut found = Nearest::new(options.is_descending, options.count);
     for (min, max) in options.shape.score_ranges(middle) {
         let range = ScoreRange { min, max, min_excluded: false, max_excluded: true };
         for (member, score) in set.range(set.score_range(&range)) {
             if found.len() >= enough {
-                return found;
+                return found.into_iter().collect();
             }
             let position = Position::of_score(score);
             if let Some(distance_m) = options.shape.distance_m(middle, position) {
-                found.push(Found { member, score, distance_m, position });
+                found.add(distance_m, Found { member, score, distance_m, position });
             }
         }
     }
-    found
+    found.into_iter().collect()
 }

@@ -6,34 +6,39 @@
 
 mod value;
 
+use std::ops::Range;
+
 use keyspace::string::Form;
 use keyspace::{Expiry, Notify};
 
 use crate::argument;
 use crate::context::Context;
 use crate::error::{CommandError, Done};
-use value::{Changes, HyperLogLog, REGISTER_COUNT, Registers, estimate};
+use value::{Changes, Corrupted, HyperLogLog, REGISTER_COUNT, Registers, View, estimate};
 
-/// The value of a key, to be read, or to be changed.
-fn load(
+/// A copy of the value of a key, to be changed.
+fn load(ctx: &mut Context<'_>, key: &[u8]) -> Result<Option<HyperLogLog>, CommandError> {
+    let mut digits = itoa::Buffer::new();
+    let Some(string) = ctx.keyspace.string_to_change(ctx.db, key)? else { return Ok(None) };
+    Ok(Some(HyperLogLog::of(View::of(string.as_bytes(&mut digits))?)))
+}
+
+/// What `read` finds in the value of a key, which is not copied; `None` if there is no key.
+fn look<T>(
     ctx: &mut Context<'_>,
     key: &[u8],
-    to_change: bool,
-) -> Result<Option<HyperLogLog>, CommandError> {
-    let string = if to_change {
-        ctx.keyspace.string_to_change(ctx.db, key)?
-    } else {
-        ctx.keyspace.string(ctx.db, key)?
-    };
-    let Some(string) = string else { return Ok(None) };
+    read: impl FnOnce(View<'_>) -> Result<T, Corrupted>,
+) -> Result<Option<T>, CommandError> {
     let mut digits = itoa::Buffer::new();
-    HyperLogLog::of(string.as_bytes(&mut digits)).map(Some)
+    let Some(string) = ctx.keyspace.string(ctx.db, key)? else { return Ok(None) };
+    Ok(Some(read(View::of(string.as_bytes(&mut digits))?)?))
 }
 
 /// Makes a key's value this one, which was loaded from it. Of a dense one, what is logged is what has changed.
 fn store(ctx: &mut Context<'_>, key: &[u8], value: &HyperLogLog) -> Done {
     let bytes = value.bytes();
     match value.changes() {
+        Changes::Parts(parts) if parts.iter().all(Range::is_empty) => {}
         Changes::Parts(parts) if !value.is_sparse() => {
             for part in parts.iter().filter(|part| !part.is_empty()) {
                 let change = |old: &mut [u8]| old.copy_from_slice(&bytes[part.clone()]);
@@ -49,7 +54,7 @@ fn store(ctx: &mut Context<'_>, key: &[u8], value: &HyperLogLog) -> Done {
 
 pub(crate) fn pfadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let key = args[1];
-    let found = load(ctx, key, true)?;
+    let found = load(ctx, key)?;
     let mut changed = found.is_none();
     let mut value = found.unwrap_or_else(HyperLogLog::empty);
     let sparse_max = ctx.keyspace.settings().hll_sparse_max_bytes;
@@ -60,6 +65,8 @@ pub(crate) fn pfadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         value.invalidate();
         store(ctx, key, &value)?;
         ctx.notify(Notify::STRING, "pfadd", key);
+    } else {
+        ctx.keyspace.make_raw(ctx.db, key);
     }
     ctx.reply.int(i64::from(changed));
     Ok(())
@@ -69,47 +76,50 @@ pub(crate) fn pfadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
 fn union(ctx: &mut Context<'_>, keys: &[&[u8]]) -> Result<(Box<Registers>, bool), CommandError> {
     let (mut registers, mut is_dense) = (Box::new([0; REGISTER_COUNT]), false);
     for key in keys {
-        if let Some(value) = load(ctx, key, false)? {
+        let raised = look(ctx, key, |value| {
             value.raise(&mut registers)?;
-            is_dense |= !value.is_sparse();
-        }
+            Ok(!value.is_sparse())
+        })?;
+        is_dense |= raised.unwrap_or(false);
     }
     Ok((registers, is_dense))
 }
 
 pub(crate) fn pfcount(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let count = if let [key] = args[1..] {
-        match load(ctx, key, false)? {
-            None => 0,
-            Some(mut value) => match value.cached() {
-                Some(count) => count,
-                None => {
-                    let registers = value.registers()?;
-                    let count = estimate(&registers);
-                    if ctx.may_store {
-                        value.cache(count);
-                        store(ctx, key, &value)?;
-                    }
-                    count
-                }
-            },
-        }
-    } else {
-        estimate(&union(ctx, &args[1..])?.0)
+    let count = match args[1..] {
+        [key] => count_of(ctx, key)?,
+        _ => estimate(&union(ctx, &args[1..])?.0),
     };
     ctx.reply.int(count);
     Ok(())
 }
 
+/// The count of one key, which is stored in its value.
+fn count_of(ctx: &mut Context<'_>, key: &[u8]) -> Result<i64, CommandError> {
+    let found = look(ctx, key, |value| match value.cached() {
+        Some(count) => Ok((count, true)),
+        None => value.registers().map(|registers| (estimate(&registers), false)),
+    })?;
+    let Some((count, is_stored)) = found else { return Ok(0) };
+    if !is_stored
+        && ctx.may_store
+        && let Some(mut value) = load(ctx, key)?
+    {
+        value.cache(count);
+        store(ctx, key, &value)?;
+    }
+    Ok(count)
+}
+
 pub(crate) fn pfmerge(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let key = args[1];
     let (registers, is_dense) = union(ctx, &args[1..])?;
-    let mut value = load(ctx, key, true)?.unwrap_or_else(HyperLogLog::empty);
+    let mut value = load(ctx, key)?.unwrap_or_else(HyperLogLog::empty);
     if is_dense {
         value.make_dense()?;
     }
     let sparse_max = ctx.keyspace.settings().hll_sparse_max_bytes;
-    let own = value.registers()?;
+    let own = value.view().registers()?;
     for (index, (register, own)) in registers.iter().zip(own.iter()).enumerate() {
         if register > own {
             value.set(index, *register, sparse_max)?;
@@ -125,11 +135,11 @@ pub(crate) fn pfmerge(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
 
 pub(crate) fn pfdebug(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let (word, key) = (args[1], args[2]);
-    let Some(mut value) = load(ctx, key, true)? else {
+    let Some(mut value) = load(ctx, key)? else {
         return Err(CommandError::other("ERR The specified key does not exist"));
     };
     if argument::is(word, "GETREG") {
-        let registers = value.registers()?;
+        let registers = value.view().registers()?;
         if value.make_dense()? {
             store(ctx, key, &value)?;
         }
@@ -144,7 +154,7 @@ pub(crate) fn pfdebug(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
             0 => format!("z:{}", run.len),
             value => format!("v:{value},{}", run.len),
         };
-        ctx.reply.bulk_str(&value.runs().map(spell).collect::<Vec<_>>().join(" "));
+        ctx.reply.bulk_str(&value.view().runs().map(spell).collect::<Vec<_>>().join(" "));
     } else if argument::is(word, "ENCODING") {
         ctx.reply.simple(if value.is_sparse() { "sparse" } else { "dense" });
     } else if argument::is(word, "TODENSE") {
@@ -171,11 +181,11 @@ pub(crate) fn pfselftest(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Done {
     for number in 0..TESTED_ELEMENTS {
         sparse.add(&number.to_le_bytes(), TESTED_SPARSE_MAX)?;
         dense.add(&number.to_le_bytes(), TESTED_SPARSE_MAX)?;
-        if number.is_power_of_two() && sparse.registers()? != dense.registers()? {
+        if number.is_power_of_two() && sparse.view().registers()? != dense.view().registers()? {
             return Err(FAILED);
         }
     }
-    let registers = dense.registers()?;
+    let registers = dense.view().registers()?;
     let count = estimate(&registers);
     if count.abs_diff(i64::from(TESTED_ELEMENTS)) > u64::from(TESTED_ELEMENTS) / 20 {
         return Err(FAILED);

@@ -155,14 +155,14 @@ impl Disk for OsDisk {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(PRIVATE_FILE)
-            .open(path)
-            .map_err(|error| opening(path, error))?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(PRIVATE_FILE);
+        let file = match options.open(path) {
+            // Of a file system that is mounted to be read, one that is there can be locked all the same.
+            Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => fs::File::open(path),
+            opened => opened,
+        };
+        let file = file.map_err(|error| opening(path, error))?;
         retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockExclusive))
             .map_err(|error| about(path, error.into()))?;
         Ok(Box::new(OsLock { _file: file }))

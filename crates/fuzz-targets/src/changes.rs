@@ -1,7 +1,7 @@
 //! Records as changes: any well-formed records of any order are told as JSON, one change each, or refused.
 
 use base::{Lsn, Record};
-use changes::{Translator, write_block};
+use changes::{Heading, Translator, write_block};
 
 /// So many records are a block.
 const BLOCK_RECORDS: usize = 5;
@@ -23,7 +23,12 @@ pub(crate) fn run(input: &[u8]) {
     }
     for block in told.chunks(BLOCK_RECORDS) {
         let mut line = Vec::new();
-        match write_block(&mut translator, Lsn(1), 0, block, &mut line) {
+        match write_block(
+            &mut translator,
+            Heading { lsn: Lsn(1), log: "", time_ms: 0 },
+            block,
+            &mut line,
+        ) {
             Err(_) => assert!(line.is_empty(), "nothing is told of a block with a bad record"),
             Ok(count) => {
                 assert_eq!(count, block.len(), "every record is one change");

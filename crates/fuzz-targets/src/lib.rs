@@ -27,6 +27,7 @@ mod commands;
 mod compaction;
 mod config;
 mod footer;
+mod functions;
 mod log_directory;
 mod log_index;
 mod log_page;
@@ -153,6 +154,15 @@ pub const TARGETS: &[Target] = &[
         fixed_bytes: 64 << 20,
         // An empty element of one byte as a table, several times; a capture for each byte.
         bytes_per_byte: 16 << 10,
+    },
+    Target {
+        name: "functions",
+        run: functions::run,
+        seeds: functions::seeds,
+        // Two states of Lua, and what libraries and functions allocate until they are refused more.
+        fixed_bytes: 256 << 20,
+        // LZF makes 88 bytes of one; a source is kept several times.
+        bytes_per_byte: 64 << 10,
     },
     Target {
         name: "tap_conversations",

@@ -29,8 +29,15 @@ const DECODERS: [&[u8]; 5] = [
     b"loadstring(ARGV[1])",
 ];
 
-struct Impatient {
-    asked: u32,
+/// A server that does nothing, and lets a script go on so often.
+pub(crate) struct Impatient {
+    asks_left: u32,
+}
+
+impl Impatient {
+    pub(crate) const fn new(patience: u32) -> Self {
+        Self { asks_left: patience }
+    }
 }
 
 impl Host for Impatient {
@@ -45,8 +52,11 @@ impl Host for Impatient {
     }
 
     fn interrupt(&mut self) -> Interrupt {
-        self.asked += 1;
-        if self.asked > PATIENCE { Interrupt::Stop } else { Interrupt::Continue }
+        if self.asks_left == 0 {
+            return Interrupt::Stop;
+        }
+        self.asks_left -= 1;
+        Interrupt::Continue
     }
 
     fn clock(&mut self) -> Duration {
@@ -67,7 +77,7 @@ pub(crate) fn run(input: &[u8]) {
     SCRIPTS.with_borrow_mut(|scripts| {
         let script = scripts.load(source, Origin::Load).expect("it is Lua");
         let mut out = Writer::default();
-        let host = &mut Impatient { asked: 0 };
+        let host = &mut Impatient::new(PATIENCE);
         let _ = scripts.run(script, &[], &arguments, host, &mut out);
         let reply = out.take();
         let is_right = reply == b"$-1\r\n" || reply == b":0\r\n" || reply.starts_with(b"-");

@@ -266,6 +266,7 @@ impl Keyspace {
             // It is there, and cannot be read: nothing is made in its place.
             return Ok(0);
         }
+        self.mark_used(db, place);
         let entry = self.dbs[db].change(&mut self.walk, place, hash);
         let (len, log_key) = if entry.object().is_some() {
             change_large(entry, &mut self.recorder, len, range, change)
@@ -288,10 +289,11 @@ impl Keyspace {
 
 impl Keyspace {
     /// Keeps a string from now on as bytes that may change in place, as a command that could have
-    /// changed it leaves it in Redis. Its value and its record are as they were.
+    /// changed it leaves it in Redis: it has used it. Its value and its record are as they were.
     pub fn make_raw(&mut self, db: DbIndex, key: &[u8]) {
         let hash = self.hash_of(key);
         let Some(place) = self.locate(db, hash, key) else { return };
+        self.mark_used(db, place);
         let Self { dbs, scratch, walk, .. } = self;
         let entry = dbs[db].change(walk, place, hash);
         let is_inline = matches!(entry.kind(), Kind::Str | Kind::Int);

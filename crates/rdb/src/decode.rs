@@ -13,6 +13,12 @@ use crate::{Limits, Value};
 /// Bytes of version and checksum at the end.
 const FOOTER_BYTES: usize = 10;
 
+/// What an element of a [`Value`] takes in memory besides its bytes: the vector, and the allocator's rounding.
+const ELEMENT_BYTES: u64 = 40;
+
+/// So many bytes of memory are justified by each byte of a payload: elements of one byte that are not compressed take this.
+const BYTES_PER_BYTE: u64 = 24;
+
 /// From so many members on it is looked whether one is there twice before all have come.
 const CHECKED_FROM: usize = 1024;
 
@@ -31,8 +37,8 @@ pub enum BadPayload {
 ///
 /// # Errors
 /// If this version cannot read it: it is damaged, is a collection without elements, a stream, a module's value or an array, has
-/// metadata of a module, or is a hash with fields that expire; or it has a string that is longer than the limit. The
-/// texts are Redis'.
+/// metadata of a module, or is a hash with fields that expire; it has a string that is longer than the limit, or takes more memory
+/// than that, and than a payload of this length justifies. The texts are Redis'.
 pub fn decode(payload: &[u8], limits: Limits) -> Result<Value, BadPayload> {
     let (body, version) = unseal(payload)?;
     let value = read(body, version, limits).ok_or(BadPayload::Content)?;
@@ -76,8 +82,16 @@ fn read(body: &[u8], version: Version, limits: Limits) -> Option<Value> {
         Kind::ZSet => Value::ZSet(Vec::new()),
         Kind::Hash => Value::Hash(Vec::new()),
     };
+    let taken_max = limits.string_bytes_max.max((body.len() as u64).saturating_mul(BYTES_PER_BYTE));
+    let mut taken = 0;
     while let Some(element) = values.next(&mut input).ok()? {
-        let first = values.first(&input).to_vec();
+        let first = values.first(&input);
+        // Few bytes may say the same item millions of times.
+        taken += first.len() as u64 + ELEMENT_BYTES;
+        if taken > taken_max && element != Element::String {
+            return None;
+        }
+        let first = first.to_vec();
         match (&mut value, element) {
             (Value::String(bytes), Element::String) => *bytes = first,
             (Value::List(items), Element::Item) => items.push(first),
@@ -297,6 +311,21 @@ mod tests {
         body.extend_from_slice(&pack);
         let payload = of_version(11, &body);
         assert_eq!(decode(&payload, LIMITS), Err(BadPayload::Content));
+        // The same of a list, where an item may be there as often as it likes: packed, and as it is.
+        let list = |pack: &[u8]| of_version(10, &[&[18, 1, 2][..], pack].concat());
+        let mut plain = Vec::new();
+        crate::encode::put_length(&mut plain, pack.len() as u64);
+        plain.extend_from_slice(&pack);
+        let few = Limits { string_bytes_max: 10 << 20 };
+        assert!(decode(&list(&plain), few).is_ok());
+        let mut packed = Vec::new();
+        let bytes =
+            crate::lzf::compress_like_redis(&pack, pack.len() / 50).expect("it is all alike");
+        packed.push(0xc3);
+        crate::encode::put_length(&mut packed, bytes.len() as u64);
+        crate::encode::put_length(&mut packed, pack.len() as u64);
+        packed.extend_from_slice(&bytes);
+        assert_eq!(decode(&list(&packed), few), Err(BadPayload::Content));
         // A string that is longer than any may be.
         let payload = crate::encode(&Value::String(b"0123456789".to_vec()));
         let limits = |string_bytes_max| Limits { string_bytes_max };

@@ -55,6 +55,8 @@ pub fn parse_time(text: &str) -> Option<i64> {
     };
     let is_date =
         (1970..10_000).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
+    // No 30th of February.
+    let is_date = is_date && date_of(days_of(year, month, day)) == (year, month, day);
     if !is_date || hour > 23 || minute > 59 || second > 60 {
         return None;
     }
@@ -111,10 +113,14 @@ mod tests {
             "2026-11-22T24:00:00Z",
             "99999999999999999999-01-01T00:00:00Z",
             "1969-12-31T23:59:59Z",
+            "2026-02-29T00:00:00Z",
+            "2026-11-31T00:00:00Z",
+            "2100-02-29T00:00:00Z",
         ] {
             assert_eq!(parse_time(text), None, "{text}");
         }
         assert_eq!(parse_time("1970-01-01T01:00:00.0015+01:00"), Some(1));
+        assert!(parse_time("2000-02-29T00:00:00Z").is_some());
         for text in
             ["-", "-s", "-é", "-1é", "--1s", "-99999999999999999999d", "-9223372036854775807d"]
         {

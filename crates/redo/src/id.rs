@@ -1,6 +1,7 @@
 //! Names of databases and devices.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// Sixteen random bytes that name a database or a device.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -17,6 +18,27 @@ impl fmt::Debug for Id {
         fmt::Display::fmt(self, f)
     }
 }
+
+impl FromStr for Id {
+    type Err = NoId;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut id = [0; 16];
+        if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(NoId);
+        }
+        for (byte, digits) in id.iter_mut().zip(text.as_bytes().chunks(2)) {
+            let digits = std::str::from_utf8(digits).map_err(|_| NoId)?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| NoId)?;
+        }
+        Ok(Self(id))
+    }
+}
+
+/// A text is no id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an id is 32 hexadecimal digits")]
+pub struct NoId;
 
 impl Id {
     /// The first four bytes, as block headers hold them.

@@ -136,16 +136,16 @@ pub fn export(
     if exported.is_err()
         && let Some(temporary) = temporary
     {
-        // What cannot be removed is removed by the next attempt.
+        // What cannot be removed says by its name what it is.
         let _ignored = disk.remove(&temporary);
     }
     exported
 }
 
-/// The name of the file at `path` until it is complete.
+/// The name of the file at `path` until it is complete: of this process, since another one may export to the same.
 fn temporary_of(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".temp-indelible");
+    name.push(format!(".temp-indelible-{}", std::process::id()));
     path.with_file_name(name)
 }
 

@@ -30,6 +30,7 @@ mod descriptors;
 pub mod engine;
 mod error;
 pub mod export;
+mod file_bytes;
 pub mod host;
 pub mod import;
 mod index_thread;

@@ -390,6 +390,10 @@ impl ShardLog for OwnedLog {
         self.log.create_backup(name, point)
     }
 
+    fn configure_backup(&mut self, id: u64, text: &str) {
+        self.log.configure_backup(id, text);
+    }
+
     fn delete_backup(&mut self, name: &str) -> Option<NamedBackup> {
         self.log.delete_backup(name)
     }

@@ -35,7 +35,7 @@ use crate::migrate::MigrateThreads;
 use crate::owned_log::start_without_index;
 use crate::process::Signals;
 use crate::reactor::{LoopHooks, Reactor};
-use crate::save::{SaveThreads, remove_temporaries};
+use crate::save::{KnownDump, SaveThreads, is_dump_of, remove_temporaries};
 use crate::tail::TailThread;
 use crate::to_import::ToImport;
 use crate::verify_thread::VerifyThread;
@@ -155,7 +155,8 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
         _ => None,
     };
     let importing = import.map(|(path, lock)| log_place.importing(path, lock, &config, logger));
-    let loading = dump.map(|path| log_place.loading(path, &config, logger));
+    let known = KnownDump::default();
+    let loading = dump.map(|path| log_place.loading(path, &config, &known, logger));
     let waker = &log_place.waker;
     let volatile = loading.map(|load| Loader::spawn_without_log(waker, load)).transpose()?;
     let pid_file = process::PidFile::write(config.value("pidfile"), logger);
@@ -163,6 +164,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     let deps = Deps { clock, disk, entropy: entropy(), host, logger: logger.clone() };
     let mut engine = Engine::new(config, deps);
     engine.set_network(reactor.network());
+    engine.know_dump(known);
     let saver_host = engine.another_host();
     engine.save_by(Box::new(SaveThreads::new(saver_host, wake_by(&log_place.waker))));
     engine.migrate_by(Box::new(MigrateThreads::new(wake_by(&log_place.waker))));
@@ -400,14 +402,16 @@ impl LogPlace {
         &self,
         path: PathBuf,
         config: &Config,
+        known: &KnownDump,
         logger: &Logger,
     ) -> impl FnOnce(&mut dyn FnMut(redo::Progress)) -> Result<Keyspace<NoJournal>, ServeError>
     + Send
     + use<> {
         let (place, config, logger) = (self.place(), config.clone(), logger.clone());
+        let known = known.clone();
         move |progress| {
             let mut tell = |so_far| progress(import::Progress::as_of_log(so_far));
-            Ok(at_start::load_into_memory(&place, &path, &config, &logger, &mut tell)?)
+            Ok(at_start::load_into_memory(&place, &path, &config, &logger, &known, &mut tell)?)
         }
     }
 
@@ -575,10 +579,11 @@ impl Outside {
         ));
         for path in std::mem::take(&mut self.newer) {
             let disk = &*self.log_place.disk;
-            if !at_start::is_our_dump(disk, &path, summary.database, summary.last_lsn) {
+            if !is_dump_of(disk, &path, summary.database, summary.last_lsn) {
                 self.logger.warning(&format!(
                     "WARNING: {} is newer than the redo log, and is not loaded: the log is. If a Redis server \
-                     has had this directory in between, import that into a new one (indelible import)",
+                     has had this directory in between, import that into a new one (indelible import). The next dump \
+                     leaves a dump that is not of this database in its place under a second name",
                     path.display()
                 ));
             }

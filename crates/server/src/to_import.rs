@@ -28,7 +28,7 @@ impl ToImport {
         appends: Appends,
         logger: &Logger,
     ) -> Result<Option<Self>, ServeError> {
-        match at_start::find(disk, directory, config, appends) {
+        match at_start::find(disk, directory, config, appends)? {
             Found::Nothing => at_start::tidy(disk, directory)?,
             Found::Files { path, newer } => {
                 if let Some(newer) = newer {

@@ -32,6 +32,7 @@ use crate::instant::copy_of;
 use crate::life::Life;
 use crate::machine::data_dir;
 use crate::run::Run;
+use crate::thinning::{Kept, TIDY_SEEDS};
 use crate::wiretap::lock;
 
 /// Runs from this seed on are archived.
@@ -49,7 +50,7 @@ pub(crate) fn archive_of(seed: u64) -> [&'static str; 3] {
 }
 
 /// The keys of an archive: one, if there is a key file, whose name is as good as what it has.
-fn keys_of(place: &ArchivePlace) -> Keys {
+pub(crate) fn keys_of(place: &ArchivePlace) -> Keys {
     Keys::new(place.key_files.iter().map(|_| Key::new([0xa5; KEY_BYTES])).collect())
 }
 
@@ -65,24 +66,31 @@ struct Site {
     lost_percent: u64,
     /// Objects that were sent and have not arrived yet.
     late: Vec<(Id, Name, Vec<u8>)>,
+    /// What must stay.
+    kept: Kept,
 }
 
 impl Far {
     pub(crate) fn new(seed: u64) -> Self {
         let disk = SimDisk::new(seed, Faults::default());
         disk.create_dir_all(Path::new("/archive")).expect("a disk without faults");
-        Self::of(disk, SimEntropy::new(seed))
+        Self::of(disk, SimEntropy::new(seed), Kept::default())
     }
 
-    fn of(disk: SimDisk, rng: SimEntropy) -> Self {
+    fn of(disk: SimDisk, rng: SimEntropy, kept: Kept) -> Self {
         let (is_away, lost_percent, late) = (false, 0, Vec::new());
-        Self(Arc::new(Mutex::new(Site { disk, rng, is_away, lost_percent, late })))
+        Self(Arc::new(Mutex::new(Site { disk, rng, is_away, lost_percent, late, kept })))
     }
 
     /// The same, apart from now on.
     pub(crate) fn fork(&self) -> Self {
         let site = lock(&self.0);
-        Self::of(site.disk.fork(), site.rng.clone())
+        Self::of(site.disk.fork(), site.rng.clone(), site.kept.clone())
+    }
+
+    /// Does something with what must stay.
+    pub(crate) fn kept<T>(&self, what: impl FnOnce(&mut Kept) -> T) -> T {
+        what(&mut lock(&self.0).kept)
     }
 
     /// It changes how it behaves.
@@ -90,6 +98,12 @@ impl Far {
         let mut site = lock(&self.0);
         site.is_away = site.rng.below(4) == 0;
         site.lost_percent = site.rng.below(3) * 15;
+    }
+
+    /// It answers.
+    pub(crate) fn be_well(&self) {
+        let mut site = lock(&self.0);
+        (site.is_away, site.lost_percent) = (false, 0);
     }
 
     /// What is there, for one that it answers at once.
@@ -123,6 +137,9 @@ impl Target for Far {
     fn put_new(&self, database: Id, name: &Name, bytes: &[u8]) -> TargetResult<Put> {
         let put = self.call(|directory| {
             let put = directory.put_new(database, name, bytes)?;
+            if put == Put::New {
+                self.kept(|kept| kept.note_put(*name, || picture_of(directory, database)));
+            }
             // Twice does no harm.
             directory.put_new(database, name, bytes).map(|_| put)
         });
@@ -142,7 +159,11 @@ impl Target for Far {
     }
 
     fn remove(&self, database: Id, name: &Name) -> TargetResult<()> {
-        self.call(|directory| directory.remove(database, name))
+        self.call(|directory| {
+            directory.remove(database, name)?;
+            self.kept(|kept| kept.note_removed(name, || picture_of(directory, database)));
+            Ok(())
+        })
     }
 
     fn clean(&self, database: Id, folders: &[Folder]) -> TargetResult<()> {
@@ -152,6 +173,11 @@ impl Target for Far {
     fn databases(&self) -> TargetResult<Vec<Id>> {
         self.call(Target::databases)
     }
+}
+
+/// What a target that answers has.
+fn picture_of(directory: &Directory, database: Id) -> Picture {
+    Picture::read(directory, database).expect("a disk without faults")
 }
 
 /// The threads that archive, as step machines.
@@ -213,16 +239,30 @@ impl Nameless {
 
 impl Life<'_> {
     /// Archivers do something, and say what they have done.
-    pub(crate) fn step_archivers(&mut self) {
-        let Some(archivers) = self.machine.archivers.clone() else { return };
+    pub(crate) fn step_archivers(&mut self) -> Result<(), String> {
+        if self.machine.archivers.is_none() {
+            return Ok(());
+        }
         if self.run.rng.below(60) == 0 {
             self.run.far.turn();
         }
         for _ in 0..self.run.rng.below(6) {
+            self.step_archiver();
+        }
+        self.note_archived()
+    }
+
+    /// An archiver does something.
+    pub(crate) fn step_archiver(&mut self) {
+        if let Some(archivers) = &self.machine.archivers {
             archivers.step(&mut self.run.rng);
         }
+    }
+
+    /// Notes what archivers say that they have done.
+    pub(crate) fn note_archived(&mut self) -> Result<(), String> {
         if self.run.is_betrayed {
-            return;
+            return Ok(());
         }
         let figures = self.machine.engine.archived();
         let told = (figures.restorable_from, figures.archived);
@@ -230,6 +270,10 @@ impl Life<'_> {
             self.run.note(|| format!("ARCHIVED: blocks {} to {}", told.0, told.1));
             self.run.archived.push(told);
         }
+        if figures.archived > Lsn::ZERO {
+            self.run.far.kept(|kept| kept.note_told(told));
+        }
+        self.run.judge_kept()
     }
 }
 
@@ -240,7 +284,8 @@ impl Run {
     /// # Errors
     /// What is missing, or is another state.
     pub(crate) fn lose_everything(&mut self) -> Result<(), String> {
-        if self.archived.is_empty() {
+        let kept = self.far.kept(|kept| kept.blocks());
+        if self.archived.is_empty() && kept.is_empty() {
             return Ok(());
         }
         let options = self.configs[usize::from(self.policy)].options();
@@ -249,6 +294,18 @@ impl Run {
         let failed = |error: &dyn std::fmt::Display| format!("ARCHIVE: {error}");
         let database = archive::database_of(&far, None).map_err(|error| failed(&error))?;
         let picture = Picture::read(&far, database).map_err(|error| failed(&error))?;
+        if self.plan.seed >= TIDY_SEEDS {
+            // What was told before may have been thinned out; what was told last is all there.
+            let told = self.archived.last().copied();
+            let range = |(from, last)| picture.range_of(last).filter(|range| range.first <= from);
+            if let Some(told) = told.filter(|told| range(*told).is_none()) {
+                return Err(format!("ARCHIVE: {told:?} was told of, and is not there"));
+            }
+            if let Some(what) = self.far.kept(|kept| kept.missing(&picture)) {
+                return Err(format!("ARCHIVE: {what}"));
+            }
+            self.archived.drain(..self.archived.len().saturating_sub(1));
+        }
         for (from, last) in &self.archived {
             for lsn in [*from, *last, Lsn(u64::midpoint(from.0, last.0))] {
                 if picture.chain(lsn).is_none() {
@@ -262,6 +319,10 @@ impl Run {
             let at = usize::try_from(self.rng.below(picture.ranges.len() as u64)).expect("few");
             let range = &picture.ranges[at];
             wanted.push(Lsn(range.first.0 + self.rng.below(range.last.0 - range.first.0 + 1)));
+        }
+        for _ in 0..kept.len().min(2) {
+            wanted.push(kept[usize::try_from(self.rng.below(kept.len() as u64)).expect("few")]);
+            self.tally.kept_restored += 1;
         }
         for lsn in wanted.into_iter().filter(|lsn| *lsn > Lsn::ZERO) {
             let into = Path::new("/far");

@@ -44,6 +44,7 @@ impl Life<'_> {
         }
         let records = lock(&self.machine.tap).records;
         self.run.tally.records += records;
+        self.run.tally.archives_tidied += self.machine.engine.archived().tidied;
         self.run.tally.blocks_written_now += lock(&self.machine.works).written_now;
         let Self { run, machine, clients, is_kernel_false, .. } = self;
         drop(clients);

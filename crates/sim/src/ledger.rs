@@ -183,6 +183,18 @@ impl Ledger {
         ))
     }
 
+    /// The log was set back to the state after block `to`, which is the one after block `at` now.
+    pub(crate) fn set_back(&mut self, to: Lsn, at: Lsn) {
+        // What was lost before is no part of it.
+        self.states.retain(|lsn, _| *lsn < at);
+        let object_max = self.object_max(at);
+        if let Some(state) = self.states.get(&to).cloned() {
+            self.states.insert(at, State { object_max, ..state });
+        }
+        self.settle(at);
+        "the log was set back".clone_into(&mut self.promise);
+    }
+
     /// A recovery has come to this block: it is promised from now on, and what was behind it has
     /// never been.
     pub(crate) fn settle(&mut self, lsn: Lsn) {

@@ -63,10 +63,12 @@
 //! | what clients send | `workload`, `client`, [`reply`] |
 //! | the judge | `ledger`, `picture` |
 //! | a backup by hard links | `backup` |
-//! | the log as it was; and what its archive has when nothing else is left | `past`, `archives` |
+//! | the log as it was; what its archive has when nothing else is left; and what must be in it when it is thinned out | `past`, `archives`, `thinning` |
+//! | the log, set back in place | `set_back` |
 //! | where what is needed is, and what the index says of it | `addresses`, `index` |
 //! | another recovery of the same disk, as a whole or behind the index | `twin`, `behind` |
 //! | crashes everywhere in short traces | [`script`] |
+//! | crashes in the middle of scripts, in small worlds | `short` |
 //! | running for minutes | [`soak`], [`tally`] |
 
 mod addresses;
@@ -90,10 +92,13 @@ pub mod reply;
 mod run;
 mod saves;
 pub mod script;
+mod set_back;
 mod shadow;
+mod short;
 pub mod soak;
 mod switch;
 pub mod tally;
+mod thinning;
 mod twin;
 mod wiretap;
 mod workload;

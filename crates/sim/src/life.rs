@@ -14,6 +14,7 @@ use crate::opening::Site;
 use crate::picture::Picture;
 use crate::reply::encode;
 use crate::run::Run;
+use crate::thinning::TIDY_SEEDS;
 use crate::wiretap::lock;
 use crate::workload::{Kind, Op};
 
@@ -183,7 +184,11 @@ impl<'a> Life<'a> {
             self.machine.fill_memory(looks);
         }
         self.step_savers()?;
-        self.step_archivers();
+        self.step_archivers()?;
+        let thins_out = self.run.plan.seed >= TIDY_SEEDS;
+        if thins_out && !self.is_impaired && self.run.rng.below(40) == 0 {
+            return self.spend_night();
+        }
         match self.run.rng.below(100) {
             0..40 => self.iteration(),
             40..74 => {
@@ -225,8 +230,12 @@ impl<'a> Life<'a> {
             }
             96 | 97 => {
                 // Anything from a little before the time that the workload writes into expiries.
-                let wall_ms =
-                    1_700_000_000_000 + i64::try_from(self.run.rng.below(60_000)).expect("fits");
+                let from_ms = match thins_out {
+                    // Its hours stay in their order.
+                    true => env::Clock::now_ms(&self.run.clock) - 30_000,
+                    false => 1_700_000_000_000,
+                };
+                let wall_ms = from_ms + i64::try_from(self.run.rng.below(60_000)).expect("fits");
                 self.run.tally.clock_jumps += 1;
                 self.run.note(|| format!("the wall clock shows {wall_ms}"));
                 self.run.clock.set_wall_ms(wall_ms);

@@ -27,7 +27,9 @@ use crate::opening::Site;
 use crate::past::{HISTORY_SEEDS, history_of};
 use crate::picture::{Hash, Picture};
 use crate::saves::{SAVE_SEEDS, merges_dumps};
+use crate::short::{self, SHORT_SEEDS};
 use crate::tally::Tally;
+use crate::thinning::keep_of;
 use crate::twin::Found;
 use crate::wiretap::lock;
 use crate::workload::{DATABASES, Workload};
@@ -95,17 +97,25 @@ pub struct Outcome {
 /// # Errors
 /// What must not happen.
 pub fn run(plan: Plan) -> Result<Outcome, Violation> {
+    let violation = match run_once(plan) {
+        Err(violation) if !plan.is_traced => violation,
+        ended => return ended,
+    };
+    let again = run_once(Plan { is_traced: true, ..plan });
+    let what = violation.what;
+    let differs = format!("{what} (and not again: the run does not depend on its seed alone)");
+    Err(again.err().unwrap_or(Violation { seed: plan.seed, what: differs, trace: vec![] }))
+}
+
+fn run_once(plan: Plan) -> Result<Outcome, Violation> {
+    if SHORT_SEEDS.contains(&plan.seed) {
+        return short::run(plan);
+    }
     let mut run = Run::new(plan);
     match run.lives() {
         Ok(()) => Ok(run.into_outcome()),
-        Err(what) if plan.is_traced => {
-            Err(Violation { seed: plan.seed, what, trace: std::mem::take(&mut run.trace) })
-        }
         Err(what) => {
-            let again = self::run(Plan { is_traced: true, ..plan });
-            let differs =
-                format!("{what} (and not again: the run does not depend on its seed alone)");
-            Err(again.err().unwrap_or(Violation { seed: plan.seed, what: differs, trace: vec![] }))
+            Err(Violation { seed: plan.seed, what, trace: std::mem::take(&mut run.trace) })
         }
     }
 }
@@ -188,7 +198,7 @@ impl Run {
         };
         let config = |policy| {
             let history = history_of(plan.seed);
-            let kept = (history, archive_of(plan.seed));
+            let kept = (history, archive_of(plan.seed), keep_of(plan.seed));
             configuration(policy, compaction, drops_values, hot_seconds, algorithm, kept)
         };
         let is_large = rng.below(3) == 0;
@@ -273,7 +283,7 @@ impl Run {
         self.note(|| format!("BACKUP by hard links: {count} files"));
     }
 
-    fn into_outcome(self) -> Outcome {
+    pub(crate) fn into_outcome(self) -> Outcome {
         let mut fingerprint = self.replies;
         fingerprint.word(self.disk.trace_hash());
         let mut tally = self.tally;
@@ -352,9 +362,11 @@ impl Run {
             let last = self.verify()?;
             self.go_back(last.unwrap_or_default())?;
             self.find_backups(last.unwrap_or_default())?;
+            self.set_back(last.unwrap_or_default())?;
         }
         if !self.is_betrayed {
             self.lose_everything()?;
+            self.tidy_elsewhere()?;
         }
         let mut crashes = if self.rng.below(3) == 0 { 1 + self.rng.below(3) } else { 0 };
         let has_decayed = self.decayed.is_some();
@@ -558,6 +570,7 @@ impl Run {
             self.ledger.judge_loss(summary.last_lsn, at_stake_us)?;
         }
         self.ledger.settle(summary.last_lsn);
+        self.far.kept(|kept| kept.settle(summary.last_lsn));
         self.judge_old_dump()
     }
 }
@@ -569,7 +582,7 @@ fn configuration(
     drops_values: bool,
     hot_seconds: &str,
     algorithm: &str,
-    (history, archive): ([&str; 3], [&str; 3]),
+    (history, archive, keep): ([&str; 3], [&str; 3], &str),
 ) -> Config {
     let cold_keys = if compaction == 0 { "25%" } else { "0" };
     let policy = crate::workload::POLICIES[policy];
@@ -599,6 +612,7 @@ fn configuration(
         ["--archive-compression", archive[1]],
         ["--archive-key-file", archive[2]],
         ["--archive-interval-ms", "10"],
+        ["--archive-keep", keep],
     ];
     let words: Vec<String> = words.concat().into_iter().map(str::to_owned).collect();
     let mut config = server::config::load(None, &words).expect("the words are directives");

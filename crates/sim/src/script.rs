@@ -308,7 +308,7 @@ impl Life<'_> {
     }
 
     /// A client sends a command.
-    fn command(&mut self, number: usize, line: &str) -> Result<(), String> {
+    pub(crate) fn command(&mut self, number: usize, line: &str) -> Result<(), String> {
         while self.clients.len() <= number {
             self.come()?;
         }
@@ -319,7 +319,7 @@ impl Life<'_> {
     }
 
     /// The iteration ends, the flushers step once, and all clients read.
-    fn turn(&mut self) -> Result<(), String> {
+    pub(crate) fn turn(&mut self) -> Result<(), String> {
         self.tick()?;
         self.call(|engine| engine.end_iteration(true))?;
         lock(&self.machine.works).step_all();
@@ -332,7 +332,7 @@ impl Life<'_> {
     }
 
     /// Until nothing is left to do.
-    fn rest(&mut self) -> Result<(), String> {
+    pub(crate) fn rest(&mut self) -> Result<(), String> {
         let mut idle_turns = 0;
         while idle_turns < 3 && !self.is_crashed() {
             self.run.clock.advance_us(120_000);

@@ -139,6 +139,10 @@ tally! {
     index_decays,
     /// Records read by their addresses.
     records_by_address,
+    /// Scripts in whose middle the power has failed, and of which nothing was there then; or all.
+    scripts_absent,
+    /// See `scripts_absent`.
+    scripts_whole,
     /// Dumps that were completed, each compared with the data at its mark.
     dumps,
     /// Keys in them.
@@ -161,6 +165,14 @@ tally! {
     restored_backups,
     /// States that were restored from an archive alone, and compared.
     archived_restored,
+    /// Nights, in which nothing is written and archives are thinned out.
+    nights,
+    /// Times that an archive was thinned out to the end.
+    archives_tidied,
+    /// States that rules or names keep, of those that were restored from an archive alone.
+    kept_restored,
+    /// Times that the log was set back in place.
+    set_back,
     /// Times that the log was turned off and on again.
     log_switches,
     /// Recoveries that were repeated on a copy of the disk and compared.

@@ -10,6 +10,7 @@ use env_sim::SimEntropy;
 
 use crate::named::BACKUP_SEEDS;
 use crate::saves::SAVE_SEEDS;
+use crate::thinning::{KEEPS, TIDY_SEEDS};
 
 /// How many databases the server has.
 pub(crate) const DATABASES: usize = 3;
@@ -20,8 +21,8 @@ pub(crate) const FAMILY_SEEDS: u64 = 14_000_000_000;
 /// From here on libraries of functions are loaded and deleted.
 const LIBRARY_SEEDS: u64 = 16_000_000_000;
 
-/// From here on scripts execute several commands.
-const SCRIPT_SEEDS: u64 = 18_000_000_000;
+/// From here on scripts execute several commands; those of even seeds declare their keys.
+pub(crate) const SCRIPT_SEEDS: u64 = 18_000_000_000;
 
 /// Executes the commands that its arguments are, each after the number of its words, and replies with what they have
 /// replied; an error if one of them has.
@@ -126,6 +127,20 @@ impl Op {
         Self { args, shows, kind: Kind::Plain }
     }
 
+    /// Brings the function `run`, which does what scripts do.
+    pub(crate) fn script_library() -> Self {
+        let source = format!(
+            "#!lua name=scripts\nredis.register_function('run', function(KEYS, ARGV)\n{SCRIPT}\nend)"
+        );
+        Self::of("FUNCTION LOAD").arg(source.into_bytes())
+    }
+
+    /// A script as a call of that function.
+    pub(crate) fn into_function_call(mut self) -> Self {
+        self.args.splice(..2, [b"FCALL".to_vec(), b"run".to_vec()]);
+        self
+    }
+
     /// A command as a trace writes it: `{40 f v}` stands for `f0 v f1 v` and so on up to 39, a
     /// comma in the value of CONFIG SET for a blank, `LIBRARY name value` for the FUNCTION LOAD of one, and `SCRIPT a ; b` for a script that
     /// executes both.
@@ -221,6 +236,8 @@ pub(crate) struct Workload {
     /// Whether named backups are, and their names; those that were to be deleted.
     backups: Option<Vec<String>>,
     pub(crate) deleted: BTreeSet<String>,
+    /// Whether the rules by which the archive is thinned out change.
+    thins_out: bool,
 }
 
 impl Workload {
@@ -230,8 +247,18 @@ impl Workload {
         let (saves, has_families) = (seed >= SAVE_SEEDS, seed >= FAMILY_SEEDS);
         let libraries = seed >= LIBRARY_SEEDS;
         let scripts = (seed >= SCRIPT_SEEDS).then_some(seed & 1 == 0);
-        let deleted = BTreeSet::new();
-        Self { rng, serial: 0, large, saves, has_families, libraries, scripts, backups, deleted }
+        Self {
+            rng,
+            serial: 0,
+            large,
+            saves,
+            has_families,
+            libraries,
+            scripts,
+            backups,
+            deleted: BTreeSet::new(),
+            thins_out: seed >= TIDY_SEEDS,
+        }
     }
 
     /// Makes a backup of now or of the past, or deletes one.
@@ -323,12 +350,22 @@ impl Workload {
         if let Some(declares) = self.scripts
             && self.one_in(8)
         {
-            let mut ops: Vec<Op> = (0..=self.below(6)).map(|_| self.change()).collect();
-            // The keys that are declared are of the database that the script begins in.
-            ops.retain(|op| !declares || op.args[0] != b"SWAPDB");
-            return Op::script(&ops, declares);
+            return self.script(declares, 6);
         }
         self.change()
+    }
+
+    /// Whether scripts declare their keys.
+    pub(crate) fn declares(&self) -> bool {
+        self.scripts.unwrap_or(true)
+    }
+
+    /// A script that executes up to one more than so many commands.
+    pub(crate) fn script(&mut self, declares: bool, ops_max: u64) -> Op {
+        let mut ops: Vec<Op> = (0..=self.below(ops_max)).map(|_| self.change()).collect();
+        // The keys that are declared are of the database that the script begins in.
+        ops.retain(|op| !declares || op.args[0] != b"SWAPDB");
+        Op::script(&ops, declares)
     }
 
     /// Whether the command with this name may read while everything waits: what others watch is looked for when
@@ -342,7 +379,8 @@ impl Workload {
         }
     }
 
-    fn change(&mut self) -> Op {
+    /// A command that changes or shows data, and no script.
+    pub(crate) fn change(&mut self) -> Op {
         match self.below(100) {
             0..22 => self.string(),
             22..38 => self.hash(),
@@ -380,6 +418,10 @@ impl Workload {
             && let Some(op) = self.backup()
         {
             return op;
+        }
+        if self.thins_out && self.one_in(6) {
+            let keep = self.pick(&KEEPS).as_bytes().to_vec();
+            return Op::of("CONFIG SET archive-keep").arg(keep);
         }
         if self.saves && self.one_in(5) {
             return Op::of("BGSAVE").kind(Kind::Checkpoint);

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use crate::connection::Connection;
 use crate::error::{Error, Result};
+use crate::expectations::Expectations;
 use crate::greetings::Greetings;
 use crate::message::{Message, Verification, Wish};
 use crate::progress::Progress;
@@ -23,7 +24,7 @@ use crate::relative_path::{PathError, RelativePath};
 use crate::report::Report;
 use crate::scheme::Scheme;
 use crate::sender;
-use crate::session::Session;
+use crate::session::{Session, Shared};
 use crate::source::Source;
 use crate::staging::Staging;
 use crate::tls::Side;
@@ -69,6 +70,18 @@ impl Trust {
     }
 }
 
+/// What holders of the token may do in sessions, in which archives are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sessions {
+    /// There are none.
+    No,
+    /// Files are put and read, and nothing is removed or replaced: so nothing is received but in sessions.
+    Append,
+    /// Everything.
+    #[default]
+    All,
+}
+
 /// The configuration of a server.
 #[derive(Debug, Clone)]
 pub struct Service {
@@ -82,6 +95,23 @@ pub struct Service {
     pub memory_bytes: u64,
     /// The size of the device's cache, for sessions; 0 means a thousandth of its capacity.
     pub device_cache_bytes: u64,
+    /// What may be done in sessions.
+    pub sessions: Sessions,
+}
+
+impl Service {
+    /// Why what is wished for is not done here; `None` if it is.
+    const fn refusal(&self, wish: &Wish) -> Option<&'static str> {
+        match (wish, self.sessions) {
+            (Wish::Session { .. }, Sessions::No) => {
+                Some("this server serves no sessions, so no archives (--sessions)")
+            }
+            (Wish::Send { .. }, Sessions::Append) => Some(
+                "this server keeps archives, and nothing is replaced there (--sessions append): send to another one",
+            ),
+            _ => None,
+        }
+    }
 }
 
 /// A server, listening.
@@ -89,6 +119,7 @@ pub struct Server {
     listener: TcpListener,
     service: Service,
     staging: Arc<Staging>,
+    expectations: Arc<Expectations>,
     greetings: Greetings,
     failed_greetings: FailedGreetings,
     transfers: AtomicUsize,
@@ -110,6 +141,7 @@ impl Server {
             listener,
             service,
             staging,
+            expectations: Arc::default(),
             greetings: Greetings::default(),
             failed_greetings: FailedGreetings::default(),
             transfers: AtomicUsize::new(0),
@@ -191,6 +223,9 @@ impl Server {
             let why = format!("{TRANSFERS_MAX} transfers are running; retry later");
             return Err(refuse(&mut connection, Error::Refusing(why)));
         };
+        if let Some(why) = self.service.refusal(&wish) {
+            return Err(refuse(&mut connection, Error::Refusing(why.to_owned())));
+        }
         connection.writer.send(&Message::Welcome)?;
         match wish {
             Wish::Send { into } => {
@@ -206,12 +241,15 @@ impl Server {
                 Ok(("received", summary(&report)))
             }
             Wish::Session { into } => {
-                let (limits, own) = (self.service.limits, self.service.device_cache_bytes);
-                let device_cache_bytes = Some(own).filter(|bytes| *bytes > 0);
-                let device_cache_bytes =
-                    device_cache_bytes.unwrap_or(verification.device_cache_bytes);
-                let session =
-                    Session::new(connection, &self.staging, into, device_cache_bytes, limits);
+                let own = Some(self.service.device_cache_bytes).filter(|bytes| *bytes > 0);
+                let device_cache_bytes = own.unwrap_or(verification.device_cache_bytes);
+                let shared = Shared {
+                    staging: Arc::clone(&self.staging),
+                    expectations: Arc::clone(&self.expectations),
+                    limits: self.service.limits,
+                    may_remove: self.service.sessions == Sessions::All,
+                };
+                let session = Session::new(connection, shared, into, device_cache_bytes);
                 Ok(("served a session", session.run()?.to_string()))
             }
             Wish::Fetch { paths } => {

@@ -9,7 +9,7 @@
 //! read back from the medium, which is done when as much newer data was written by this session as the device's cache holds. Nothing is written
 //! only to displace other data, because a session does not end: so what was put last waits for what comes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fs::File as OsHandle;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -30,6 +30,7 @@ use crate::concurrency_controller::{Checksums, Range, Schedule};
 use crate::connection::Connection;
 use crate::device_capacity::device_capacity_bytes;
 use crate::error::{Error, Result};
+use crate::expectations::{Expectation, Expectations, Room, cost_bytes};
 use crate::frame::{BODY_MAX, PAGE_BYTES, PAGES_PER_FRAME};
 use crate::message::{Answer, Message, NAMES_BYTES_MAX, Request};
 use crate::relative_path::{RelativePath, STAGING};
@@ -63,23 +64,43 @@ impl std::fmt::Display for Summary {
     }
 }
 
+/// So much memory the checksums take of what is to be read back; twice of what a client of this program has read back.
+const EXPECTED_BYTES_MAX: u64 = 128 << 20;
+
+/// So many directories are known to be durable.
+const DURABLE_MAX: usize = 10_000;
+
 /// A file that is to be read back.
 struct Expected {
     path: RelativePath,
     /// The page behind the last one that is.
     end_page: u64,
+    cost_bytes: u64,
+    expectation: Expectation,
+}
+
+/// What sessions of a server have in common.
+pub(crate) struct Shared {
+    pub(crate) staging: Arc<Staging>,
+    pub(crate) expectations: Arc<Expectations>,
+    pub(crate) limits: Limits,
+    pub(crate) may_remove: bool,
 }
 
 /// See the file's top.
 pub(crate) struct Session {
     connection: Connection,
-    staging: Arc<Staging>,
+    shared: Shared,
     into: Option<RelativePath>,
-    limits: Limits,
     schedule: Schedule,
     /// How many files were put or expected in this session, and those that were not read back yet, by their numbers.
     put: u64,
     expected: BTreeMap<u32, Expected>,
+    room: Room,
+    /// The first one that is not read back, because too much waits to be.
+    untracked: Option<u64>,
+    /// Directories whose names are durable.
+    durable: HashSet<Vec<u8>>,
     damaged: VecDeque<RelativePath>,
     /// The file that was read last.
     open: Option<(RelativePath, OsHandle)>,
@@ -90,23 +111,24 @@ pub(crate) struct Session {
 impl Session {
     pub(crate) fn new(
         connection: Connection,
-        staging: &Arc<Staging>,
+        shared: Shared,
         into: Option<RelativePath>,
         device_cache_bytes: u64,
-        limits: Limits,
     ) -> Self {
         let device_cache_bytes = match device_cache_bytes {
-            0 => device_capacity_bytes(staging.dir()) / 1000,
+            0 => device_capacity_bytes(shared.staging.dir()) / 1000,
             bytes => bytes,
         };
         Self {
             connection,
-            staging: Arc::clone(staging),
+            shared,
             into,
-            limits,
             schedule: Schedule::new(Scheme::Spc, device_cache_bytes),
             put: 0,
             expected: BTreeMap::new(),
+            room: Room::new(EXPECTED_BYTES_MAX),
+            untracked: None,
+            durable: HashSet::new(),
             damaged: VecDeque::new(),
             open: None,
             buffer: ReadBuffer::new(BODY_MAX),
@@ -146,12 +168,13 @@ impl Session {
             },
             Request::Remove { path } => self.remove(&path).map(|()| Answer::Done),
             Request::Expect { path, bytes, first_page, checksums } => {
-                self.expect(path, bytes, first_page, checksums).map(|()| Answer::Done)
+                self.expect(&path, bytes, first_page, &checksums).map(|()| Answer::Done)
             }
             Request::Stand => {
                 let damaged = self.damaged.drain(..).collect();
-                let next = self.expected.keys().next();
-                let verified = next.map_or(self.put, |next| u64::from(*next) - 1);
+                let next = self.expected.keys().next().map(|next| u64::from(*next));
+                let next = next.into_iter().chain(self.untracked).min();
+                let verified = next.map_or(self.put, |next| next - 1);
                 Ok(Answer::Stand { put: self.put, verified, damaged })
             }
         };
@@ -169,7 +192,7 @@ impl Session {
     fn open_file(&self, path: &RelativePath, flags: OFlags) -> io::Result<OsHandle> {
         let path = self.below(path)?;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | flags;
-        let file = beneath::open(self.staging.top(), path.as_bytes(), flags, Mode::empty());
+        let file = beneath::open(self.shared.staging.top(), path.as_bytes(), flags, Mode::empty());
         let file = file.map_err(beneath::explain)?;
         if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
             return Err(io::Error::other("it is no regular file"));
@@ -179,8 +202,10 @@ impl Session {
 
     /// Receives a file. Whatever comes of it, all of its pages are taken off the connection.
     fn put(&mut self, path: &RelativePath, bytes: u64) -> Result<io::Result<Answer>> {
-        let staged = self.check_room(bytes).and_then(|()| Staged::create(&self.staging));
-        let (mut checksums, mut done) = (Vec::new(), 0_u64);
+        let staged = self.check_room(bytes).and_then(|()| Staged::create(&self.shared.staging));
+        // None when they would be too many, or when there is nothing that they are of.
+        let (mut checksums, mut done) = (Some(Vec::new()), 0_u64);
+        let mut cost = cost_bytes(path, 0);
         let mut written = staged.as_ref().map(|_| ()).map_err(copy_of);
         let mut body = Vec::new();
         while done < bytes {
@@ -205,7 +230,13 @@ impl Session {
                 self.schedule.writing(body.len() as u64);
                 written = staged.file.write_all_at(&body, done);
             }
-            checksums.push((first_page, found));
+            cost += 4 * found.len() as u64;
+            match &mut checksums {
+                Some(all) if written.is_ok() && self.room.has(cost) => {
+                    all.push((first_page, found))
+                }
+                _ => checksums = None,
+            }
             done = end;
         }
         let appeared = match (staged, written) {
@@ -217,25 +248,26 @@ impl Session {
             self.summary.put += 1;
             self.summary.put_bytes += bytes;
             // What was there is another's, or was put by a session that did not hear of it: that one expects it.
-            self.note_put(path.clone(), bytes, if is_new { checksums } else { Vec::new() });
+            let checksums = if is_new { checksums } else { Some(Vec::new()) };
+            self.note_put(path, bytes, checksums);
             Answer::Put { is_new }
         }))
     }
 
     fn check_room(&self, bytes: u64) -> io::Result<()> {
-        if self.limits.size_max_bytes.is_some_and(|most| bytes > most) {
+        if self.shared.limits.size_max_bytes.is_some_and(|most| bytes > most) {
             return Err(io::Error::other("it is longer than --max-size"));
         }
-        let system = fstatvfs(self.staging.dir())?;
+        let system = fstatvfs(self.shared.staging.dir())?;
         let free_bytes = system.f_bavail.saturating_mul(system.f_frsize);
-        if free_bytes < bytes.saturating_add(self.limits.keep_free_bytes) {
+        if free_bytes < bytes.saturating_add(self.shared.limits.keep_free_bytes) {
             return Err(io::ErrorKind::StorageFull.into());
         }
         Ok(())
     }
 
     /// Makes what was staged durable, and gives it its name, if that is free.
-    fn appear(&self, staged: Staged, path: &RelativePath) -> io::Result<bool> {
+    fn appear(&mut self, staged: Staged, path: &RelativePath) -> io::Result<bool> {
         fsync(&staged.file)?;
         let path = self.below(path)?;
         let (parent, name) = path.split_last();
@@ -245,20 +277,29 @@ impl Session {
         Ok(is_new)
     }
 
-    /// Opens a directory, which is made durably if it is not there.
-    fn directory(&self, path: Option<&[u8]>) -> io::Result<OwnedFd> {
-        let top = self.staging.top();
-        match beneath::open_directory(top, path) {
-            Err(Errno::NOENT) => {}
-            opened => return opened.map_err(beneath::explain),
-        }
+    /// Opens a directory, which is made if it is not there, and whose name is durable: what has made one that is there may have
+    /// ended before it was.
+    fn directory(&mut self, path: Option<&[u8]>) -> io::Result<OwnedFd> {
+        let top = self.shared.staging.top();
+        let there = match beneath::open_directory(top, path) {
+            Err(Errno::NOENT) => None,
+            opened => Some(opened.map_err(beneath::explain)?),
+        };
         let path = path.unwrap_or_default();
-        let made = beneath::create_directory(top, path).map_err(beneath::explain)?;
+        let directory = match there {
+            Some(there) if path.is_empty() || self.durable.contains(path) => return Ok(there),
+            Some(there) => there,
+            None => beneath::create_directory(top, path).map_err(beneath::explain)?,
+        };
         fsync(beneath::open_directory(top, None).map_err(beneath::explain)?)?;
         for (at, _) in path.iter().enumerate().filter(|(_, byte)| **byte == b'/') {
             fsync(beneath::open_directory(top, Some(&path[..at])).map_err(beneath::explain)?)?;
         }
-        Ok(made)
+        if self.durable.len() >= DURABLE_MAX {
+            self.durable.clear();
+        }
+        self.durable.insert(path.to_vec());
+        Ok(directory)
     }
 
     fn opened(&mut self, path: &RelativePath) -> io::Result<u64> {
@@ -296,7 +337,7 @@ impl Session {
         let below = path.map(|path| self.below(path)).transpose()?.or_else(|| self.into.clone());
         let path = below.as_ref().map(RelativePath::as_bytes);
         let directory =
-            beneath::open_directory(self.staging.top(), path).map_err(beneath::explain)?;
+            beneath::open_directory(self.shared.staging.top(), path).map_err(beneath::explain)?;
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::read_from(&directory)? {
             let entry = entry?;
@@ -334,24 +375,53 @@ impl Session {
     }
 
     fn remove(&mut self, path: &RelativePath) -> io::Result<()> {
+        if !self.shared.may_remove {
+            let why = "this server lets nothing be removed (--sessions append)";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
         self.open = None;
         let path = self.below(path)?;
+        // Before it is gone: a session that reads it back at this moment must know why.
+        let expected = self.shared.expectations.remove(&path);
         let (parent, name) = path.split_last();
-        let removed = beneath::open_directory(self.staging.top(), parent)
+        let removed = beneath::open_directory(self.shared.staging.top(), parent)
             .and_then(|directory| unlinkat(directory, name, AtFlags::empty()));
         match removed {
-            Err(Errno::NOENT) => Ok(()),
-            removed => removed.map_err(beneath::explain),
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => {
+                if let Some(file) = expected {
+                    self.shared.expectations.put_back(path, file);
+                }
+                Err(beneath::explain(error))
+            }
         }
     }
 
-    /// A file is there, and is to be read back.
-    fn note_put(&mut self, path: RelativePath, bytes: u64, checksums: Vec<(u64, Vec<u32>)>) {
+    /// A file is there, and is to be read back, unless there are no checksums for it.
+    fn note_put(
+        &mut self,
+        path: &RelativePath,
+        bytes: u64,
+        checksums: Option<Vec<(u64, Vec<u32>)>>,
+    ) {
         self.put += 1;
+        let Some(checksums) = checksums else {
+            self.untracked.get_or_insert(self.put);
+            return;
+        };
         let Some((first_page, last)) = checksums.last() else { return };
-        let entry = entry_of(self.put);
         let end_page = first_page + last.len() as u64;
-        self.expected.insert(entry, Expected { path, end_page });
+        let count = checksums.iter().map(|(_, some)| some.len()).sum();
+        let cost_bytes = cost_bytes(path, count);
+        let Ok(below) = self.below(path) else { return };
+        if !self.room.take(cost_bytes) {
+            self.untracked.get_or_insert(self.put);
+            return;
+        }
+        let entry = entry_of(self.put);
+        let expectation = self.shared.expectations.add(below);
+        let path = path.clone();
+        self.expected.insert(entry, Expected { path, end_page, cost_bytes, expectation });
         let ranges = checksums.into_iter().map(|(first_page, checksums)| {
             let pages = checksums.len() as u64;
             let begin = first_page * PAGE_BYTES as u64;
@@ -364,10 +434,10 @@ impl Session {
     /// A file that an earlier session has put, or a part of it, is to be read back.
     fn expect(
         &mut self,
-        path: RelativePath,
+        path: &RelativePath,
         bytes: u64,
         first_page: u64,
-        checksums: Vec<u32>,
+        checksums: &[u32],
     ) -> io::Result<()> {
         let begin = first_page.checked_mul(PAGE_BYTES as u64);
         let length = begin.and_then(|begin| bytes.checked_sub(begin));
@@ -375,9 +445,10 @@ impl Session {
         if (checksums.len() as u64) > pages || checksums.is_empty() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
+        self.below(path)?;
         let parts = (first_page..).step_by(PAGES_PER_FRAME).zip(checksums.chunks(PAGES_PER_FRAME));
         let parts = parts.map(|(first_page, checksums)| (first_page, checksums.to_vec()));
-        self.note_put(path, bytes, parts.collect());
+        self.note_put(path, bytes, Some(parts.collect()));
         Ok(())
     }
 
@@ -394,12 +465,15 @@ impl Session {
     }
 
     fn verify_range(&mut self, range: &Range) {
-        let Some(Expected { path, end_page }) = self.expected.get(&range.entry) else { return };
+        let Some(Expected { path, end_page, .. }) = self.expected.get(&range.entry) else { return };
         let (path, end_page) = (path.clone(), *end_page);
         let Checksums::Pages(expected) = &range.checksums else { return };
         let found = self.read_back(&path, range);
-        let is_gone = matches!(&found, Err(error) if error.kind() == io::ErrorKind::NotFound);
-        let is_good = is_gone || found.is_ok_and(|found| found == *expected);
+        let is_removed = |session: &Self| {
+            let expected = session.expected.get(&range.entry);
+            expected.is_none_or(|expected| !expected.expectation.is_wanted())
+        };
+        let is_good = found.is_ok_and(|found| found == *expected) || is_removed(self);
         if !is_good {
             self.summary.damaged += 1;
             if self.damaged.len() < DAMAGED_MAX && !self.damaged.contains(&path) {
@@ -407,7 +481,9 @@ impl Session {
             }
         }
         if !is_good || range.first_page + range.pages == end_page {
-            self.expected.remove(&range.entry);
+            if let Some(done) = self.expected.remove(&range.entry) {
+                self.room.give_back(done.cost_bytes);
+            }
             self.summary.verified += u64::from(is_good);
         }
     }

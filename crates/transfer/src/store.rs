@@ -1,7 +1,8 @@
 //! The client's end of a session: another machine's directory as a place in which files are put once.
 //!
 //! A connection is made when something is asked for, and made again when it was lost. What was put and not yet read back is expected by the next
-//! session, too; so what is said to be verified is, whatever became of connections and of the server's process.
+//! session, too; so what is said to be verified is, whatever became of connections and of the server's process. What this store has removed is
+//! not missed. When more waits to be read back than there is memory for its checksums, what comes then is not: and nothing behind it is said to be verified.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,6 +13,7 @@ use base::checksum::crc32c;
 
 use crate::connection::Connection;
 use crate::error::{Error, Result};
+use crate::expectations::{Room, cost_bytes};
 use crate::frame::{BODY_MAX, PAGE_BYTES};
 use crate::message::{Answer, CHECKSUMS_MAX, Message, Request, Verification, Wish};
 use crate::relative_path::RelativePath;
@@ -20,8 +22,15 @@ use crate::service::{Remote, Trust, connect};
 /// How long the other end may be silent when it was asked for something.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// So many checksums of files that were not read back are kept, 4 bytes for each 4 KiB; what is more counts as verified when what is kept is.
-const CHECKSUMS_KEPT_MAX: usize = 16 << 20;
+/// So much memory files take that were not read back: 4 bytes for each 4 KiB, and about 200 for each file.
+const KEPT_BYTES_MAX: u64 = 64 << 20;
+
+/// So many files are expected before an answer is waited for.
+const EXPECTED_AT_ONCE: usize = 128;
+
+/// The names in a directory take no more memory, of which each takes so much next to its bytes.
+const NAMES_BYTES_MAX: usize = 1 << 30;
+const NAME_BYTES: usize = 32;
 
 /// How far what was put is verified.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -59,7 +68,9 @@ struct Inner {
     put: u64,
     verified: u64,
     unverified: VecDeque<Unverified>,
-    checksums: usize,
+    room: Room,
+    /// The first one that is not read back, because too much waits to be.
+    untracked: Option<u64>,
 }
 
 /// See the file's top. Its clones are the same.
@@ -78,7 +89,8 @@ impl Store {
             put: 0,
             verified: 0,
             unverified: VecDeque::new(),
-            checksums: 0,
+            room: Room::new(KEPT_BYTES_MAX),
+            untracked: None,
         })))
     }
 
@@ -143,7 +155,10 @@ impl Store {
     /// When the server cannot be reached or refuses.
     pub fn remove(&self, path: &RelativePath) -> Result<()> {
         let request = Request::Remove { path: path.clone() };
-        self.inner().call(|live| match live.ask(&request)? {
+        let mut inner = self.inner();
+        // Before: if nothing is heard of it, it may be gone.
+        inner.forget(path);
+        inner.call(|live| match live.ask(&request)? {
             Answer::Done | Answer::Absent => Ok(()),
             other => Err(unexpected(other)),
         })
@@ -159,15 +174,7 @@ impl Store {
             Answer::Stand { verified, damaged, .. } => Ok((verified, damaged)),
             other => Err(unexpected(other)),
         })?;
-        while let Some(first) = inner.unverified.front().filter(|it| it.sequence <= verified) {
-            let (number, count) = (first.number, first.checksums.len());
-            inner.verified = number;
-            inner.checksums -= count;
-            inner.unverified.pop_front();
-        }
-        if inner.unverified.is_empty() {
-            inner.verified = inner.put;
-        }
+        inner.note_verified(verified);
         Ok(Stand { put: inner.put, verified: inner.verified, damaged })
     }
 }
@@ -205,14 +212,13 @@ impl Inner {
             })?;
             connection.hangup.be_patient(PATIENCE)?;
             let mut live = Live { connection, sequence: 0 };
-            for file in &mut self.unverified {
-                live.expect(file)?;
-            }
+            live.expect(self.unverified.iter_mut())?;
             self.live = Some(live);
         }
         Ok(self.live.as_mut().expect("it was just made"))
     }
 
+    /// A file is there, and is to be read back.
     fn note_put(
         &mut self,
         path: &RelativePath,
@@ -220,20 +226,49 @@ impl Inner {
         checksums: Vec<u32>,
         is_new: bool,
     ) -> Result<()> {
-        self.put += 1;
+        let cost = cost_bytes(path, checksums.len());
+        let (is_empty, number) = (checksums.is_empty(), self.put + 1);
         let sequence = self.live.as_ref().map_or(0, |live| live.sequence);
-        if checksums.is_empty() || self.checksums + checksums.len() > CHECKSUMS_KEPT_MAX {
+        let mut file = Unverified { path: path.clone(), bytes, checksums, number, sequence };
+        if !is_empty && !is_new && self.room.has(cost)
+            // An attempt of which nothing was heard has put it.
+            && let Some(mut live) = self.live.take()
+        {
+            live.expect([&mut file])?;
+            self.live = Some(live);
+        }
+        self.put = number;
+        if is_empty {
             return Ok(());
         }
-        self.checksums += checksums.len();
-        let number = self.put;
-        let mut file = Unverified { path: path.clone(), bytes, checksums, number, sequence };
-        if !is_new && let Some(live) = &mut self.live {
-            // An attempt of which nothing was heard has put it.
-            live.expect(&mut file)?;
+        if self.room.take(cost) {
+            self.unverified.push_back(file);
+        } else {
+            self.untracked.get_or_insert(number);
         }
-        self.unverified.push_back(file);
         Ok(())
+    }
+
+    /// A file is to be removed: nothing needs it.
+    fn forget(&mut self, path: &RelativePath) {
+        let room = &mut self.room;
+        self.unverified.retain(|file| {
+            let is_other = file.path != *path;
+            if !is_other {
+                room.give_back(cost_bytes(&file.path, file.checksums.len()));
+            }
+            is_other
+        });
+    }
+
+    /// The first so many files that were put or expected in this session were read back.
+    fn note_verified(&mut self, sequence: u64) {
+        while let Some(file) = self.unverified.pop_front_if(|file| file.sequence <= sequence) {
+            self.room.give_back(cost_bytes(&file.path, file.checksums.len()));
+        }
+        let next = self.unverified.front().map(|file| file.number);
+        let next = next.into_iter().chain(self.untracked).min();
+        self.verified = next.map_or(self.put, |next| next - 1);
     }
 }
 
@@ -286,19 +321,39 @@ impl Live {
         }
     }
 
-    /// Has a file read back that is there.
-    fn expect(&mut self, file: &mut Unverified) -> Result<()> {
-        for (first_page, checksums) in
-            (0..).step_by(CHECKSUMS_MAX).zip(file.checksums.chunks(CHECKSUMS_MAX))
-        {
-            let (path, bytes, checksums) = (file.path.clone(), file.bytes, checksums.to_vec());
-            let answer = self.ask(&Request::Expect { path, bytes, first_page, checksums })?;
+    /// Has files read back that are there. After an error the connection is of no use.
+    fn expect<'a>(&mut self, files: impl IntoIterator<Item = &'a mut Unverified>) -> Result<()> {
+        let mut asked = 0;
+        for file in files {
+            for (first_page, checksums) in
+                (0..).step_by(CHECKSUMS_MAX).zip(file.checksums.chunks(CHECKSUMS_MAX))
+            {
+                if asked == EXPECTED_AT_ONCE {
+                    self.hear_done(asked)?;
+                    asked = 0;
+                }
+                let (path, bytes, checksums) = (file.path.clone(), file.bytes, checksums.to_vec());
+                let request = Request::Expect { path, bytes, first_page, checksums };
+                self.connection.writer.queue(&Message::Request(request))?;
+                asked += 1;
+                self.sequence += 1;
+            }
+            file.sequence = self.sequence;
+        }
+        self.hear_done(asked)
+    }
+
+    /// Sends what was queued, and waits for so many answers.
+    fn hear_done(&mut self, count: usize) -> Result<()> {
+        if count > 0 {
+            self.connection.writer.flush()?;
+        }
+        for _ in 0..count {
+            let answer = self.answer()?;
             if answer != Answer::Done {
                 return Err(unexpected(answer));
             }
-            self.sequence += 1;
         }
-        file.sequence = self.sequence;
         Ok(())
     }
 
@@ -326,10 +381,14 @@ impl Live {
 
     fn names(&mut self, request: &Request) -> Result<Option<Vec<Vec<u8>>>> {
         self.send(request.clone())?;
-        let mut all = Vec::new();
+        let (mut all, mut bytes) = (Vec::new(), 0);
         loop {
             match self.answer()? {
                 Answer::Names { names, is_last } => {
+                    bytes += names.iter().map(|name| name.len() + NAME_BYTES).sum::<usize>();
+                    if bytes > NAMES_BYTES_MAX || (names.is_empty() && !is_last) {
+                        return Err(Error::protocol("names without an end"));
+                    }
                     all.extend(names);
                     if is_last {
                         return Ok(Some(all));
@@ -344,4 +403,64 @@ impl Live {
 
 fn unexpected(answer: Answer) -> Error {
     Error::protocol(format!("an answer to something else: {answer:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> RelativePath {
+        RelativePath::new(text).unwrap()
+    }
+
+    /// Without a connection: what was put is noted, and how far it was read back.
+    fn inner(most_bytes: u64) -> Inner {
+        let remote = "127.0.0.1:1".parse().unwrap();
+        let store = Store::new(remote, Trust::Loopback, Verification::default());
+        let inner = Arc::into_inner(store.0).unwrap().into_inner().unwrap();
+        Inner { room: Room::new(most_bytes), ..inner }
+    }
+
+    /// Puts a file of so many pages, as the session's request of that number.
+    fn put(inner: &mut Inner, name: &str, pages: usize) {
+        inner.note_put(&path(name), (pages * PAGE_BYTES) as u64, vec![0; pages], true).unwrap();
+        let number = inner.put;
+        inner.unverified.iter_mut().filter(|it| it.number == number).for_each(|it| {
+            it.sequence = number;
+        });
+    }
+
+    #[test]
+    fn behind_what_there_is_no_memory_for_nothing_is_said_to_be_verified() {
+        let cost = cost_bytes(&path("a"), 10);
+        let mut inner = inner(2 * cost);
+        for name in ["a", "b", "c", "d"] {
+            put(&mut inner, name, 10);
+        }
+        assert_eq!((inner.unverified.len(), inner.untracked), (2, Some(3)));
+        inner.note_verified(1);
+        assert_eq!(inner.verified, 1);
+        put(&mut inner, "e", 10);
+        inner.note_verified(5);
+        assert_eq!((inner.put, inner.verified), (5, 2), "the third one was not read back");
+        assert!(inner.room.has(2 * cost), "the memory is given back");
+    }
+
+    #[test]
+    fn what_was_removed_holds_nothing_up_and_takes_no_memory() {
+        let mut inner = inner(1 << 20);
+        for name in ["a", "b", "c"] {
+            put(&mut inner, name, 1);
+        }
+        inner.note_verified(0);
+        assert_eq!(inner.verified, 0);
+        inner.forget(&path("a"));
+        inner.note_verified(0);
+        assert_eq!(inner.verified, 1);
+        inner.forget(&path("c"));
+        inner.forget(&path("b"));
+        inner.note_verified(0);
+        assert_eq!(inner.verified, 3);
+        assert!(inner.room.has(1 << 20));
+    }
 }

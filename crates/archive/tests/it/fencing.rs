@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use archive::{Folder, Name, Put, State, Target};
+use env::Clock as _;
 use env_sim::SimDisk;
 
 use crate::world::{Database, World, begin, log_options};
@@ -50,7 +51,7 @@ fn a_writer_that_comes_back_is_fenced_and_changes_nothing() {
             if desk.wants_mark()
                 && let Some(mark) = new.log.mark()
             {
-                desk.give_mark(mark);
+                desk.give_mark(mark, world.clock.now_ms());
             }
             archiver.step();
         }

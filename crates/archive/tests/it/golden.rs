@@ -24,6 +24,8 @@ fn bytes(hex: &str) -> Vec<u8> {
 /// An archive with one copy and one object of the log.
 fn written(coding: Coding) -> (World, Vec<(PathBuf, Vec<u8>)>) {
     let mut world = World::coded(2, coding);
+    // The fixtures are of a program that gave copies the time at which it began to read their marks.
+    world.late_ms = 200;
     world.database.set(b"before", b"the copy");
     world.seal();
     world.settle();

@@ -11,4 +11,5 @@ mod model;
 mod points;
 mod readback;
 mod tidy;
+mod tidy_limits;
 mod world;

@@ -11,7 +11,7 @@ use archive::{
     TargetResult,
 };
 use base::{DbId, Lsn, Record, RecordAddr, RecordKind};
-use env::Disk;
+use env::{Clock as _, Disk};
 use env_sim::{Faults, SimDisk, SimEntropy};
 use redo::{Compactor, Env, Flusher, Id, Log, Opened, Options, Recovery, Replay, Step, SyncPolicy};
 
@@ -320,6 +320,8 @@ pub(crate) struct World {
     pub(crate) states: BTreeMap<u64, Contents>,
     /// What was ever said to be restorable.
     pub(crate) told: Vec<(u64, u64)>,
+    /// Copies say so much later a time than that of their marks, as those of older programs may.
+    pub(crate) late_ms: i64,
 }
 
 impl World {
@@ -338,8 +340,21 @@ impl World {
         let mood = Arc::new(Mutex::new(Mood { coding, rng, ..Mood::default() }));
         let (archiver, desk) = begin(&database, &target_disk, &clock, &mood, seed);
         let states = BTreeMap::from([(0, Contents::new())]);
-        let (rng, told) = (SimEntropy::new(seed), Vec::new());
-        Self { seed, disk, target_disk, clock, database, archiver, desk, mood, rng, states, told }
+        let (rng, told, late_ms) = (SimEntropy::new(seed), Vec::new(), 0);
+        Self {
+            seed,
+            disk,
+            target_disk,
+            clock,
+            database,
+            archiver,
+            desk,
+            mood,
+            rng,
+            states,
+            told,
+            late_ms,
+        }
     }
 
     pub(crate) fn write(&mut self) {
@@ -391,7 +406,7 @@ impl World {
         if self.desk.wants_mark()
             && let Some(mark) = self.database.log.mark()
         {
-            self.desk.give_mark(mark);
+            self.desk.give_mark(mark, self.clock.now_ms() + self.late_ms);
         }
         assert_ne!(self.archiver.step(), ArchiveStep::Finished);
         self.note_told();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use base::{DbId, DbIndex, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId};
-use changes::{Translator, write_block};
+use changes::{Heading, Translator, write_block};
 use keyspace::hash::Hash;
 use keyspace::list::{End, List};
 use keyspace::set::Set;
@@ -335,7 +335,12 @@ fn line_of(translator: &mut Translator, records: &[Logged], block: u64) -> Strin
     let records: Vec<Record<'_>> =
         records.iter().filter(|logged| logged.block == block).map(Logged::record).collect();
     let mut line = Vec::new();
-    let written = write_block(translator, Lsn(block), 5, &records, &mut line);
+    let written = write_block(
+        translator,
+        Heading { lsn: Lsn(block), log: "", time_ms: 5 },
+        &records,
+        &mut line,
+    );
     assert_eq!(written, Ok(records.len()), "every record is one change");
     String::from_utf8(line).expect("JSON is text")
 }

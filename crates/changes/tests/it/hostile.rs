@@ -1,7 +1,7 @@
 //! Records that no keyspace logs, and orders that none has.
 
 use base::{DbId, Lsn, ObjectId, Record, RecordKind};
-use changes::{Translator, write_block};
+use changes::{Heading, Translator, write_block};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -18,7 +18,8 @@ fn field(object: u64, name: &'static [u8]) -> Record<'static> {
 /// Of each change what it is, its key, and the key that had it before.
 fn told(translator: &mut Translator, records: &[Record<'_>]) -> Vec<String> {
     let mut line = Vec::new();
-    write_block(translator, Lsn(7), 0, records, &mut line).expect("good records");
+    write_block(translator, Heading { lsn: Lsn(7), log: "", time_ms: 0 }, records, &mut line)
+        .expect("good records");
     let block: Value = serde_json::from_slice(&line).expect("JSON");
     let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
     let changes = block["changes"].as_array().expect("a list").iter();
@@ -58,8 +59,13 @@ fn elements_that_come_before_their_root_are_told_behind_it() {
 fn libraries_of_functions_are_told_with_their_source() {
     let mut line = Vec::new();
     let records = [Record::library(b"a", b"#!lua name=a"), Record::library_deleted(b"a")];
-    write_block(&mut Translator::new(1 << 20), Lsn(7), 0, &records, &mut line)
-        .expect("good records");
+    write_block(
+        &mut Translator::new(1 << 20),
+        Heading { lsn: Lsn(7), log: "", time_ms: 0 },
+        &records,
+        &mut line,
+    )
+    .expect("good records");
     let block: Value = serde_json::from_slice(&line).expect("JSON");
     let expected = serde_json::json!([
         {"op": "library", "library": "a", "source": "#!lua name=a"},
@@ -74,7 +80,15 @@ fn a_bad_record_gives_nothing_out() {
     let bad = Record::whole(RecordKind::HashPacked, DB, b"k", b"\0\x01f", None);
     let mut out = b"before".to_vec();
     let good = Record::whole(RecordKind::String, DB, b"k", b"v", None);
-    assert!(write_block(&mut translator, Lsn(1), 0, &[good, bad], &mut out).is_err());
+    assert!(
+        write_block(
+            &mut translator,
+            Heading { lsn: Lsn(1), log: "", time_ms: 0 },
+            &[good, bad],
+            &mut out
+        )
+        .is_err()
+    );
     assert_eq!(out, b"before");
     let map = Record::whole(RecordKind::Databases, DB, &[], &[0xff; 10], None);
     assert!(translator.learn(&map).is_err());
@@ -107,7 +121,7 @@ proptest! {
                 })
                 .collect();
             let mut line = Vec::new();
-            if let Ok(count) = write_block(&mut translator, Lsn(1), 0, &records, &mut line) {
+            if let Ok(count) = write_block(&mut translator, Heading { lsn: Lsn(1), log: "", time_ms: 0 }, &records, &mut line) {
                 let block: Value = serde_json::from_slice(&line).expect("JSON");
                 prop_assert_eq!(block["changes"].as_array().expect("a list").len(), count);
                 prop_assert_eq!(count, records.len());

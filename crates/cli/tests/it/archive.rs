@@ -248,10 +248,17 @@ fn a_target_that_is_away_is_told_of_and_holds_nothing_up() {
     let error = info(&mut connection, "archive_last_error");
     assert!(error.contains("cannot list") && error.contains("archive"), "{error}");
     assert_eq!(connection.words("SET served yes").text(), "OK");
+    // Unless that is not wanted.
+    assert_eq!(connection.words("CONFIG SET archive-required 1").text(), "OK");
+    wait_until(|| connection.words("SET refused yes").text().starts_with("MISCONF The archive is"));
+    let reply = connection.call(&["EVAL", "return redis.call('SET', 'a', 'b')", "0"]).unwrap();
+    assert!(reply.text().contains("MISCONF The archive is"), "{}", reply.text());
+    assert_eq!(connection.words("GET served").text(), "yes");
     fs::remove_file(&blocker).unwrap();
     fs::create_dir(&blocker).unwrap();
     wait_until(|| info(&mut connection, "archive_state") == "streaming");
     catch_up(&mut connection);
+    wait_until(|| connection.words("SET served again").text() == "OK");
     assert!(server.log().contains("cannot be used"), "{}", server.log());
 }
 
@@ -326,6 +333,51 @@ fn key_file(place: &Path, name: &str) -> String {
     fs::write(&path, &output.stdout).unwrap();
     fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_change_stream_of_an_archive_is_that_of_its_server() {
+    let (_place, url) = place();
+    let server = start(&url, &[]);
+    let mut connection = server.connect();
+    wait_until(|| info(&mut connection, "archive_state") == "streaming");
+    let begun = number(&mut connection, "archive_from_lsn");
+    for round in 0..4 {
+        for number in 0..200 {
+            // A large hash, whose elements are told with their key.
+            connection.words(&format!("HSET hash:{round} field:{number} {}", "v".repeat(30)));
+        }
+        connection.words(&format!("SELECT {round}"));
+        connection.words("SET small value EX 1000");
+        connection.words("RENAME small other");
+        connection.words("SWAPDB 0 3");
+        connection.words("SELECT 0");
+        connection.words("DEL hash:0");
+    }
+    let last = catch_up(&mut connection);
+    let address = format!("127.0.0.1:{}", server.port);
+    let log = info(&mut connection, "redo_log_id");
+    for from in [begun + 1, begun + 150, begun + 333, last - 1, last] {
+        let from = from.to_string();
+        let tail = |source: &str| run(&["log", "tail", source, "--from", &from, "--log", &log]);
+        let (of_server, of_archive) = (tail(&address), tail(&url));
+        assert!(of_server.status.success() && of_archive.status.success(), "{of_archive:?}");
+        assert!(!of_server.stdout.is_empty());
+        assert_eq!(of_archive.stdout, of_server.stdout, "from {from} on");
+    }
+    let behind = (last + 1).to_string();
+    let nothing = run(&["log", "tail", &url, "--from", &behind]);
+    assert!(nothing.status.success() && nothing.stdout.is_empty(), "{nothing:?}");
+    let ahead = run(&["log", "tail", &url, "--from", &(last + 2).to_string()]);
+    assert_eq!(ahead.status.code(), Some(1), "{ahead:?}");
+    assert!(said(&ahead).contains("ahead of the log"), "{}", said(&ahead));
+    let other = run(&["log", "tail", &url, "--from", &behind, "--log", &"0".repeat(32)]);
+    assert_eq!((other.status.code(), other.stdout.len()), (Some(3), 0), "{other:?}");
+    // What the archive has not from its beginning is refused: not given out in part.
+    if begun > 1 {
+        let gone = run(&["log", "tail", &url, "--from", "1"]);
+        assert_eq!((gone.status.code(), gone.stdout.len()), (Some(3), 0), "{gone:?}");
+    }
 }
 
 #[test]

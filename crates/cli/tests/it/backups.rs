@@ -211,3 +211,44 @@ fn the_timeline_says_which_command_has_lost_what() {
     let output = restore(&server.directory(), &into, &["--before-delete", "never"]);
     assert!(said(&output).contains("does not tell of a deletion of never"), "{}", said(&output));
 }
+
+/// What a backup says of the server that has made it: without secrets, next to what is restored, and never applied.
+#[test]
+fn a_backup_carries_the_configuration_and_no_secret() {
+    let options = [&OPTIONS[..], &["--hz", "37"]].concat();
+    let mut server = Program::indelible().start(&options);
+    let mut connection = server.connect();
+    // Not at its start: what waits for the server to answer has no password.
+    for words in [
+        "SET k v",
+        "CONFIG SET maxmemory 123mb",
+        "CONFIG SET requirepass hunter2",
+        "BACKUP CREATE then",
+    ] {
+        let reply = connection.words(words);
+        assert!(!reply.is_error(), "{words}: {reply:?}");
+    }
+    assert!(!connection.words("CONFIG SET hz 11").is_error());
+    // Before the manifest has it, perhaps, and after a start that has read the note.
+    server.kill();
+    let target = tempfile::tempdir().unwrap();
+    for round in ["note", "manifest"] {
+        let shown = indelible(&["backup", "show", "then", server.directory().to_str().unwrap()]);
+        let text = said(&shown);
+        for line in ["hz 37", "maxmemory 123mb", "# requirepass is set, and left out here"] {
+            assert!(text.lines().any(|it| it == line), "{round}, {line}: {text}");
+        }
+        assert!(!text.contains("hunter2"), "{text}");
+        let into = target.path().join(round);
+        let output = restore(&server.directory(), &into, &["--at", "then"]);
+        assert!(output.status.success(), "{}", said(&output));
+        let written = std::fs::read_to_string(into.join("indelible.conf.restored")).unwrap();
+        assert!(written.lines().any(|line| line == "hz 37"), "{written}");
+        let restored = Program::indelible().start_on(&into, &OPTIONS);
+        let mut connection = restored.connect();
+        assert_eq!(connection.words("CONFIG GET hz").elements()[1].text(), "10", "not applied");
+        server.restart();
+        assert_eq!(server.connect().words("GET k").text(), "v");
+        server.kill();
+    }
+}

@@ -310,6 +310,47 @@ fn lsns(output: &[u8]) -> Vec<u64> {
     text.lines().map(|line| lsn(line).unwrap()).collect()
 }
 
+#[test]
+fn a_branch_is_not_taken_for_the_log_that_it_was_made_of() {
+    let server = Program::indelible().start(&OPTIONS);
+    let mut connection = server.connect();
+    for number in 0..10 {
+        connection.words(&format!("SET key {number}"));
+    }
+    let text = connection.words("INFO redo").text();
+    let log = text.lines().find_map(|line| line.strip_prefix("redo_log_id:")).unwrap().to_owned();
+    let address = format!("127.0.0.1:{}", server.port);
+    let output = tail(&address, &["--log", &log]);
+    let line = String::from_utf8(output.stdout).unwrap().lines().next().unwrap().to_owned();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&line).unwrap()["log"], log.as_str());
+    let elsewhere = tempfile::tempdir().unwrap();
+    let branch = elsewhere.path().join("branch");
+    let mut restore = Command::new(env!("CARGO_BIN_EXE_indelible"));
+    restore.arg("restore").arg(server.directory()).args(["--at", "5", "--into"]).arg(&branch);
+    assert!(restore.output().unwrap().status.success());
+    // The same number of blocks, others.
+    let other = Program::indelible().start_on(&branch, &OPTIONS);
+    let mut of_branch = other.connect();
+    for number in 0..10 {
+        of_branch.words(&format!("SET branch {number}"));
+    }
+    let refused = of_branch.words(&format!("LOGTAIL 8 LOG {log}")).text();
+    assert!(refused.starts_with("LOGGONE block 8 of log"), "{refused}");
+    let address = format!("127.0.0.1:{}", other.port);
+    let refused = tail(&address, &["--from", "9", "--log", &log]);
+    assert_eq!((refused.status.code(), refused.stdout.len()), (Some(3), 0), "{refused:?}");
+    // What both have may be followed by what this one has.
+    let shared = tail(&address, &["--from", "6", "--log", &log]);
+    assert!(shared.status.success(), "{shared:?}");
+    assert_eq!(lsns(&shared.stdout), (6..=15).collect::<Vec<_>>());
+    let bad = of_branch.words("LOGTAIL 8 LOG x").text();
+    assert!(bad.contains("32 hexadecimal digits"), "{bad}");
+    drop(other);
+    let place = branch.display().to_string();
+    let refused = tail(&place, &["--from", "9", "--log", &log]);
+    assert_eq!((refused.status.code(), refused.stdout.len()), (Some(3), 0), "{refused:?}");
+}
+
 /// Kills it at the end of the test.
 struct Follower(Child);
 

@@ -15,7 +15,7 @@ use crate::wire::Connection;
 /// Values whose size makes a dump last.
 const BALLAST: usize = 2000;
 
-fn info(connection: &mut Connection, field: &str) -> String {
+pub(crate) fn info(connection: &mut Connection, field: &str) -> String {
     let text = connection.words("INFO persistence").text();
     let prefix = format!("{field}:");
     let line = text.lines().find_map(|line| line.strip_prefix(&prefix));
@@ -427,6 +427,11 @@ fn a_server_without_a_log_loads_its_dump() {
     // A log that is turned on begins with the dump, too.
     server.restart_with(&["--appendonly", "yes", "--enable-debug-command", "yes"]);
     assert_eq!(server.connect().words("GET account:1").text(), "5");
+    server.kill();
+    // The log that is there now, and is not loaded, does not hide it.
+    server.restart_with(&options);
+    assert_eq!(server.connect().words("GET account:1").text(), "5");
+    assert!(server.log().contains("its data is not loaded"), "{}", server.log());
 }
 
 #[test]

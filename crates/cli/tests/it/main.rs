@@ -113,6 +113,7 @@ mod random_grammar;
 mod random_scripts;
 mod rdb_files;
 mod reload;
+mod replaced_dumps;
 mod reply_limits;
 mod restore;
 mod restore_expiry;

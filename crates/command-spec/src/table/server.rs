@@ -172,6 +172,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::one_of("position", &[Arg::integer("lsn"), Arg::word("now", "NOW")]),
             Arg::integer("count").token("COUNT").optional(),
             Arg::integer("milliseconds").token("BLOCK").optional(),
+            Arg::string("id").token("LOG").optional(),
         ],
         ..BASE
     },

@@ -84,7 +84,81 @@ impl Run {
     }
 }
 
-/// A HyperLogLog's bytes, the header checked, and which of them are other ones than where they come from.
+/// A HyperLogLog's bytes where they are, the header checked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct View<'a>(&'a [u8]);
+
+impl<'a> View<'a> {
+    /// That of a string.
+    ///
+    /// # Errors
+    /// When the bytes are no HyperLogLog, or are [`Corrupted`] because there are too many.
+    pub(super) fn of(bytes: &'a [u8]) -> Result<Self, CommandError> {
+        const NOT_ONE: CommandError =
+            CommandError::other("WRONGTYPE Key is not a valid HyperLogLog string value.");
+        let is_one = bytes.len() >= HEADER_BYTES
+            && bytes.starts_with(b"HYLL")
+            && (bytes[4] == 1 || (bytes[4] == 0 && bytes.len() == DENSE_BYTES));
+        if !is_one {
+            return Err(NOT_ONE);
+        }
+        if bytes.len() > SPARSE_BYTES_MAX {
+            return Err(Corrupted.into());
+        }
+        Ok(Self(bytes))
+    }
+
+    pub(super) fn is_sparse(self) -> bool {
+        self.0[4] == 1
+    }
+
+    /// The count in the header, if it is valid.
+    pub(super) fn cached(self) -> Option<i64> {
+        let count = self.0[8..HEADER_BYTES].try_into().expect("eight bytes");
+        Some(i64::from_le_bytes(count)).filter(|count| *count >= 0)
+    }
+
+    /// The runs of the sparse form, up to one that is cut off.
+    pub(super) fn runs(self) -> impl Iterator<Item = Run> + use<'a> {
+        let mut rest = &self.0[HEADER_BYTES..];
+        std::iter::from_fn(move || {
+            let run = Run::first(rest)?;
+            rest = &rest[run.code_bytes..];
+            Some(run)
+        })
+    }
+
+    /// Raises each of `registers` to what it is here.
+    pub(super) fn raise(self, registers: &mut Registers) -> Result<(), Corrupted> {
+        if !self.is_sparse() {
+            for (index, register) in registers.iter_mut().enumerate() {
+                *register = (*register).max(self.dense(index));
+            }
+            return Ok(());
+        }
+        let mut at = 0;
+        for run in self.runs() {
+            let span = registers.get_mut(at..at + run.len).ok_or(Corrupted)?;
+            span.iter_mut().for_each(|register| *register = (*register).max(run.value));
+            at += run.len;
+        }
+        if at == REGISTER_COUNT { Ok(()) } else { Err(Corrupted) }
+    }
+
+    pub(super) fn registers(self) -> Result<Box<Registers>, Corrupted> {
+        let mut registers = Box::new([0; REGISTER_COUNT]);
+        self.raise(&mut registers)?;
+        Ok(registers)
+    }
+
+    fn dense(self, index: usize) -> u8 {
+        let (byte, shift) = (HEADER_BYTES + index * 6 / 8, index * 6 % 8);
+        let high = self.0.get(byte + 1).copied().unwrap_or(0);
+        (u16::from_le_bytes([self.0[byte], high]) >> shift & 63) as u8
+    }
+}
+
+/// A HyperLogLog's bytes, and which of them are other ones than where they come from.
 #[derive(Debug, Clone)]
 pub(super) struct HyperLogLog {
     bytes: Vec<u8>,
@@ -122,23 +196,14 @@ impl HyperLogLog {
         Self { bytes, changes: Changes::All }
     }
 
-    /// That of a string.
-    ///
-    /// # Errors
-    /// When the bytes are no HyperLogLog, or are [`Corrupted`] because there are too many.
-    pub(super) fn of(bytes: &[u8]) -> Result<Self, CommandError> {
-        const NOT_ONE: CommandError =
-            CommandError::other("WRONGTYPE Key is not a valid HyperLogLog string value.");
-        let is_one = bytes.len() >= HEADER_BYTES
-            && bytes.starts_with(b"HYLL")
-            && (bytes[4] == 1 || (bytes[4] == 0 && bytes.len() == DENSE_BYTES));
-        if !is_one {
-            return Err(NOT_ONE);
-        }
-        if bytes.len() > SPARSE_BYTES_MAX {
-            return Err(Corrupted.into());
-        }
-        Ok(Self { bytes: bytes.to_vec(), changes: Changes::NONE })
+    /// A copy of what a string has, to be changed.
+    pub(super) fn of(view: View<'_>) -> Self {
+        Self { bytes: view.0.to_vec(), changes: Changes::NONE }
+    }
+
+    /// What is in it.
+    pub(super) fn view(&self) -> View<'_> {
+        View(&self.bytes)
     }
 
     /// What is not as it was where the bytes come from.
@@ -151,22 +216,20 @@ impl HyperLogLog {
     }
 
     pub(super) fn is_sparse(&self) -> bool {
-        self.bytes[4] == 1
+        self.view().is_sparse()
     }
 
-    /// The count in the header, if it is valid.
-    pub(super) fn cached(&self) -> Option<i64> {
-        let count = self.bytes[8..HEADER_BYTES].try_into().expect("eight bytes");
-        Some(i64::from_le_bytes(count)).filter(|count| *count >= 0)
-    }
-
+    /// Stores the count in the header, where it counts as valid if it is not below zero.
     pub(super) fn cache(&mut self, count: i64) {
-        self.bytes[8..HEADER_BYTES].copy_from_slice(&count.to_le_bytes());
-        self.changes.add(0, 8..HEADER_BYTES);
+        let count = count.to_le_bytes();
+        if self.bytes[8..HEADER_BYTES] != count {
+            self.bytes[8..HEADER_BYTES].copy_from_slice(&count);
+            self.changes.add(0, 8..HEADER_BYTES);
+        }
     }
 
     pub(super) fn invalidate(&mut self) {
-        if self.cached().is_some() {
+        if self.view().cached().is_some() {
             self.bytes[HEADER_BYTES - 1] |= NOT_VALID;
             self.changes.add(0, HEADER_BYTES - 1..HEADER_BYTES);
         }
@@ -177,45 +240,12 @@ impl HyperLogLog {
         self.changes.add(0, HEADER_BYTES - 1..HEADER_BYTES);
     }
 
-    /// The runs of the sparse form, up to one that is cut off.
-    pub(super) fn runs(&self) -> impl Iterator<Item = Run> {
-        let mut rest = &self.bytes[HEADER_BYTES..];
-        std::iter::from_fn(move || {
-            let run = Run::first(rest)?;
-            rest = &rest[run.code_bytes..];
-            Some(run)
-        })
-    }
-
-    /// Raises each of `registers` to what it is here.
-    pub(super) fn raise(&self, registers: &mut Registers) -> Result<(), Corrupted> {
-        if !self.is_sparse() {
-            for (index, register) in registers.iter_mut().enumerate() {
-                *register = (*register).max(self.dense(index));
-            }
-            return Ok(());
-        }
-        let mut at = 0;
-        for run in self.runs() {
-            let span = registers.get_mut(at..at + run.len).ok_or(Corrupted)?;
-            span.iter_mut().for_each(|register| *register = (*register).max(run.value));
-            at += run.len;
-        }
-        if at == REGISTER_COUNT { Ok(()) } else { Err(Corrupted) }
-    }
-
-    pub(super) fn registers(&self) -> Result<Box<Registers>, Corrupted> {
-        let mut registers = Box::new([0; REGISTER_COUNT]);
-        self.raise(&mut registers)?;
-        Ok(registers)
-    }
-
     /// Makes it dense. Whether it was sparse.
     pub(super) fn make_dense(&mut self) -> Result<bool, Corrupted> {
         if !self.is_sparse() {
             return Ok(false);
         }
-        let registers = self.registers()?;
+        let registers = self.view().registers()?;
         self.changes = Changes::All;
         self.bytes.truncate(HEADER_BYTES);
         self.bytes[4] = 0;
@@ -243,7 +273,7 @@ impl HyperLogLog {
             return Ok(changed);
         }
         self.make_dense()?;
-        let is_lower = self.dense(at) < to;
+        let is_lower = self.view().dense(at) < to;
         if is_lower {
             self.set_dense(at, to);
         }
@@ -297,12 +327,6 @@ impl HyperLogLog {
         }
     }
 
-    fn dense(&self, index: usize) -> u8 {
-        let (byte, shift) = (HEADER_BYTES + index * 6 / 8, index * 6 % 8);
-        let high = self.bytes.get(byte + 1).copied().unwrap_or(0);
-        (u16::from_le_bytes([self.bytes[byte], high]) >> shift & 63) as u8
-    }
-
     fn set_dense(&mut self, index: usize, value: u8) {
         let (byte, shift) = (HEADER_BYTES + index * 6 / 8, index * 6 % 8);
         let high = self.bytes.get(byte + 1).copied().unwrap_or(0);
@@ -316,7 +340,8 @@ impl HyperLogLog {
     }
 }
 
-/// About how many different elements have made these registers.
+/// About how many different elements have made these registers. More than a number of 63 bits has room for are the
+/// smallest number, as in Redis on x86-64: only registers that no element has made come to that.
 pub(super) fn estimate(registers: &Registers) -> i64 {
     const ALPHA: f64 = 0.721_347_520_444_481_7;
     let mut histogram = [0_u16; 64];
@@ -329,9 +354,11 @@ pub(super) fn estimate(registers: &Registers) -> i64 {
         z = (z + f64::from(*count)) * 0.5;
     }
     z += m * sigma(f64::from(histogram[0]) / m);
-    #[expect(clippy::cast_possible_truncation, reason = "no more than the largest number")]
-    let count = (ALPHA * m * m / z).round() as i64;
-    count
+    /// 2^63.
+    const END: f64 = 9_223_372_036_854_775_808.0;
+    let count = (ALPHA * m * m / z).round();
+    #[expect(clippy::cast_possible_truncation, reason = "it was compared")]
+    if count < END { count as i64 } else { i64::MIN }
 }
 
 #[expect(clippy::float_cmp, reason = "it goes on until the sum does not change any more")]

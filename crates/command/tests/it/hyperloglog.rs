@@ -134,3 +134,43 @@ fn bytes_that_are_more_than_any_sparse_form_has_are_not_copied() {
         assert_eq!(session.run(call), CORRUPTED, "{call}");
     }
 }
+
+#[test]
+fn what_adds_nothing_is_a_use_of_the_key() {
+    let mut session = Session::new();
+    session.run("PFADD h a b c");
+    session.run("PFADD dense a");
+    session.run("PFDEBUG TODENSE dense");
+    session.run("SETBIT b 1 1");
+    for (call, key) in [
+        ("PFADD h a", "h"),
+        ("PFADD dense a", "dense"),
+        ("PFADD dense d", "dense"),
+        ("PFCOUNT dense", "dense"),
+        ("SETBIT b 1 1", "b"),
+        ("SETBIT b 2 1", "b"),
+        ("BITFIELD b SET u4 0 6", "b"),
+        ("APPEND b more", "b"),
+        ("SETRANGE b 1 x", "b"),
+    ] {
+        session.now_ms += 5000;
+        session.run(call);
+        assert_eq!(session.run(&format!("OBJECT IDLETIME {key}")), ":0", "{call}");
+    }
+}
+
+#[test]
+fn a_count_that_no_number_has_room_for_is_told_as_redis_tells_it() {
+    let mut session = Session::new();
+    let header = b"HYLL\0\0\0\0\0\0\0\0\0\0\0\x80";
+    // Registers of 63 each; of 50 each.
+    for registers in [[0xff; 3].repeat(4096), [0xb2, 0x2c, 0xcb].repeat(4096)] {
+        let value = [&header[..], &registers].concat();
+        session.run_arguments(&[b"SET", b"h", &value]);
+        session.keyspace.take_effects();
+        for _ in 0..2 {
+            assert_eq!(session.run("PFCOUNT h"), format!(":{}", i64::MIN));
+        }
+        assert_eq!(session.run_raw(&[b"GET", b"h"])[8..][..value.len()], value, "no count is kept");
+    }
+}

@@ -71,6 +71,19 @@ pub enum BackupRefusal {
         "the server does not know which block was the last then: it knows times since it was started; give a block, see BACKUP TIMELINE and indelible backup timeline"
     )]
     NoTime,
+    /// It is not that late yet.
+    #[error("that time is still to come; leave AT out for a backup of now")]
+    ToCome,
+    /// Several blocks were the last ones then.
+    #[error(
+        "the clock went back: both block {first} and block {last} were the last one at that time; give one of them, or one in between, see indelible backup timeline"
+    )]
+    ClockWentBack {
+        /// The first one.
+        first: Lsn,
+        /// The last one.
+        last: Lsn,
+    },
 }
 
 /// A backup, and what it takes.

@@ -275,6 +275,11 @@ impl Holds {
         Ok(backup)
     }
 
+    /// Notes how the server was configured when a backup was made, whose note is in the open block.
+    pub(crate) fn set_configuration(&self, id: u64, text: &str) {
+        self.lock().window.registry.set_configuration(id, text);
+    }
+
     /// Deletes a backup, whose note follows in the open block.
     pub(crate) fn delete_backup(
         &self,

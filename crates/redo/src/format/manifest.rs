@@ -123,10 +123,10 @@ const PARENT_BYTES: usize = 24;
 
 /// The sections: numbers and ids, devices, images that there must be, object floor; history, its
 /// floor, its points, the parent, named backups, dangerous commands, from when on each file of history is
-/// needed, and when the log was set back, which are written when they say something.
-const SECTIONS: [Tag; 12] = [
+/// needed, when the log was set back, and configurations of backups, which are written when they say something.
+const SECTIONS: [Tag; 13] = [
     *b"BASE", *b"DEVS", *b"IMGS", *b"OBJF", *b"HIST", *b"HFLR", *b"HPTS", *b"BRAN", *b"BKUP",
-    *b"CMDS", *b"HFRO", *b"RWND",
+    *b"CMDS", *b"HFRO", *b"RWND", *b"BCFG",
 ];
 
 /// The first so many there must be.
@@ -216,6 +216,7 @@ impl Manifest {
             commands_tag,
             froms_tag,
             rewinds_tag,
+            configurations_tag,
         ] = SECTIONS;
         if !history.is_empty() {
             sections::put(&mut body, history_tag, &history);
@@ -254,6 +255,10 @@ impl Manifest {
         } else if !self.rewinds.is_empty() {
             sections::put_skippable(&mut body, rewinds_tag, &self.rewinds.encode());
         }
+        let configurations = registry.encode_configurations();
+        if !configurations.is_empty() {
+            sections::put_skippable(&mut body, configurations_tag, &configurations);
+        }
         framed(MAGIC, MANIFEST_VERSION, &body)
     }
 
@@ -285,9 +290,9 @@ impl Manifest {
             && self.history_points.iter().all(|point| point.lsn <= Lsn::MAX)
     }
 
-    fn decode_sections(sections: [&[u8]; 12]) -> Option<Self> {
+    fn decode_sections(sections: [&[u8]; 13]) -> Option<Self> {
         let [base, devices, images, objects, history, floor, points, parent, rest @ ..] = sections;
-        let [backups, commands, froms, rewinds] = rest;
+        let [backups, commands, froms, rewinds, configurations] = rest;
         if base.len() != FIXED_BYTES {
             return None;
         }
@@ -328,6 +333,7 @@ impl Manifest {
             _ => return None,
         };
         manifest.registry = Registry::decode(backups, commands)?;
+        manifest.registry.decode_configurations(configurations)?;
         manifest.rewinds = Rewinds::decode(rewinds)?;
         Some(manifest)
     }

@@ -4,8 +4,10 @@
 //! there are [`COMMANDS_MAX`] newer ones. A start reads notes that the manifest does not have yet behind it, in
 //! the log: numbers of backups and blocks of commands tell which those are.
 
+use std::sync::Arc;
+
 use base::bytes::u64_at;
-use base::note::{BACKUP_NAME_BYTES_MAX, is_backup_name};
+use base::note::{BACKUP_NAME_BYTES_MAX, CONFIGURATION_BYTES_MAX, is_backup_name};
 use base::{DangerousCommand, Lsn, Note, NoteEvent, varint};
 
 /// There are at most so many backups.
@@ -79,15 +81,33 @@ pub struct Registry {
     commands: Vec<NotedCommand>,
     /// The blocks of backups that are not lost, ascending, each once.
     held: Vec<Lsn>,
+    /// How the server was configured when backups were made.
+    configurations: Vec<Configuration>,
 }
+
+/// A configuration, and the backups that were made with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Configuration {
+    text: Arc<str>,
+    /// Their numbers.
+    backups: Vec<u64>,
+}
+
+/// So many different configurations are remembered: backups with others have none.
+const CONFIGURATIONS_MAX: usize = 64;
 
 /// The kind of an entry that is a backup of which something is missing; others are those of notes.
 const LOST: u64 = 1;
 
 impl Registry {
     /// That of a log of which nothing was noted.
-    pub const EMPTY: Self =
-        Self { next_id: 0, backups: Vec::new(), commands: Vec::new(), held: Vec::new() };
+    pub const EMPTY: Self = Self {
+        next_id: 0,
+        backups: Vec::new(),
+        commands: Vec::new(),
+        held: Vec::new(),
+        configurations: Vec::new(),
+    };
 
     /// That of backups in the order in which they were made, and of commands ascending by their blocks.
     pub(crate) fn new(
@@ -95,7 +115,7 @@ impl Registry {
         backups: Vec<NamedBackup>,
         commands: Vec<NotedCommand>,
     ) -> Self {
-        let mut registry = Self { next_id, backups, commands, held: Vec::new() };
+        let mut registry = Self { next_id, backups, commands, ..Self::EMPTY };
         registry.note_held();
         registry
     }
@@ -144,10 +164,43 @@ impl Registry {
         self.note_held();
     }
 
+    /// How the server was configured when the backup of this number was made, without secrets, if it is known.
+    #[must_use]
+    pub fn configuration(&self, id: u64) -> Option<&str> {
+        let found = self.configurations.iter().find(|it| it.backups.contains(&id));
+        found.map(|configuration| &*configuration.text)
+    }
+
+    /// Notes how the server was configured when the backup of this number was made, which is there.
+    pub(crate) fn set_configuration(&mut self, id: u64, text: &str) {
+        let is_there = self.backups.iter().any(|backup| backup.id == id);
+        if !is_there || self.configuration(id).is_some() || text.len() > CONFIGURATION_BYTES_MAX {
+            return;
+        }
+        let has_room = self.configurations.len() < CONFIGURATIONS_MAX;
+        match self.configurations.iter_mut().find(|it| &*it.text == text) {
+            Some(same) => same.backups.push(id),
+            None if has_room => {
+                self.configurations.push(Configuration { text: text.into(), backups: vec![id] });
+            }
+            None => {}
+        }
+    }
+
+    /// Forgets configurations of backups that are not there.
+    fn settle_configurations(&mut self) {
+        let Self { backups, configurations, .. } = self;
+        for configuration in &mut *configurations {
+            configuration.backups.retain(|id| backups.iter().any(|backup| backup.id == *id));
+        }
+        configurations.retain(|configuration| !configuration.backups.is_empty());
+    }
+
     /// Takes out the backup of this name.
     pub(crate) fn remove_backup(&mut self, name: &str) -> Option<NamedBackup> {
         let at = self.backups.iter().position(|backup| backup.name == name)?;
         let backup = self.backups.remove(at);
+        self.settle_configurations();
         self.note_held();
         Some(backup)
     }
@@ -155,6 +208,7 @@ impl Registry {
     /// Takes out all backups; their numbers stay given out.
     pub(crate) fn clear_backups(&mut self) {
         self.backups.clear();
+        self.configurations.clear();
         self.held.clear();
     }
 
@@ -210,12 +264,14 @@ impl Registry {
             NoteEvent::BackupCreated { .. } => {}
             NoteEvent::BackupDeleted { id, .. } => {
                 self.backups.retain(|backup| backup.id != *id);
+                self.settle_configurations();
                 self.note_held();
             }
             NoteEvent::Command(command) if lsn > known => {
                 self.add_command(NotedCommand { lsn, time_ms, command: command.clone() });
             }
             NoteEvent::Command(_) => {}
+            NoteEvent::BackupConfiguration { id, text } => self.set_configuration(*id, text),
         }
     }
 
@@ -231,7 +287,10 @@ impl Registry {
             self.backups.iter().cloned().partition(|backup| backup.noted_lsn <= durable);
         let next_id = not_yet.first().map_or(self.next_id, |backup| backup.id);
         let commands = self.commands.iter().filter(|noted| noted.lsn <= durable).cloned().collect();
-        Self::new(next_id, backups, commands)
+        let mut registry = Self::new(next_id, backups, commands);
+        registry.configurations.clone_from(&self.configurations);
+        registry.settle_configurations();
+        registry
     }
 
     /// The part that no program may overlook while there are backups.
@@ -246,6 +305,34 @@ impl Registry {
             varint::put_bytes(&mut bytes, backup.name.as_bytes());
         }
         bytes
+    }
+
+    /// The configurations; none where there are none.
+    pub(crate) fn encode_configurations(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for Configuration { text, backups } in &self.configurations {
+            varint::put_bytes(&mut bytes, text.as_bytes());
+            varint::put(&mut bytes, backups.len() as u64);
+            backups.iter().for_each(|id| varint::put(&mut bytes, *id));
+        }
+        bytes
+    }
+
+    /// Takes over configurations; whether they make sense.
+    pub(crate) fn decode_configurations(&mut self, mut bytes: &[u8]) -> Option<()> {
+        while !bytes.is_empty() {
+            let text = varint::take_bytes(&mut bytes)?;
+            let text = std::str::from_utf8(text).ok()?;
+            for _ in 0..varint::take(&mut bytes)? {
+                let id = varint::take(&mut bytes)?;
+                let before = self.configuration(id).is_some();
+                self.set_configuration(id, text);
+                if before || self.configuration(id).is_none() {
+                    return None;
+                }
+            }
+        }
+        Some(())
     }
 
     /// The commands.
@@ -369,6 +456,33 @@ mod tests {
         // What was read before is read again by the next start.
         known.take(Lsn(21), &Note { time_ms: 5, event: event(4, 20) }, Lsn::ZERO);
         assert_eq!((known.backups, known.next_id), (vec![backup(2, 10)], 5));
+    }
+
+    #[test]
+    fn configurations_are_kept_once_and_go_with_their_backups() {
+        let mut registry =
+            Registry::new(9, vec![backup(1, 9), backup(3, 9), backup(5, 9)], Vec::new());
+        let taken = |registry: &Registry| {
+            [1, 3, 5, 7].map(|id| registry.configuration(id).map(str::to_owned))
+        };
+        for (id, text) in [(1, "hz 10"), (3, "hz 10"), (5, "hz 20"), (7, "hz 30"), (5, "other")] {
+            registry.set_configuration(id, text);
+        }
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(taken(&registry), [text("hz 10"), text("hz 10"), text("hz 20"), None]);
+        assert_eq!(registry.configurations.len(), 2);
+        let bytes = registry.encode_configurations();
+        let mut again = Registry::decode(&registry.encode_backups(), &[]).unwrap();
+        again.decode_configurations(&bytes).unwrap();
+        assert_eq!(again, registry);
+        assert_eq!(again.decode_configurations(&bytes), None, "each backup has one");
+        assert_eq!(taken(&registry.as_of(Lsn(20))), taken(&registry));
+        registry.remove_backup("b-1").unwrap();
+        registry.remove_backup("b-5").unwrap();
+        assert_eq!(taken(&registry), [None, text("hz 10"), None, None]);
+        assert_eq!(registry.configurations.len(), 1);
+        registry.set_configuration(3, &"x".repeat(CONFIGURATION_BYTES_MAX + 1));
+        assert_eq!(registry.configuration(3), Some("hz 10"));
     }
 
     #[test]

@@ -255,6 +255,9 @@ impl<'a> Printer<'a> {
             NoteEvent::BackupDeleted { id, name } => {
                 self.push(format_args!(" backup {id} {name} deleted"));
             }
+            NoteEvent::BackupConfiguration { id, text } => {
+                self.push(format_args!(" configuration of backup {id}: {}", text.escape_debug()));
+            }
             NoteEvent::Command(DangerousCommand { user, address, text, .. }) => {
                 self.push(format_args!(" by {user} from {address}: {text}"));
             }
@@ -269,6 +272,10 @@ impl<'a> Printer<'a> {
             )),
             NoteEvent::BackupDeleted { id, name } => {
                 self.push(format_args!(r#""event":"backup-deleted","id":{id},"name":"{name}""#))
+            }
+            NoteEvent::BackupConfiguration { id, text } => {
+                self.push(format_args!(r#""event":"backup-configuration","id":{id},"#));
+                self.json_bytes("configuration", text.as_bytes());
             }
             NoteEvent::Command(DangerousCommand { loses_data, user, address, text }) => {
                 self.push(format_args!(r#""event":"command","loses_data":{loses_data},"#));

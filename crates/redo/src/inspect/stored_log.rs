@@ -14,6 +14,7 @@ use crate::format::groups::GROUP_BYTES;
 use crate::format::manifest::Manifest;
 use crate::id::Id;
 use crate::inspect::verify::read_catalog;
+use crate::origin::Origin;
 use crate::read::as_of::Reach;
 use crate::read::catalog::{Catalog, KeptImages, KeptState};
 use crate::read::extent::Extent;
@@ -79,6 +80,12 @@ impl StoredLog {
     #[must_use]
     pub const fn database(&self) -> Id {
         self.manifest.database
+    }
+
+    /// Whose blocks it has.
+    #[must_use]
+    pub const fn origin(&self) -> Origin {
+        Origin { database: self.manifest.database, parent: self.manifest.parent }
     }
 
     /// The seed of the keyspace's hashes.

@@ -32,6 +32,7 @@ use crate::error::{Error, Result};
 use crate::format::block::BlockHeader;
 use crate::format::record;
 use crate::id::Id;
+use crate::origin::Origin;
 use crate::read::blocks::Blocks;
 use crate::read::extent::{self, Extent};
 use crate::read::group_read::{GroupPlace, GroupRead};
@@ -203,6 +204,12 @@ impl Reader {
     #[must_use]
     pub fn database(&self) -> Id {
         self.shared.database
+    }
+
+    /// Returns whose blocks the log has.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        Origin { database: self.shared.database, parent: self.shared.manifest.get().parent }
     }
 
     /// Returns how many times the log was opened, this time included.

@@ -21,7 +21,7 @@ use env::{Disk, FileError};
 use crate::error::{Error, Result};
 use crate::format::manifest::{Manifest, path_in};
 use crate::format::record;
-use crate::format::registry::NamedBackup;
+use crate::format::registry::{NamedBackup, Registry};
 use crate::read::catalog::Catalog;
 use crate::read::scan::SegmentFile;
 use crate::restore::branch::{CopyCount, check_whole};
@@ -131,9 +131,14 @@ fn all_damaged(
     request: &CheckRequest<'_>,
     error: Error,
 ) -> Result<Vec<CheckedState>> {
-    let Some(manifest) = Manifest::read(disk, request.source)? else { return Err(error) };
+    let (registry, durable_lsn) = match Manifest::read(disk, request.source) {
+        Ok(Some(manifest)) => (manifest.registry, manifest.durable_lsn),
+        Ok(None) => return Err(error),
+        // Of one that is damaged itself nothing else is known.
+        Err(_) => (Registry::EMPTY, Lsn::ZERO),
+    };
     let why = Arc::new(error);
-    let backups = manifest.registry.backups().iter().filter(|backup| request.wants(backup));
+    let backups = registry.backups().iter().filter(|backup| request.wants(backup));
     let mut states: Vec<CheckedState> = backups
         .map(|backup| CheckedState {
             backup: Some(backup.clone()),
@@ -145,7 +150,7 @@ fn all_damaged(
         })
         .collect();
     if request.name.is_none() {
-        let (lsn, verdict) = (manifest.durable_lsn, Verdict::Damaged(Arc::clone(&why)));
+        let (lsn, verdict) = (durable_lsn, Verdict::Damaged(Arc::clone(&why)));
         states.push(CheckedState { backup: None, lsn, verdict });
     }
     match Arc::try_unwrap(why) {
@@ -195,7 +200,7 @@ fn check_source(
         (pacing.progress.done_bytes, pacing.progress.all_bytes) = (done, all.saturating_mul(2));
         pacing.step(read_bytes)
     };
-    let Some(timeline) = Timeline::look(disk, source, None, true, &mut looked)? else {
+    let Some(timeline) = Timeline::look(disk, source, &mut looked)? else {
         return Ok(Vec::new());
     };
     let mut states = Vec::new();

@@ -20,8 +20,8 @@ pub(crate) enum Fact {
     Set(DbId),
     /// It is not.
     Deleted(DbId),
-    /// Which database has which number: the ids, by the numbers.
-    Map(Vec<u64>),
+    /// Which database has which number: the ids, by the numbers, and that of the number behind.
+    Map(Vec<u64>, u64),
 }
 
 impl Fact {
@@ -31,13 +31,12 @@ impl Fact {
         match kind {
             RecordKind::Databases => {
                 let mut value = record.value;
-                // The first number is the next id.
-                varint::take(&mut value)?;
+                let next = varint::take(&mut value)?;
                 let mut ids = Vec::new();
                 while !value.is_empty() {
                     ids.push(varint::take(&mut value)?);
                 }
-                Some(Self::Map(ids))
+                Some(Self::Map(ids, next))
             }
             RecordKind::Note | RecordKind::KeyLost => None,
             _ if kind.is_library() => None,
@@ -77,9 +76,11 @@ impl<'a> Deletions<'a> {
                     self.is_there.insert(*db, false);
                     is_deleted |= *db == self.database;
                 }
-                Fact::Map(ids) => {
+                Fact::Map(ids, next) => {
                     let index = usize::try_from(self.wanted.database).unwrap_or(usize::MAX);
-                    self.database = ids.get(index).map_or(self.database, |id| DbId(*id));
+                    // There may be more databases by now than there were then.
+                    let further = || next.saturating_add(self.wanted.database - ids.len() as u64);
+                    self.database = DbId(ids.get(index).copied().unwrap_or_else(further));
                 }
             }
         }
@@ -113,10 +114,10 @@ mod tests {
         assert_eq!(lost_by(&[&[set()], &[Fact::Deleted(one)], &[set()]]), Some(2));
         assert_eq!(lost_by(&[&[Fact::Deleted(one)]]), Some(1), "what set it is not told any more");
         assert_eq!(lost_by(&[&[set()], &[Fact::Deleted(one), set()]]), None, "it is replaced");
-        let flushed = || Fact::Map(vec![0, 3]);
+        let flushed = || Fact::Map(vec![0, 3], 4);
         assert_eq!(lost_by(&[&[set()], &[flushed()]]), Some(2));
         assert_eq!(lost_by(&[&[Fact::Set(two)], &[flushed()]]), None, "it was in another one");
-        let swapped = Fact::Map(vec![0, 2, 1]);
+        let swapped = Fact::Map(vec![0, 2, 1], 3);
         assert_eq!(lost_by(&[&[set(), Fact::Set(two)], &[swapped]]), None, "there is one after it");
     }
 }

@@ -8,11 +8,12 @@
 //! ```
 //!
 //! `source` is a data directory that is read, also one of a process that goes on writing; `timeline`
-//! the blocks that can be told, with their times, and what notes say; `deletions` says when a key was
+//! the blocks that can be told, with their times (in a `block_list`), and what notes say; `deletions` says when a key was
 //! lost; `branch` copies an image; `expiry` changes when keys expire on the way; `building` is the new directory; `restoring` is all of it; `told` is what a log tells without being restored, and
 //! `checking` reads states without making anything of them.
 //! `rewinding` sets a closed log back where it is, with `put_back` for the names of files. `new_log` makes a log in the same way of blocks that come from elsewhere.
 
+pub(crate) mod block_list;
 pub(crate) mod branch;
 pub(crate) mod building;
 pub(crate) mod checking;

@@ -80,6 +80,8 @@ pub struct Restored {
     pub blocks: u64,
     /// The records, each of which was read again.
     pub records: u64,
+    /// How the server was configured when the backup was made that was restored, without secrets, if it is one and says that.
+    pub configuration: Option<String>,
     /// What it takes and what there is, before anything is made, if that is known.
     pub room: Option<Room>,
 }
@@ -168,18 +170,17 @@ fn carry_out(
     let old = source.catalog.manifest.clone();
     let old = old.ok_or_else(|| Error::Changing { path: request.source.to_owned() })?;
     let images = source.catalog.told_as_of(&source.kept, lsn)?;
-    let at = timeline.blocks.partition_point(|block| block.lsn < lsn);
-    let after = timeline.blocks.iter().find(|block| block.lsn > lsn);
     let mut restored = Restored {
         database: None,
         parent: Parent { database: old.database, lsn },
         time_ms: timeline.time_of(lsn),
-        neighbours: (timeline.blocks[..at].last().copied(), after.copied()),
+        neighbours: timeline.neighbours(lsn),
         is_running: source.is_running(),
         files: images.files.len(),
         bytes: images.files.iter().map(|image| image.len).sum(),
         blocks: 0,
         records: 0,
+        configuration: timeline.configuration(&request.point),
         room: None,
     };
     let what = (source, &images);
@@ -189,7 +190,7 @@ fn carry_out(
         }
         return Ok(restored);
     };
-    if restored.time_ms.is_none() && request.expiry != Expiry::Absolute {
+    if restored.time_ms.is_none() {
         restored.time_ms = time_in(&**disk, &images, lsn)?;
     }
     let expiry = request.expiry.rule(lsn, restored.time_ms)?;

@@ -90,6 +90,8 @@ pub struct Rewound {
     pub cut: usize,
     /// How many bytes were written for that.
     pub written_bytes: u64,
+    /// How the server was configured when the backup was made that was restored, without secrets, if it is one and says that.
+    pub configuration: Option<String>,
 }
 
 /// See the file's top.
@@ -136,12 +138,10 @@ impl Rewinding {
         plan.write_cuts(&*disk, &source.catalog.devices)?;
         plan.link_kept(&*disk, &source)?;
         plan.prepare(&*disk, &source.catalog.devices)?;
-        let at = timeline.blocks.partition_point(|block| block.lsn < to);
-        let after = timeline.blocks.iter().find(|block| block.lsn > to);
         let rewound = Rewound {
             to,
             time_ms: timeline.time_of(to),
-            neighbours: (timeline.blocks[..at].last().copied(), after.copied()),
+            neighbours: timeline.neighbours(to),
             at: plan.at,
             backup: plan.manifest.registry.backups().last().map(|backup| backup.name.clone()),
             is_resumed: false,
@@ -149,6 +149,7 @@ impl Rewinding {
             put_back: plan.put_back_count,
             cut: plan.cuts.len(),
             written_bytes: plan.written.bytes,
+            configuration: timeline.configuration(&request.point),
         };
         let Plan { manifest, .. } = plan;
         let (devices, lock) = source.into_devices();
@@ -183,6 +184,7 @@ impl Rewinding {
             put_back: ours.count(),
             cut: 0,
             written_bytes: 0,
+            configuration: None,
         };
         Ok(Self { disk, dir, devices, manifest, rewound, _lock: Some(lock) })
     }

@@ -25,6 +25,7 @@ use crate::format::registry::{NamedBackup, NotedCommand, Registry};
 use crate::read::as_of::Reach;
 use crate::read::catalog::{Catalog, KeptState};
 use crate::read::scan::{Block, SegmentFile};
+use crate::restore::block_list::{BlockList, merged};
 use crate::restore::deletions::{Deletions, Fact, WantedKey};
 use crate::restore::source::{ImageBlocks, Source};
 
@@ -65,8 +66,8 @@ pub(crate) struct Timeline {
     pub(crate) reach: Reach,
     /// Nothing above it was ever dropped.
     horizon: Lsn,
-    /// The blocks behind the floor, and it if it is known, to the end of the log. Ascending.
-    pub(crate) blocks: Vec<BlockTime>,
+    /// The blocks behind the floor, and it if it is known, to the end of the log.
+    blocks: BlockList,
     /// Blocks behind which databases were emptied or exchanged. Ascending.
     pub(crate) flushes: Vec<BlockTime>,
     /// What the manifest and notes say.
@@ -75,11 +76,27 @@ pub(crate) struct Timeline {
     lost_key: Option<(WantedKey, Option<Lsn>)>,
 }
 
-/// A block as it was found.
+/// Which blocks were found, and what some of them say.
 #[derive(Default)]
 struct Found {
+    /// One of each image, or more where its blocks are in disorder.
+    lists: Vec<BlockList>,
+    told: Vec<Told>,
+}
+
+/// How blocks are looked at.
+#[derive(Clone, Copy)]
+struct Looking<'a> {
+    floor: Lsn,
+    wanted: Option<&'a WantedKey>,
+    /// Whether it is to be known when they were ended.
+    keeps_times: bool,
+}
+
+/// What a block says.
+#[derive(Default)]
+struct Told {
     lsn: Lsn,
-    time_ms: i64,
     record_count: u32,
     notes: Vec<Note>,
     /// What it says of the key that is looked for.
@@ -87,6 +104,20 @@ struct Found {
 }
 
 impl Found {
+    fn push(&mut self, block: BlockTime) {
+        if !self.lists.last_mut().is_some_and(|list| list.push(block)) {
+            self.begin_list();
+            let list = self.lists.last_mut().expect("made just now");
+            assert!(list.push(block), "the first one follows none");
+        }
+    }
+
+    fn begin_list(&mut self) {
+        self.lists.push(BlockList::default());
+    }
+}
+
+impl Told {
     fn of(image: &SegmentFile, block: &Block, wanted: Option<&WantedKey>) -> Result<Self> {
         let (mut notes, mut facts) = (Vec::new(), Vec::new());
         for body in block.bodies() {
@@ -97,8 +128,7 @@ impl Found {
             }
             facts.extend(wanted.and_then(|wanted| Fact::of(&record, wanted)));
         }
-        let (lsn, time_ms) = (block.header.lsn, block.header.time_ms);
-        Ok(Self { lsn, time_ms, record_count: block.header.record_count, notes, facts })
+        Ok(Self { lsn: block.header.lsn, record_count: block.header.record_count, notes, facts })
     }
 }
 
@@ -107,18 +137,25 @@ impl Found {
 fn take_blocks(
     disk: &dyn Disk,
     image: &SegmentFile,
-    (floor, wanted): (Lsn, Option<&WantedKey>),
-    found: &mut Vec<Found>,
+    looking: Looking<'_>,
+    found: &mut Found,
     pace: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>> {
+    let Looking { floor, wanted, keeps_times } = looking;
     let (mut blocks, mut read_bytes) = (ImageBlocks::open(disk, image)?, 0);
+    found.begin_list();
     while let Some(block) = blocks.next()? {
         let is_told = block.header.lsn >= floor;
         read_bytes += block.header.block_bytes();
         if wanted.is_some() || is_told {
-            let block = Found::of(image, &block, wanted)?;
+            let told = Told::of(image, &block, wanted)?;
             // What a compaction has left of a block says no more than all of it does.
-            found.extend((is_told || !block.facts.is_empty()).then_some(block));
+            let says = (is_told && !told.notes.is_empty()) || !told.facts.is_empty();
+            found.told.extend(says.then_some(told));
+        }
+        if is_told {
+            let time_ms = if keeps_times { block.header.time_ms } else { 0 };
+            found.push(BlockTime { lsn: block.header.lsn, time_ms });
         }
         if read_bytes >= STEP_BYTES && pace(std::mem::take(&mut read_bytes)).is_break() {
             return Ok(ControlFlow::Break(()));
@@ -140,17 +177,25 @@ impl Timeline {
             progress(done, all);
             ControlFlow::Continue(())
         };
-        let read = Self::look(disk, source, wanted, false, &mut pace)?;
+        let read = Self::look_with_times(disk, source, wanted, (true, false), &mut pace)?;
         Ok(read.expect("it is not told to end"))
     }
 
-    /// The same for what reads all of it afterwards: where `passes_damage`, what is damaged of a sealed file is taken for blocks
+    /// The same for what reads all of it afterwards, without the times of blocks: what is damaged of a sealed file is taken for blocks
     /// of which nothing is known. `pace` is told bytes that were read since, bytes done, and in all; `None` if it was to end.
     pub(crate) fn look(
         disk: &dyn Disk,
         source: &Source,
+        pace: &mut dyn FnMut(u64, u64, u64) -> ControlFlow<()>,
+    ) -> Result<Option<Self>> {
+        Self::look_with_times(disk, source, None, (false, true), pace)
+    }
+
+    fn look_with_times(
+        disk: &dyn Disk,
+        source: &Source,
         wanted: Option<&WantedKey>,
-        passes_damage: bool,
+        (keeps_times, passes_damage): (bool, bool),
         pace: &mut dyn FnMut(u64, u64, u64) -> ControlFlow<()>,
     ) -> Result<Option<Self>> {
         let reach = source.catalog.reach(&source.kept);
@@ -164,10 +209,11 @@ impl Timeline {
                 || image.footer.as_ref().is_none_or(|footer| footer.max_lsn >= reach.floor)
         };
         let bytes: u64 = images.iter().filter(is_new).map(|image| image.len).sum();
-        let (mut found, mut done, mut damaged_to) = (Vec::new(), 0, Lsn::ZERO);
+        let (mut found, mut done, mut damaged_to) = (Found::default(), 0, Lsn::ZERO);
+        let looking = Looking { floor: reach.floor, wanted, keeps_times };
         for image in images.iter().filter(is_new) {
             let mut pace = |read_bytes| pace(read_bytes, done, bytes);
-            let taken = take_blocks(disk, image, (reach.floor, wanted), &mut found, &mut pace);
+            let taken = take_blocks(disk, image, looking, &mut found, &mut pace);
             match (taken, &image.footer) {
                 (Err(_), Some(footer)) if passes_damage => {
                     damaged_to = damaged_to.max(footer.max_lsn);
@@ -183,22 +229,23 @@ impl Timeline {
         if pace(0, done, bytes).is_break() {
             return Ok(None);
         }
-        found.sort_by_key(|block| (block.lsn, Reverse(block.record_count)));
-        found.dedup_by_key(|block| block.lsn);
+        let Found { lists, mut told } = found;
+        told.sort_by_key(|block| (block.lsn, Reverse(block.record_count)));
+        told.dedup_by_key(|block| block.lsn);
         let manifest = source.catalog.manifest.as_ref();
         let registry = manifest.map(|manifest| manifest.registry.clone());
         let none = Rewinds::NONE;
         let rewinds = manifest.map_or(&none, |manifest| &manifest.rewinds);
         let lost_key = wanted.map(|wanted| {
             let mut deletions = Deletions::new(wanted);
-            let past = found.iter().filter(|block| !rewinds.is_abandoned(block.lsn));
+            let past = told.iter().filter(|block| !rewinds.is_abandoned(block.lsn));
             past.for_each(|block| deletions.take(block.lsn, &block.facts));
             (wanted.clone(), deletions.last)
         });
-        found.retain(|block| block.lsn >= reach.floor);
+        told.retain(|block| block.lsn >= reach.floor);
         let registry = registry.unwrap_or_default();
         let horizon = source.catalog.horizon().max(damaged_to);
-        let mut timeline = Self::of(reach, horizon, found, (registry, rewinds));
+        let mut timeline = Self::of(reach, horizon, (&lists, told), (registry, rewinds));
         // Notes say of some that the manifest does not have yet.
         let lost = Catalog::lost(&source.kept);
         let backups = timeline.registry.backups().iter();
@@ -210,10 +257,11 @@ impl Timeline {
     fn of(
         reach: Reach,
         horizon: Lsn,
-        found: Vec<Found>,
+        (lists, told): (&[BlockList], Vec<Told>),
         (mut registry, rewinds): (Registry, &Rewinds),
     ) -> Self {
-        let mut blocks: Vec<BlockTime> = Vec::new();
+        let mut blocks = BlockList::default();
+        let mut told = told.into_iter().peekable();
         let mut flushes: Vec<BlockTime> = reach
             .points
             .iter()
@@ -221,12 +269,13 @@ impl Timeline {
             .map(|point| BlockTime { lsn: point.lsn, time_ms: point.time_ms })
             .collect();
         let (mut last, known) = (reach.floor, registry.last_command());
-        for Found { lsn, time_ms, notes, .. } in found {
+        for BlockTime { lsn, time_ms } in merged(lists) {
             if lsn > last.max(horizon).next() {
                 break;
             }
             let before = Lsn(lsn.0.saturating_sub(1));
-            for note in &notes {
+            let notes = told.next_if(|block| block.lsn == lsn).map(|block| block.notes);
+            for note in notes.iter().flatten() {
                 let is_known = flushes.iter().any(|flush| flush.lsn == before);
                 if note.loses_data()
                     && before >= reach.floor
@@ -237,7 +286,7 @@ impl Timeline {
                 }
                 registry.take(lsn, note, known);
             }
-            blocks.push(BlockTime { lsn, time_ms });
+            let _follows = blocks.push(BlockTime { lsn, time_ms });
             last = lsn;
         }
         flushes.retain(|flush| flush.lsn <= last.max(horizon));
@@ -253,8 +302,13 @@ impl Timeline {
 
     /// When the block was ended, if that is known.
     pub(crate) fn time_of(&self, lsn: Lsn) -> Option<i64> {
-        let at = self.blocks.binary_search_by_key(&lsn, |block| block.lsn).ok();
-        at.map(|at| self.blocks[at].time_ms)
+        self.blocks.time_of(lsn)
+    }
+
+    /// The blocks next to this one, before it and behind it, that are known.
+    pub(crate) fn neighbours(&self, lsn: Lsn) -> (Option<BlockTime>, Option<BlockTime>) {
+        let before = lsn.0.checked_sub(1).and_then(|before| self.blocks.at_or_before(Lsn(before)));
+        (before, self.blocks.after(lsn))
     }
 
     /// The block that is meant; an error if there is none, or it cannot be told any more.
@@ -279,12 +333,23 @@ impl Timeline {
         }
     }
 
-    /// The block of the backup of this name or number.
-    pub(crate) fn find_backup(&self, name: &str) -> Result<Lsn> {
+    /// The backup of this name or number.
+    fn backup(&self, name: &str) -> Option<&NamedBackup> {
         let by_number = |backup: &&NamedBackup| backup.number() == name;
         let found = self.registry.find(name);
-        let found = found.or_else(|| self.registry.backups().iter().find(by_number));
-        let Some(backup) = found else {
+        found.or_else(|| self.registry.backups().iter().find(by_number))
+    }
+
+    /// How the server was configured when the backup was made that is meant, if it is one and that is known.
+    pub(crate) fn configuration(&self, point: &RestorePoint) -> Option<String> {
+        let RestorePoint::Backup(name) = point else { return None };
+        let backup = self.backup(name)?;
+        self.registry.configuration(backup.id).map(str::to_owned)
+    }
+
+    /// The block of the backup of this name or number.
+    pub(crate) fn find_backup(&self, name: &str) -> Result<Lsn> {
+        let Some(backup) = self.backup(name) else {
             let names = self.registry.backups().iter().map(|backup| backup.name.as_str());
             let known = match names.collect::<Vec<_>>() {
                 names if names.is_empty() => "there are none".to_owned(),
@@ -327,22 +392,26 @@ impl Timeline {
         let floor = BlockTime { lsn: self.reach.floor, time_ms: self.reach.floor_ms };
         let is_floor_known = floor.time_ms != 0 || floor.lsn == Lsn::ZERO;
         let floor = Some(floor).filter(|it| is_floor_known && self.time_of(it.lsn).is_none());
-        let all: Vec<BlockTime> = floor.into_iter().chain(self.blocks.iter().copied()).collect();
-        let turns = all.windows(2).filter(|pair| !is_later(&pair[0]) && is_later(&pair[1]));
-        let mut candidates: Vec<BlockTime> = turns.map(|pair| pair[0]).collect();
-        candidates.extend(all.last().filter(|last| !is_later(last)));
-        match candidates[..] {
-            [only] => Ok(only.lsn),
-            [] => Err(Error::BeforeReach {
+        let (mut count, mut first, mut last, mut before) = (0, None, None, None);
+        let all = floor.into_iter().chain(self.blocks.iter()).map(Some).chain([None]);
+        for block in all {
+            // A turn: one that is not later, before one that is or the end.
+            let turn = before.filter(|before| !is_later(before));
+            if let Some(turn) = turn.filter(|_| block.as_ref().is_none_or(is_later)) {
+                (count, last) = (count + 1, Some(turn.lsn));
+                first = first.or(last);
+            }
+            before = block;
+        }
+        match (first, last) {
+            (Some(first), Some(last)) if first == last => Ok(first),
+            (Some(first), Some(last)) => {
+                Err(Error::ClockWentBack { time: TimeOfBlock(time_ms), first, last, count })
+            }
+            _ => Err(Error::BeforeReach {
                 time: TimeOfBlock(time_ms),
                 first: self.blocks.first().map_or(self.reach.floor, |block| block.lsn),
                 first_time: TimeOfBlock(self.blocks.first().map_or(0, |block| block.time_ms)),
-            }),
-            [first, ..] => Err(Error::ClockWentBack {
-                time: TimeOfBlock(time_ms),
-                first: first.lsn,
-                last: candidates.last().map_or(first.lsn, |last| last.lsn),
-                count: candidates.len(),
             }),
         }
     }
@@ -355,12 +424,11 @@ mod tests {
     fn timeline(floor: u64, times: &[i64]) -> Timeline {
         let (points, backups) = (Vec::new(), Vec::new());
         let reach = Reach { floor: Lsn(floor), floor_ms: 0, points, backups };
-        let found = times.iter().zip(floor + 1..).map(|(time_ms, lsn)| Found {
-            lsn: Lsn(lsn),
-            time_ms: *time_ms,
-            ..Found::default()
-        });
-        Timeline::of(reach, Lsn(floor), found.collect(), (Registry::EMPTY, &Rewinds::NONE))
+        let mut found = Found::default();
+        let blocks = times.iter().zip(floor + 1..);
+        blocks.for_each(|(&time_ms, lsn)| found.push(BlockTime { lsn: Lsn(lsn), time_ms }));
+        let found = (&found.lists[..], found.told);
+        Timeline::of(reach, Lsn(floor), found, (Registry::EMPTY, &Rewinds::NONE))
     }
 
     #[test]
@@ -384,10 +452,11 @@ mod tests {
     #[test]
     fn the_log_ends_before_the_first_number_above_the_horizon_that_is_missing() {
         let last = |horizon, lsns: &[u64]| {
-            let found = |lsn: &u64| Found { lsn: Lsn(*lsn), time_ms: 1, ..Found::default() };
+            let mut found = Found::default();
+            lsns.iter().for_each(|lsn| found.push(BlockTime { lsn: Lsn(*lsn), time_ms: 1 }));
             let (points, backups) = (Vec::new(), Vec::new());
             let reach = Reach { floor: Lsn(5), floor_ms: 0, points, backups };
-            let found = lsns.iter().map(found).collect();
+            let found = (&found.lists[..], found.told);
             Timeline::of(reach, Lsn(horizon), found, (Registry::EMPTY, &Rewinds::NONE)).last()
         };
         assert_eq!(last(5, &[6, 7, 9]), Lsn(7));

@@ -47,8 +47,15 @@ impl Log {
                 return Err(BackupRefusal::BehindEnd { lsn, last: Lsn(self.open_lsn.0 - 1) });
             }
             BackupPoint::Lsn(lsn) => lsn,
+            BackupPoint::Time(time_ms) if time_ms > self.shared.clock.now_ms() => {
+                return Err(BackupRefusal::ToCome);
+            }
             BackupPoint::Time(time_ms) => {
-                self.block_times().find(time_ms).ok_or(BackupRefusal::NoTime)?
+                let found = self.block_times().find(time_ms).ok_or(BackupRefusal::NoTime)?;
+                match found {
+                    (first, last) if first == last => first,
+                    (first, last) => return Err(BackupRefusal::ClockWentBack { first, last }),
+                }
             }
             BackupPoint::Flush => {
                 let points = self.told().1;
@@ -58,6 +65,11 @@ impl Log {
         let time_ms = self.shared.clock.now_ms();
         let new = NewBackup { name, lsn, noted_lsn: self.open_lsn, time_ms };
         holds.create_backup(new, &self.shared.index_bound)
+    }
+
+    /// Has a backup that was just made carry the server's configuration, whose note the caller appends to the same block.
+    pub fn configure_backup(&mut self, id: u64, text: &str) {
+        self.marks.holds().set_configuration(id, text);
     }
 
     /// Deletes a backup; the caller does as for [`Log::create_backup`]. `None` if there is none of this name.

@@ -73,11 +73,15 @@ impl BlockTimes {
         self.blocks = kept;
     }
 
-    /// The last block before the first one that was ended later than `time_ms`; `None` if it is not known.
-    pub(crate) fn find(&self, time_ms: i64) -> Option<Lsn> {
-        let later = self.blocks.iter().position(|(_, at_ms)| *at_ms > time_ms);
-        let at = later.unwrap_or(self.blocks.len()).checked_sub(1)?;
-        Some(self.blocks[at].0)
+    /// The last block that was ended by `time_ms`. Where the clock went back there may be several, each before one that was ended later:
+    /// the first and the last of them. `None` if it is not known.
+    pub(crate) fn find(&self, time_ms: i64) -> Option<(Lsn, Lsn)> {
+        let is_later = |block: &(Lsn, i64)| block.1 > time_ms;
+        let turns = self.blocks.windows(2).filter(|pair| !is_later(&pair[0]) && is_later(&pair[1]));
+        let last = self.blocks.last().filter(|last| !is_later(last));
+        let mut found = turns.map(|pair| pair[0].0).chain(last.map(|last| last.0));
+        let first = found.next()?;
+        Some((first, found.last().unwrap_or(first)))
     }
 }
 
@@ -92,19 +96,20 @@ mod tests {
             times.note(Lsn(lsn), time_ms);
         }
         let found = [999, 1000, 1050, 1090, 1130, 1150, 1999, 2000, 9999];
-        let found = found.map(|time_ms| times.find(time_ms).map(|lsn| lsn.0));
+        let found = found.map(|time_ms| times.find(time_ms).map(|(first, last)| (first.0, last.0)));
         let expected =
             [None, Some(7), Some(7), Some(9), Some(9), Some(11), Some(11), Some(12), Some(12)];
-        assert_eq!(found, expected);
+        assert_eq!(found, expected.map(|lsn| lsn.map(|lsn| (lsn, lsn))));
     }
 
     #[test]
-    fn a_clock_that_goes_back_hides_what_came_before_it_did() {
+    fn a_clock_that_goes_back_leaves_the_choice() {
         let mut times = BlockTimes::new(Lsn(1), 1000);
         for (lsn, time_ms) in [(2, 5000), (3, 2000), (4, 3000)] {
             times.note(Lsn(lsn), time_ms);
         }
-        assert_eq!([1500, 4000, 6000].map(|at| times.find(at).unwrap().0), [1, 1, 4]);
+        let found = [1500, 4000, 6000].map(|at| times.find(at).unwrap());
+        assert_eq!(found, [(1, 1), (1, 4), (4, 4)].map(|(first, last)| (Lsn(first), Lsn(last))));
     }
 
     /// Blocks as they are ended for a day at full speed, and then for a month.
@@ -117,13 +122,13 @@ mod tests {
             assert!(times.blocks.len() <= 2 * BLOCKS_MAX, "{}", times.blocks.len());
             let now_ms = time_of(blocks - 1);
             for lsn in (1..blocks).step_by(7919) {
-                let found = times.find(time_of(lsn)).unwrap();
+                let found = times.find(time_of(lsn)).unwrap().0;
                 assert!(found.0 <= lsn);
                 let behind_ms = time_of(lsn) - time_of(found.0);
                 let bound_ms = every_ms + 2 * (now_ms - time_of(lsn)) / SHARE;
                 assert!(behind_ms <= bound_ms, "{behind_ms} > {bound_ms} ms for {lsn}");
             }
-            assert_eq!(times.find(0), Some(Lsn(0)));
+            assert_eq!(times.find(0), Some((Lsn(0), Lsn(0))));
         }
     }
 

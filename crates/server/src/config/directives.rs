@@ -361,6 +361,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     memory("archive-object-bytes", 64 * 1024..=(1 << 30), 16 * MB),
     integer("archive-base-percentage", 0..=INT_MAX, 100),
     several("archive-keep", words::archive_keep, ""),
+    integer("archive-required", 0..=INT_MAX, 0),
     // Dumps.
     choice(
         "snapshot-algorithm",

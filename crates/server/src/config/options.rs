@@ -154,6 +154,8 @@ pub struct ArchiveSettings {
     pub base_percentage: u64,
     /// How long which states are kept: `archive-keep`.
     pub keep: archive::Keep,
+    /// Writes are refused while the archive is further behind than so many seconds; 0: never.
+    pub required_s: u64,
 }
 
 /// Where an archive is, and what it is encrypted with. Another place is another archive.
@@ -346,6 +348,7 @@ impl Config {
                     object_bytes: self.number("archive-object-bytes"),
                     base_percentage: self.number("archive-base-percentage"),
                     keep: self.value("archive-keep").parse().unwrap_or_default(),
+                    required_s: self.number("archive-required"),
                 },
             },
         }

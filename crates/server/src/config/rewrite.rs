@@ -70,6 +70,30 @@ impl Config {
         new
     }
 
+    /// What is not at its default, as lines of a file of at most so many bytes; of secrets only that they are set.
+    #[must_use]
+    pub fn without_secrets(&self, bytes_max: usize) -> String {
+        const REST: &str = "# the rest did not fit\n";
+        let mut text = String::new();
+        for (index, directive) in DIRECTIVES.iter().enumerate() {
+            if !directive.has_value() || self.values[index] == directive.default_text() {
+                continue;
+            }
+            let before = text.len();
+            if directive.sensitive {
+                let _infallible = writeln!(text, "# {} is set, and left out here", directive.name);
+            } else {
+                self.write_directive(index, &mut text);
+            }
+            if text.len() + REST.len() > bytes_max {
+                text.truncate(before);
+                text.push_str(REST);
+                break;
+            }
+        }
+        text
+    }
+
     fn write_directive(&self, index: usize, out: &mut String) {
         let Directive { name, kind, .. } = &DIRECTIVES[index];
         let value = &self.values[index];
@@ -144,6 +168,21 @@ mod tests {
     use env_os::OsDisk;
 
     use super::*;
+
+    #[test]
+    fn what_is_not_at_its_default_is_told_without_secrets_and_within_a_bound() {
+        let changes = [("requirepass", "hunter2"), ("hz", "37"), ("save", "900 1 60 5")];
+        let (config, _) = Config::default().with_changes(&changes, false).unwrap();
+        let text = config.without_secrets(10_000);
+        for line in ["hz 37", "save 60 5", "# requirepass is set, and left out here"] {
+            assert!(text.lines().any(|it| it == line), "{line}: {text}");
+        }
+        assert!(!text.contains("hunter2") && !text.contains("the rest did not fit"), "{text}");
+        for most in 30..text.len() {
+            let some = config.without_secrets(most);
+            assert!(some.len() <= most && some.ends_with("# the rest did not fit\n"), "{some}");
+        }
+    }
 
     #[test]
     fn a_rewrite_keeps_comments_and_reads_back_the_same() {

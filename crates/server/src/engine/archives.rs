@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use archive::{
     ArchiveOptions, Archiver, Compression, Desk, Ending, Error, Figures, NamedBlock, State,
-    TargetError,
+    TargetError, TidyState,
 };
 use base::Lsn;
 use env::Clock;
@@ -34,6 +34,8 @@ pub(super) struct Archives {
     named: Vec<NamedBlock>,
     /// What was logged last.
     told: State,
+    /// Why writes are refused: `archive-required`.
+    refusal: Option<String>,
 }
 
 struct Running {
@@ -125,9 +127,11 @@ impl Archives {
 
     /// Tells the archiver to end.
     pub(super) fn end(&mut self, ending: Ending) {
+        self.refusal = None;
         if let Some(running) = self.running.take() {
             running.desk.end(ending);
-            self.before = Figures { state: State::Off, ..running.desk.figures() };
+            let (state, tidy_state) = (State::Off, TidyState::Off);
+            self.before = Figures { state, tidy_state, ..running.desk.figures() };
             self.told = State::Off;
         }
     }
@@ -166,14 +170,20 @@ impl Archives {
         is_due
     }
 
-    /// What the operator should know of how it goes.
-    pub(super) fn news(&mut self, now_us: u64, durable: Lsn) -> Option<News> {
+    /// Why writes are refused, as their clients are told. As it was when it was looked last.
+    pub(super) fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
+    }
+
+    /// What the operator should know of how it goes. `required_s` is `archive-required`.
+    pub(super) fn news(&mut self, now_us: u64, durable: Lsn, required_s: u64) -> Option<News> {
         let running = self.running.as_ref()?;
         if now_us < self.looked_us + LOOK_EVERY_US {
             return None;
         }
         self.looked_us = now_us;
         let figures = running.desk.figures_at(now_us, durable);
+        self.refusal = refusal_of(&figures, required_s);
         let before = std::mem::replace(&mut self.told, figures.state);
         if before == figures.state {
             return None;
@@ -197,5 +207,43 @@ impl Archives {
                 News::Bad(format!("The log is not archived any more in {place}: {why}"))
             }
         })
+    }
+}
+
+/// Why an archive like this keeps writes from being taken, where it may be so many seconds behind.
+fn refusal_of(figures: &Figures, required_s: u64) -> Option<String> {
+    let state = figures.state;
+    let is_over = matches!(state, State::Fenced | State::Failed);
+    let behind_s = figures.lag_ms / 1000;
+    if required_s == 0 || !(is_over || behind_s > required_s) {
+        return None;
+    }
+    let behind =
+        if is_over { "not written any more".to_owned() } else { format!("{behind_s} s behind") };
+    Some(format!(
+        "MISCONF The archive is {behind} ({}; archive-required {required_s}): writes are refused until it has caught up. See INFO backup, or \
+         CONFIG SET archive-required 0",
+        state.name()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_are_refused_for_an_archive_that_is_too_far_behind() {
+        let refused = |state, lag_ms, required_s| {
+            let figures = Figures { state, lag_ms, ..Figures::default() };
+            refusal_of(&figures, required_s)
+        };
+        assert_eq!(refused(State::Away, 999_999, 0), None);
+        assert_eq!(refused(State::Failed, 0, 0), None);
+        assert_eq!(refused(State::Streaming, 60_999, 60), None);
+        let why = refused(State::Away, 73_500, 60).unwrap();
+        assert!(why.starts_with("MISCONF The archive is 73 s behind (away;"), "{why}");
+        for state in [State::Fenced, State::Failed] {
+            assert!(refused(state, 0, 60).unwrap().contains("not written any more"));
+        }
     }
 }

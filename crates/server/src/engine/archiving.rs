@@ -50,13 +50,15 @@ impl Engine {
             && let Some(mark) = log.mark()
             && let Some(desk) = self.archives.wanting_mark()
         {
-            desk.give_mark(mark);
+            // Now, however much later it is read: its state was the last one then.
+            desk.give_mark(mark, self.deps.clock.now_ms());
         }
         if let Some(log) = self.shard.log() {
             self.archives.tell_backups(self.time.now_us, || named(log));
         }
         let durable = self.shard.reach.durable;
-        match self.archives.news(self.time.now_us, durable) {
+        let required_s = self.options.log.archive.required_s;
+        match self.archives.news(self.time.now_us, durable, required_s) {
             Some(News::Good(text)) => self.deps.logger.notice(&text),
             Some(News::Bad(text)) => self.deps.logger.warning(&text),
             None => {}

@@ -281,6 +281,11 @@ impl Engine {
         if effective.has(Flags::WRITE) && self.is_stopped_by_failed_save() {
             return Some(NOT_SAVED.to_owned());
         }
+        if effective.has(Flags::WRITE)
+            && let Some(refusal) = self.archives.refusal()
+        {
+            return Some(refusal.to_owned());
+        }
         if effective.has(Flags::WRITE) && self.options.access.is_read_only {
             return Some("READONLY You can't write against a read only server.".to_owned());
         }

@@ -17,7 +17,9 @@ use command::error::CommandError;
 use thiserror::Error;
 
 use super::ClientKey;
-use crate::save::{LastDumps, SaveError, SaveFigures, SaveResult, SaveRunner, Saver, Ticket};
+use crate::save::{
+    KnownDump, LastDumps, SaveError, SaveFigures, SaveResult, SaveRunner, Saver, Ticket,
+};
 
 /// Redis tries again so long after a save that has failed, in microseconds.
 pub(super) const RETRY_US: u64 = 5_000_000;
@@ -152,6 +154,8 @@ pub(super) struct Saves {
     pub(super) taken_us: u64,
     /// What the next dump into the file may be merged with.
     pub(super) last_dumps: LastDumps,
+    /// What may be replaced: see [`crate::save`].
+    pub(super) known: KnownDump,
     begun: u64,
 }
 
@@ -174,6 +178,7 @@ impl Saves {
             completed: 0,
             taken_us: 0,
             last_dumps: LastDumps::default(),
+            known: KnownDump::default(),
             begun: 0,
         }
     }

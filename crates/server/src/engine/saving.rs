@@ -1,6 +1,7 @@
 //! What dumps mean for clients and for the end of the server.
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 
 use base::Lsn;
@@ -17,8 +18,8 @@ use super::{Engine, LogHealth, LogState, Shutdown};
 use crate::config::SnapshotAlgorithm;
 use crate::migrate::MigrateError;
 use crate::save::{
-    SaveError, SaveFigures, SaveJob, SaveResult, SaveRunner, SaveSource, SaveTarget, Saver,
-    dump_into, temporary_name,
+    KnownDump, Predecessor, SaveError, SaveFigures, SaveJob, SaveResult, SaveRunner, SaveSource,
+    SaveTarget, Saver, dump_into, temporary_name,
 };
 
 /// What a client is told whose SHUTDOWN has not come to pass. Redis' own words.
@@ -29,6 +30,8 @@ struct Moment {
     source: SaveSource,
     /// The last block that it shows.
     lsn: Lsn,
+    /// Of which database; `None` without a log.
+    database: Option<redo::Id>,
     facts: Vec<(&'static str, String)>,
     /// Of each database, how many keys it has, and how many of them expire.
     sizes: Vec<(u64, u64)>,
@@ -59,6 +62,11 @@ impl Engine {
             FileSave::Wanted => Ok(self.in_transaction),
             FileSave::Running(_) => Ok(true),
         }
+    }
+
+    /// What loads a dump tells `known`.
+    pub(crate) fn know_dump(&mut self, known: KnownDump) {
+        self.saves.known = known;
     }
 
     /// How dumps are made now.
@@ -171,6 +179,7 @@ impl Engine {
         };
         let lsn = mark.as_ref().and_then(Mark::lsn).unwrap_or_default();
         let facts = self.facts(mark.as_ref());
+        let database = mark.as_ref().map(Mark::database);
         let keyspace = &self.shard.keyspace;
         let size = |db| {
             let (keys, expiring) = keyspace.size(db);
@@ -201,7 +210,7 @@ impl Engine {
             }
         };
         self.saves.taken_us = self.deps.clock.monotonic_us().saturating_sub(start_us);
-        Ok(Some(Moment { source, lsn, facts, sizes, libraries, options }))
+        Ok(Some(Moment { source, lsn, database, facts, sizes, libraries, options }))
     }
 
     /// How a dump is written now: if no version is chosen, in the oldest one that has all that there is.
@@ -240,6 +249,10 @@ impl Engine {
             path: directory.join(self.config.value("dbfilename")),
             temporary: directory.join(temporary_name(&self.run_id, self.saves.next_number())),
             syncs_early: self.config.is_yes("rdb-save-incremental-fsync"),
+            before: Predecessor {
+                database: moment.database.map(|database| (database, moment.lsn)),
+                known: self.saves.known.clone(),
+            },
         };
         let (lsn, keys) = (moment.lsn, moment.sizes.iter().map(|(keys, _)| keys).sum::<u64>());
         let (saver, ticket) = Saver::new(self.save_job(moment, target));
@@ -283,7 +296,7 @@ impl Engine {
     }
 
     fn save_job(&self, moment: Moment, target: SaveTarget) -> SaveJob {
-        let Moment { source, lsn, facts, sizes, libraries, options } = moment;
+        let Moment { source, lsn, database: _, facts, sizes, libraries, options } = moment;
         let directory = self.config.value("dir").into();
         let disk = Arc::clone(&self.deps.disk);
         // The rest are buffers of what is read, merged and written.
@@ -366,11 +379,20 @@ impl Engine {
     pub(super) fn save_if_due(&mut self) {
         let (now_us, unix_s) = (self.time.now_us, self.time.unix_s());
         let dirty = self.shard.keyspace.dirty();
-        if self.saves.is_due(&self.options.saves.points, dirty, now_us, unix_s)
-            && self.may_save().is_ok()
-            && self.begin_save().is_err()
-        {
-            self.saves.note_failed(now_us);
+        if !self.saves.is_due(&self.options.saves.points, dirty, now_us, unix_s) {
+            return;
+        }
+        match self.begin_save() {
+            // The first is said where the log has failed, the second where the dump has.
+            Ok(_) | Err(NotSaved::LogFailed(_) | NotSaved::NotBegun) => {}
+            Err(why) => {
+                let why = why.to_string();
+                let why = why.strip_prefix("ERR ").unwrap_or(&why);
+                self.deps
+                    .logger
+                    .warning(&format!("A save point is reached, and nothing is saved: {why}"));
+                self.saves.note_failed(now_us);
+            }
         }
     }
 
@@ -379,7 +401,7 @@ impl Engine {
         let logger = self.deps.logger.clone();
         match &result {
             Ok(figures) => {
-                let SaveFigures { keys, bytes, lost_keys, lsn, .. } = figures;
+                let SaveFigures { keys, bytes, lost_keys, lsn, kept, .. } = figures;
                 let seconds = self.saves.last.duration_s.unwrap_or(0);
                 logger.notice(&format!(
                     "DB saved on disk: {keys} keys, {bytes} bytes, as of block {lsn}, in {seconds} s"
@@ -391,6 +413,13 @@ impl Engine {
                     logger.warning(&format!(
                         "WARNING: {lost_keys} keys are not in the dump: their values are lost, see \
                          `indelible log verify`"
+                    ));
+                }
+                if let Some(kept) = kept {
+                    let name = kept.name(Path::new(self.config.value("dbfilename")));
+                    let (name, why) = (name.display(), kept.why());
+                    logger.warning(&format!(
+                        "WARNING: the dump that was there before {why}: it stays as {name}; remove it when it is not needed"
                     ));
                 }
             }

@@ -67,12 +67,19 @@ impl Engine {
         for (number, client, after) in served {
             self.read_for(number, client, after);
         }
+        if self.tails.blocked().next().is_some() {
+            self.sync_for_tails();
+        }
+    }
+
+    /// Only what is durable is given out: so what clients ask for is synced now and then, whatever the policy.
+    pub(super) fn sync_for_tails(&mut self) {
+        let durable = self.shard.reach.durable;
         if self.options.fsync != FsyncPolicy::Always
-            && self.tails.is_sync_due(self.time.now_us)
             && let Some(log) = self.shard.log_mut()
             && log.last_lsn() > durable
+            && self.tails.is_sync_due(self.time.now_us)
         {
-            // Only what is durable is given out.
             log.request_sync();
         }
     }
@@ -137,7 +144,8 @@ pub(super) const NO_LOG: &str =
     "ERR there is no redo log to follow: appendonly is no, or is being turned on";
 
 /// An error as its client is told it: one line, with a code for the one that it can do something about.
-fn error_line(why: &TailError) -> String {
-    let code = if matches!(why, TailError::Gone { .. }) { "LOGGONE" } else { "ERR" };
+pub(super) fn error_line(why: &TailError) -> String {
+    let is_gone = matches!(why, TailError::Gone { .. } | TailError::OtherLog { .. });
+    let code = if is_gone { "LOGGONE" } else { "ERR" };
     format!("{code} {why}").replace(['\r', '\n'], " ")
 }

@@ -131,9 +131,9 @@ impl Tails {
         }
     }
 
-    /// Whether blocks that clients wait for should be synced now.
+    /// Whether blocks that clients ask for should be synced now.
     pub(super) fn is_sync_due(&mut self, now_us: u64) -> bool {
-        let is_due = self.blocked().next().is_some() && now_us >= self.synced_us + SYNC_EVERY_US;
+        let is_due = now_us >= self.synced_us + SYNC_EVERY_US;
         if is_due {
             self.synced_us = now_us;
         }

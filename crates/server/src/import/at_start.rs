@@ -1,31 +1,32 @@
 //! What a start imports: the files that Redis would load from the same directory.
 //!
 //! ```text
-//!   a log is there ──────────────► nothing (what an import has left next to it is removed, and files
+//!   a log is there, and used ────► nothing (what an import has left next to it is removed, and files
 //!                                  that are newer than the log are told of)
+//!   a log is there, and is not ──► dbfilename, as without a log: an AOF may be what it was made of
 //!   ignore-redis-files yes ──────► nothing (what an interrupted import has left is removed)
 //!   appendonly yes ── AOF ───────► that: the manifest in appenddirname that is named after appendfilename, or
 //!                 └── none ─┐      appendfilename of before Redis 7.0
 //!   appendonly no ──────────┴────► dbfilename
 //!   not given, and there are both  refused: it is yes here and no in Redis
 //! ```
+//!
+//! What cannot be looked at is not taken for absent: an empty database, or an older one, must not start in its place.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::Lsn;
-use env::{Access, Disk, Lock};
+use env::{Disk, FileError, Lock};
 use keyspace::{Keyspace, NoJournal, Notify};
-use rdb::{Event, Limits, Reader};
 
 use super::build::{BUILD_DIR, Place, build, is_unfinished};
 use super::manifest::SUFFIX;
-use super::source::Bytes;
 use super::{Contents, ImportError, Progress, Report, Source, Target, check};
 use crate::config::Config;
 use crate::engine::keyspace_settings;
 use crate::logger::Logger;
+use crate::save::KnownDump;
 
 /// It is said every so many percent how far it is.
 const SAID_PERCENT: u64 = 10;
@@ -93,21 +94,44 @@ struct Files {
 }
 
 impl Files {
-    fn look(disk: &dyn Disk, directory: &Path, config: &Config) -> Self {
+    fn look(disk: &dyn Disk, directory: &Path, config: &Config) -> Result<Self, ImportError> {
         let path = |name: &str| (!name.is_empty()).then(|| directory.join(name));
-        let there = |path: Option<PathBuf>| path.filter(|it| disk.exists(it).unwrap_or(false));
+        let there = |path: Option<PathBuf>| match path {
+            Some(path) if is_there(disk, &path)? => Ok(Some(path)),
+            _ => Ok::<_, ImportError>(None),
+        };
         let name = config.value("appendfilename");
         let several = path(config.value("appenddirname"));
-        let manifest = there(several.as_ref().map(|dir| dir.join(format!("{name}{SUFFIX}"))));
-        let is_unnamed =
-            |dir: &PathBuf| manifest.is_none() && disk.list(dir).is_ok_and(|it| !it.is_empty());
-        let unnamed = several.filter(is_unnamed);
-        let aof = manifest.or_else(|| there(path(name)));
-        Self { aof, dump: there(path(config.value("dbfilename"))), unnamed }
+        let manifest = there(several.as_ref().map(|dir| dir.join(format!("{name}{SUFFIX}"))))?;
+        let unnamed = match several {
+            Some(dir) if manifest.is_none() && has_files(disk, &dir)? => Some(dir),
+            _ => None,
+        };
+        let aof = if manifest.is_some() { manifest } else { there(path(name))? };
+        Ok(Self { aof, dump: there(path(config.value("dbfilename")))?, unnamed })
     }
 
     fn all(&self) -> impl Iterator<Item = &PathBuf> {
         self.aof.iter().chain(&self.dump).chain(&self.unnamed)
+    }
+}
+
+/// Whether there is something of that name, a link that leads nowhere too.
+fn is_there(disk: &dyn Disk, path: &Path) -> Result<bool, ImportError> {
+    let found = disk.exists(path).and_then(|is_there| Ok(is_there || disk.is_symlink(path)?));
+    match found {
+        Err(error) if error.kind() == ErrorKind::NotADirectory => Ok(false),
+        found => Ok(found.map_err(FileError::io(path, "look for"))?),
+    }
+}
+
+/// Whether there are files in this directory, if it is one.
+fn has_files(disk: &dyn Disk, dir: &Path) -> Result<bool, ImportError> {
+    match disk.list(dir) {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Ok(false)
+        }
+        names => Ok(!names.map_err(FileError::io(dir, "read"))?.is_empty()),
     }
 }
 
@@ -124,11 +148,29 @@ fn newest_in(disk: &dyn Disk, directory: &Path) -> Option<i64> {
 }
 
 /// Looks at the directory.
-pub(crate) fn find(disk: &dyn Disk, directory: &Path, config: &Config, appends: Appends) -> Found {
-    if redo::is_there(disk, directory) || config.is_yes("ignore-redis-files") {
-        return Found::Nothing;
+///
+/// # Errors
+/// [`ImportError::File`] when that cannot be.
+pub(crate) fn find(
+    disk: &dyn Disk,
+    directory: &Path,
+    config: &Config,
+    appends: Appends,
+) -> Result<Found, ImportError> {
+    let has_log = is_there(disk, &redo::manifest::path_in(directory))?;
+    if config.is_yes("ignore-redis-files") || (has_log && config.is_yes("appendonly")) {
+        return Ok(Found::Nothing);
     }
-    let files = Files::look(disk, directory, config);
+    let files = Files::look(disk, directory, config)?;
+    if has_log {
+        let found = files.dump.map(|path| Found::Files { path, newer: None });
+        return Ok(found.unwrap_or(Found::Nothing));
+    }
+    Ok(choose(disk, directory, &files, appends))
+}
+
+/// What Redis would load of these, where there is no log.
+fn choose(disk: &dyn Disk, directory: &Path, files: &Files, appends: Appends) -> Found {
     let chosen = match (&files.aof, &files.dump, appends) {
         (Some(aof), Some(dump), Appends::NotSaid) => {
             return Found::Both { aof: aof.clone(), dump: dump.clone() };
@@ -142,8 +184,8 @@ pub(crate) fn find(disk: &dyn Disk, directory: &Path, config: &Config, appends: 
         (None, None, _) => {
             let what =
                 "it is imported with appendonly yes and the name of its manifest as appendfilename";
-            return match files.unnamed {
-                Some(path) => Found::OtherFiles { path, what },
+            return match &files.unnamed {
+                Some(path) => Found::OtherFiles { path: path.clone(), what },
                 None if is_unfinished(disk, directory) => Found::Unfinished,
                 None => Found::Nothing,
             };
@@ -249,7 +291,7 @@ pub(crate) fn import(
     Ok(())
 }
 
-/// Loads what is at `path` into memory, where there is no log, and tells the log file of it.
+/// Loads what is at `path` into memory, where there is no log, and tells the log file of it, and `known`.
 ///
 /// # Errors
 /// See [`check`]; and what is noticed only when it is loaded.
@@ -258,6 +300,7 @@ pub(crate) fn load_into_memory(
     path: &Path,
     config: &Config,
     logger: &Logger,
+    known: &KnownDump,
     tell: &mut dyn FnMut(Progress),
 ) -> Result<Keyspace<NoJournal>, ImportError> {
     let mut tell = saying(path, logger, tell);
@@ -272,6 +315,7 @@ pub(crate) fn load_into_memory(
     let mut target = Target::in_memory(keyspace, Arc::clone(&place.clock));
     let contents = target.fill(&source, &checked, &mut tell)?;
     source.check_unchanged(&*place.disk)?;
+    known.note(&*place.disk, path);
     keep(&*place.disk, path, &checked.contents, config, logger)?;
     checked.warnings.iter().for_each(|warning| logger.warning(&format!("WARNING: {warning}")));
     let (log_bytes, micros) = (0, 0);
@@ -299,7 +343,8 @@ fn saying(path: &Path, logger: &Logger, tell: &mut dyn FnMut(Progress)) -> impl 
 /// The files of Redis next to a log that were changed after it: another server may have had the directory in
 /// between. To be asked before the log is opened.
 pub(crate) fn newer_than_log(disk: &dyn Disk, directory: &Path, config: &Config) -> Vec<PathBuf> {
-    let files = Files::look(disk, directory, config);
+    // The log is loaded whatever they are.
+    let files = Files::look(disk, directory, config).unwrap_or_default();
     if !redo::is_there(disk, directory) || files.all().next().is_none() {
         return Vec::new();
     }
@@ -311,29 +356,10 @@ pub(crate) fn newer_than_log(disk: &dyn Disk, directory: &Path, config: &Config)
     newer.cloned().collect()
 }
 
-/// Whether a dump is one that the server of this log has written, of what the log has.
-pub(crate) fn is_our_dump(disk: &dyn Disk, path: &Path, database: redo::Id, last: Lsn) -> bool {
-    let Ok(file) = disk.open(path, Access::Read) else { return false };
-    let Ok(bytes) = file.len() else { return false };
-    let source = Bytes::new(&*file, bytes);
-    let Ok(mut reader) = Reader::new(source, Limits::default()) else { return false };
-    let (mut is_ours, mut is_old) = (false, false);
-    while let Ok(Event::Aux { name, value }) = reader.next() {
-        let value = String::from_utf8_lossy(value);
-        match name {
-            b"indelible-database" => is_ours = value == database.to_string(),
-            b"indelible-lsn" => is_old = value.parse().is_ok_and(|lsn: u64| lsn <= last.0),
-            _ => {}
-        }
-    }
-    is_ours && is_old
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use env_sim::{Faults, SimClock, SimDisk};
-    use rdb::{WriteOptions, Writer};
 
     fn disk_with(files: &[(&str, &[u8])]) -> SimDisk {
         let disk = SimDisk::new(1, Faults::default());
@@ -356,7 +382,7 @@ mod tests {
         let mut config = config(options);
         let is_kept = config.keep_what_redis_keeps();
         let appends = Appends::of(&config, is_kept);
-        find(&disk_with(&files), Path::new("/data"), &config, appends)
+        find(&disk_with(&files), Path::new("/data"), &config, appends).unwrap()
     }
 
     const DUMP: &str = "/data/dump.rdb";
@@ -432,27 +458,5 @@ mod tests {
         let disk = disk_with(&[(DUMP, b"x"), (KEPT, b"y")]);
         let error = keep(&contents, &disk, DUMP).unwrap_err().to_string();
         assert!(error.contains(KEPT), "{error}");
-    }
-
-    #[test]
-    fn a_dump_of_this_log_is_told_from_others() {
-        let database = redo::Id([7; 16]);
-        let dump = |name: &str, lsn: &str| {
-            let mut writer = Writer::begin(Vec::new(), WriteOptions::default()).unwrap();
-            writer.aux(b"redis-ver", b"7.0.15").unwrap();
-            writer.aux(b"indelible-database", name.as_bytes()).unwrap();
-            writer.aux(b"indelible-lsn", lsn.as_bytes()).unwrap();
-            writer.finish().unwrap()
-        };
-        for (bytes, is_ours) in [
-            (dump(&database.to_string(), "10"), true),
-            (dump(&database.to_string(), "11"), false),
-            (dump(&redo::Id([8; 16]).to_string(), "10"), false),
-            (dump(&database.to_string(), "x"), false),
-            (b"REDIS0011".to_vec(), false),
-        ] {
-            let disk = disk_with(&[(DUMP, &bytes)]);
-            assert_eq!(is_our_dump(&disk, Path::new(DUMP), database, Lsn(10)), is_ours);
-        }
     }
 }

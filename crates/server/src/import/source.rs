@@ -1,12 +1,13 @@
 //! What is imported: the files, open for reading, in the order in which Redis loads them.
 
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use env::{Access, Disk, File, FileError, FileVersion};
 
 use super::ImportError;
 use super::manifest::{MANIFEST_BYTES_MAX, Manifest, SUFFIX, is_manifest};
+use crate::file_bytes::Bytes;
 
 /// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,30 +47,6 @@ impl SourceFile {
             }
         }
         Ok(matches!(&magic[..filled], b"REDIS" | b"VALKE"))
-    }
-}
-
-/// The bytes of a file, up to where they count.
-pub(super) struct Bytes<'a> {
-    file: &'a dyn File,
-    at: u64,
-    end: u64,
-}
-
-impl<'a> Bytes<'a> {
-    /// Those up to `end`.
-    pub(super) const fn new(file: &'a dyn File, end: u64) -> Self {
-        Self { file, at: 0, end }
-    }
-}
-
-impl Read for Bytes<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
-        let wanted = buffer.len().min(left);
-        let count = self.file.read_at(&mut buffer[..wanted], self.at)?;
-        self.at += count as u64;
-        Ok(count)
     }
 }
 

@@ -9,6 +9,7 @@ use base::Lsn;
 use dump::HourglassFigures;
 
 use super::error::SaveResult;
+use super::predecessor::Kept;
 
 /// A saver goes on as long as fewer bytes than this wait for a client.
 const WAITING_BYTES_MAX: usize = 1 << 20;
@@ -32,6 +33,8 @@ pub struct SaveFigures {
     pub lsn: Lsn,
     /// Of a dump that is merged with the one before, of what it is made.
     pub made_of: HourglassFigures,
+    /// What stays of the file that it has replaced.
+    pub kept: Option<Kept>,
 }
 
 impl SaveFigures {

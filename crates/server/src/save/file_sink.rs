@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use env::{Access, Disk, FileError, Unpublished, leave_room};
 
+use super::predecessor::{Kept, Predecessor};
+
 /// So much is written between two syncs, so that the last one does not hold up the log's: as Redis'
 /// `rdb-save-incremental-fsync`.
 const SYNC_BYTES: u64 = 4 << 20;
@@ -27,12 +29,15 @@ const MAGICS: [&[u8]; 2] = [b"REDIS", b"VALKEY"];
 
 /// Refuses to replace what is no dump, such as a file of the log: a wrong name must not cost data.
 fn refuse_other(disk: &dyn Disk, path: &Path) -> Result<(), FileError> {
-    let mut begin = [0; 6];
-    let read = disk.open(path, Access::Read).and_then(|file| file.read_at(&mut begin, 0));
-    // What cannot be read is met when the file is given its name.
-    let begin = &begin[..read.unwrap_or(0)];
-    if begin.is_empty() || MAGICS.iter().any(|magic| begin.starts_with(magic)) {
-        return Ok(());
+    // What cannot be looked at is met when the file is given its name.
+    let Ok(version) = disk.version(path) else { return Ok(()) };
+    if version.is_regular {
+        let mut begin = [0; 6];
+        let read = disk.open(path, Access::Read).and_then(|file| file.read_at(&mut begin, 0));
+        let begin = &begin[..read.unwrap_or(0)];
+        if begin.is_empty() || MAGICS.iter().any(|magic| begin.starts_with(magic)) {
+            return Ok(());
+        }
     }
     let what = "it is there and is no dump; choose another name, or move it away";
     let error = io::Error::new(io::ErrorKind::AlreadyExists, what);
@@ -50,6 +55,7 @@ impl FileSink {
     ) -> Result<Self, FileError> {
         refuse_other(&*disk, &path)?;
         let file = Unpublished::create(&*disk, temporary)?;
+        file.keep_permissions(&*disk, &path)?;
         let (written_bytes, synced_bytes) = (0, 0);
         Ok(Self { disk, file, path, written_bytes, synced_bytes, syncs_early, kept_bytes })
     }
@@ -72,5 +78,18 @@ impl FileSink {
     /// Completes it: it has its name then, durably.
     pub(crate) fn complete(self) -> Result<(), FileError> {
         self.file.publish(&*self.disk, &self.path).map(drop)
+    }
+
+    /// The same, and what must stay of the file that it replaces does. `lost_keys` is how many keys it lacks.
+    pub(super) fn complete_after(
+        self,
+        before: &Predecessor,
+        lost_keys: u64,
+    ) -> Result<Option<Kept>, FileError> {
+        let complete = self.file.complete()?;
+        let kept = before.keep(&*self.disk, &self.path, lost_keys)?;
+        complete.publish(&*self.disk, &self.path)?;
+        before.known.note(&*self.disk, &self.path);
+        Ok(kept)
     }
 }

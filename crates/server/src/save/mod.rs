@@ -15,6 +15,7 @@
 //! - A file has its name only when all of it is durable, and everything that it shows is durable in the log.
 //! - A saver that fails, or is given up, leaves no file; one that a crash ends leaves a temporary file, which the next start
 //!   removes.
+//! - What a dump replaces is a dump of this database, or stays (`predecessor`).
 //! - When a [`Ticket`] is dropped, its saver ends.
 
 mod child;
@@ -24,6 +25,7 @@ mod feed;
 mod file_sink;
 mod last_dumps;
 mod pace;
+mod predecessor;
 mod saver;
 mod sink;
 mod threads;
@@ -34,6 +36,8 @@ pub use error::{SaveError, SaveResult};
 pub(crate) use feed::Feed;
 pub(crate) use file_sink::FileSink;
 pub(crate) use last_dumps::LastDumps;
+pub use predecessor::{Kept, KnownDump};
+pub(crate) use predecessor::{Predecessor, is_dump_of};
 pub(crate) use saver::{SaveJob, SaveSource, SaveTarget};
 pub use saver::{Saver, SaverStep};
 pub use sink::remove_temporaries;

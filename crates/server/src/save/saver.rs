@@ -21,8 +21,10 @@ use super::child::ChildDump;
 use super::desk::{Desk, SaveFigures, Ticket};
 use super::error::{SaveError, SaveResult};
 use super::feed::Fed;
+use super::file_sink::FileSink;
 use super::last_dumps::LastDumps;
 use super::pace::Pace;
+use super::predecessor::{Kept, Predecessor};
 use super::sink::Sink;
 
 /// What is to be dumped, and how.
@@ -75,6 +77,8 @@ pub(crate) enum SaveTarget {
         temporary: PathBuf,
         /// Whether it is synced while it grows.
         syncs_early: bool,
+        /// What it replaces.
+        before: Predecessor,
     },
     /// To whatever has the ticket.
     Ticket,
@@ -225,13 +229,13 @@ struct Finished {
 }
 
 impl Finished {
-    /// It gets its name.
-    fn complete(self) -> Result<(), SaveError> {
-        self.sink.complete()?;
+    /// It gets its name. Returns what stays of the file before.
+    fn complete(self, lost_keys: u64) -> Result<Option<Kept>, SaveError> {
+        let kept = self.sink.complete(lost_keys)?;
         if let Some((last_dumps, last)) = self.last {
             last_dumps.put(last);
         }
-        Ok(())
+        Ok(kept)
     }
 }
 
@@ -323,9 +327,11 @@ impl Saver {
                     // It is given up at this moment; the next step sees it.
                     Ok(Step::Done) if is_durable && !self.desk.begin_publishing() => {}
                     Ok(Step::Done) if is_durable => {
-                        let completed = dumping.finish().and_then(Finished::complete);
+                        let lost_keys = figures.lost_keys;
+                        let completed = dumping.finish().and_then(|it| it.complete(lost_keys));
                         let figures = SaveFigures { bytes: self.desk.bytes(), ..figures };
-                        self.end(completed.map(|()| figures).map_err(Arc::new));
+                        let figures_of = |kept| SaveFigures { kept, ..figures };
+                        self.end(completed.map(figures_of).map_err(Arc::new));
                     }
                     Ok(Step::Waiting | Step::Done) => {
                         self.stage = Stage::Dumping(dumping);
@@ -356,10 +362,11 @@ impl Saver {
                 .map(|target| target.with_sizes(sizes))
         };
         let sink = match target {
-            SaveTarget::File { path, temporary, syncs_early } => {
+            SaveTarget::File { path, temporary, syncs_early, before } => {
                 self.temporary = Some((Arc::clone(&disk), temporary.clone()));
                 let kept_bytes = spill.kept_bytes;
-                Sink::file(&self.desk, disk, path, &temporary, syncs_early, kept_bytes)?
+                let file = FileSink::create(disk, path, &temporary, syncs_early, kept_bytes)?;
+                Sink::file(&self.desk, file, before)
             }
             SaveTarget::Ticket => Sink::client(&self.desk),
         };

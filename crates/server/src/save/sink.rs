@@ -1,7 +1,7 @@
 //! Where the bytes of a dump go.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use env::{Disk, FileError};
@@ -9,6 +9,7 @@ use env::{Disk, FileError};
 use super::desk::Desk;
 use super::error::SaveError;
 use super::file_sink::FileSink;
+use super::predecessor::{Kept, Predecessor};
 
 /// What is written, or given to a client, at a time.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -51,23 +52,15 @@ pub(super) struct Sink {
 }
 
 enum To {
-    File(FileSink),
+    File(FileSink, Predecessor),
     /// The desk, from which a client is given it.
     Client,
 }
 
 impl Sink {
-    /// Begins the file `path`, as `temporary` in its directory.
-    pub(super) fn file(
-        desk: &Arc<Desk>,
-        disk: Arc<dyn Disk>,
-        path: PathBuf,
-        temporary: &Path,
-        syncs_early: bool,
-        kept_bytes: u64,
-    ) -> Result<Self, FileError> {
-        let file = FileSink::create(disk, path, temporary, syncs_early, kept_bytes)?;
-        Ok(Self { desk: Arc::clone(desk), chunk: Vec::new(), to: To::File(file) })
+    /// Fills `file`, which replaces what was there before.
+    pub(super) fn file(desk: &Arc<Desk>, file: FileSink, before: Predecessor) -> Self {
+        Self { desk: Arc::clone(desk), chunk: Vec::new(), to: To::File(file, before) }
     }
 
     /// Gives `desk` what is written.
@@ -78,7 +71,7 @@ impl Sink {
     fn pass_on(&mut self) -> Result<(), FileError> {
         self.desk.count_bytes(self.chunk.len());
         match &mut self.to {
-            To::File(file) => {
+            To::File(file, _) => {
                 file.write(&self.chunk)?;
                 self.chunk.clear();
             }
@@ -87,12 +80,13 @@ impl Sink {
         Ok(())
     }
 
-    /// Completes it: a file has its name then, durably.
-    pub(super) fn complete(mut self) -> Result<(), FileError> {
+    /// Completes it: a file has its name then, durably. `lost_keys` is how many keys the dump lacks. Returns what stays of
+    /// the file before.
+    pub(super) fn complete(mut self, lost_keys: u64) -> Result<Option<Kept>, FileError> {
         self.pass_on()?;
         match self.to {
-            To::File(file) => file.complete(),
-            To::Client => Ok(()),
+            To::File(file, before) => file.complete_after(&before, lost_keys),
+            To::Client => Ok(None),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 
 use base::Lsn;
 use keyspace::BadRecord;
+use redo::{Id, Origin};
 
 /// What comes of a request.
 pub type TailResult<T> = Result<T, TailError>;
@@ -20,6 +21,31 @@ pub enum TailError {
         from: Lsn,
         /// The first that can be asked for.
         whole_from: Lsn,
+    },
+    /// The archive does not have all of them.
+    #[error(
+        "the archive does not have block {from} whole, with what comes before it; the blocks from {whole_from} on are whole. What was missed is in a state of block {before} or a later one (indelible restore --at {before})", before = whole_from.0 - 1
+    )]
+    NotArchived {
+        /// The block that was asked for, or is the next.
+        from: Lsn,
+        /// The first that can be asked for.
+        whole_from: Lsn,
+    },
+    /// The archive cannot be read.
+    #[error(transparent)]
+    Archive(#[from] archive::Error),
+    /// What was followed is another log.
+    #[error(
+        "block {after} of log {asked} is not one of this log, which is {log}: begin anew with a dump of this one (BGSAVE, SYNC), which says as of which block it is"
+    )]
+    OtherLog {
+        /// The last block that was seen.
+        after: Lsn,
+        /// The log that it was of.
+        asked: Id,
+        /// This one.
+        log: Id,
     },
     /// The block is not there yet.
     #[error(
@@ -48,4 +74,14 @@ pub enum TailError {
     /// The log is being closed.
     #[error("the redo log is being closed")]
     Closed,
+}
+
+/// Whether what follows block `after` of the log `asked` follows it here, too.
+pub(crate) fn check_log(origin: Origin, asked: Option<Id>, after: Lsn) -> TailResult<()> {
+    match asked {
+        Some(asked) if !origin.has(asked, after) => {
+            Err(TailError::OtherLog { after, asked, log: origin.database })
+        }
+        _ => Ok(()),
+    }
 }

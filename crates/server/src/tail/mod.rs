@@ -20,6 +20,7 @@
 //! - What a database is called is right, or that is an error, too ([`position`] has the rule).
 //! - A reply is at most about [`REPLY_BYTES_MAX`], or one block.
 
+mod archived;
 mod blocks;
 mod desk;
 mod error;
@@ -28,7 +29,9 @@ mod stored;
 mod tailer;
 mod threads;
 
+pub use archived::{ArchivedTail, read_archived};
 pub(crate) use desk::{Answer, Desk, Request, Wanted};
+pub(crate) use error::check_log;
 pub use error::{TailError, TailResult};
 pub use stored::{StoredTail, read_stored};
 pub use tailer::{TailFigures, TailStep, Tailer};

@@ -12,8 +12,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use base::{Lsn, Record, RecordAddr, RecordKind};
-use changes::Translator;
-use redo::{Extent, LogBlock};
+use changes::{Heading, Translator};
+use redo::{Extent, Id, LogBlock};
 
 use super::error::{TailError, TailResult};
 use super::{ROOTS_BYTES_MAX, desk::Answer};
@@ -21,6 +21,8 @@ use super::{ROOTS_BYTES_MAX, desk::Answer};
 /// See the file's top.
 pub(super) struct Position {
     translator: Translator,
+    /// The id of the log.
+    log: String,
     next: Lsn,
     /// The lines that were written last, with their blocks: those right before `next`.
     last: VecDeque<(Lsn, Arc<[u8]>)>,
@@ -30,9 +32,10 @@ pub(super) struct Position {
 }
 
 impl Position {
-    /// Before the first block.
-    pub(super) fn first() -> Self {
+    /// Before the first block of this log.
+    pub(super) fn first(log: Id) -> Self {
         Self {
+            log: log.to_string(),
             translator: Translator::new(ROOTS_BYTES_MAX),
             next: Lsn(1),
             last: VecDeque::new(),
@@ -71,10 +74,14 @@ impl Position {
             if record.kind == RecordKind::Databases {
                 self.databases = Some(addr);
             }
-            let lsn = block.lsn();
-            self.translator.learn(&record).map_err(|bad| TailError::Record { lsn, bad })?;
+            self.learn_record(block.lsn(), &record)?;
         }
         Ok(())
+    }
+
+    /// Learns of a record of this block, which is not given out.
+    pub(super) fn learn_record(&mut self, lsn: Lsn, record: &Record<'_>) -> TailResult<()> {
+        self.translator.learn(record).map_err(|bad| TailError::Record { lsn, bad })
     }
 
     /// Everything before the block `next` was learned, of a log with this extent by now, whose newest record of the
@@ -99,12 +106,21 @@ impl Position {
 
     /// Writes the next block as a line. Returns how many changes it has.
     pub(super) fn write(&mut self, block: &LogBlock) -> TailResult<(usize, Arc<[u8]>)> {
-        let lsn = block.lsn();
         let records = block.records().map(|found| found.map(|(_, record)| record));
         let records: Vec<Record<'_>> = records.collect::<Result<_, _>>()?;
+        self.write_records((block.lsn(), block.time_ms()), &records)
+    }
+
+    /// The same of its number, its time and its records.
+    pub(super) fn write_records(
+        &mut self,
+        (lsn, time_ms): (Lsn, i64),
+        records: &[Record<'_>],
+    ) -> TailResult<(usize, Arc<[u8]>)> {
         self.line.clear();
-        let Self { translator, line, .. } = self;
-        let written = changes::write_block(translator, lsn, block.time_ms(), &records, line);
+        let Self { translator, line, log, .. } = self;
+        let written =
+            changes::write_block(translator, Heading { lsn, log, time_ms }, records, line);
         let count = written.map_err(|bad| TailError::Record { lsn, bad })?;
         let line: Arc<[u8]> = self.line.as_slice().into();
         self.line.shrink_to(super::REPLY_BYTES_MAX);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use base::{Lsn, Record, RecordAddr, RecordKind};
 use env::Disk;
-use redo::{Replay, StoredLog};
+use redo::{Id, Replay, StoredLog};
 
-use super::error::{TailError, TailResult};
+use super::error::{TailError, TailResult, check_log};
 use super::position::Position;
 
 /// What was read of a log.
@@ -41,19 +41,21 @@ impl Replay for NewestDatabases {
 }
 
 /// Gives each block from `from` on to `out`, or those behind the last one for `None`; a line each, without its end.
-/// All of the log is read first: that says whether it is good, and up to where it is durable. `Ok(None)` if there is
-/// no log.
+/// All of the log is read first: that says whether it is good, and up to where it is durable. `of` is the log that the blocks before
+/// `from` were read of. `Ok(None)` if there is no log.
 ///
 /// # Errors
-/// When a server uses the log, it is damaged or cannot be read, the block is gone or is ahead of it, or `out` fails.
+/// When a server uses the log, it is damaged or cannot be read, the block is gone or is ahead of it, those before it are not this log's,
+/// or `out` fails.
 pub fn read_stored(
     disk: Arc<dyn Disk>,
-    dir: &Path,
-    devices: &[PathBuf],
+    (dir, devices): (&Path, &[PathBuf]),
     from: Option<u64>,
+    of: Option<Id>,
     out: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
 ) -> TailResult<Option<StoredTail>> {
     let Some(log) = StoredLog::open(disk, dir, devices)? else { return Ok(None) };
+    check_log(log.origin(), of, Lsn(from.unwrap_or(u64::MAX).saturating_sub(1)))?;
     let mut newest = NewestDatabases::default();
     let end = log.read(Lsn::ZERO, &mut newest, &mut |_| {})?;
     let extent = log.extent(end);
@@ -64,7 +66,7 @@ pub fn read_stored(
     if from > extent.durable.next() {
         return Err(TailError::Ahead { from, durable: extent.durable });
     }
-    let mut position = Position::first();
+    let mut position = Position::first(log.database());
     let mut before = log.blocks_of_state(Lsn(from.0 - 1))?;
     while let Some(block) = before.next()? {
         position.learn(&block)?;

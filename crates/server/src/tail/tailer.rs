@@ -233,7 +233,7 @@ impl Tailer {
         if after > extent.durable {
             return Err(TailError::Ahead { from, durable: extent.durable });
         }
-        let position = Position::first();
+        let position = Position::first(reader.database());
         if after == Lsn::ZERO {
             return Ok(Progress::More(reading(request, position)));
         }

@@ -1,4 +1,5 @@
-//! `soak [--minutes N] [--seed S]`: the simulator for a while; `--only S` or `--trace S` for one seed.
+//! `soak [--minutes N] [--seed S] [--seeds N]`: the simulator for a while, or for so many seeds; `--only S` or
+//! `--trace S` for one seed.
 //! With `--index`, only seeds whose runs keep an index of the log.
 //!
 //! Progress goes to standard error; figures, as a table and as one line of JSON, to standard output.
@@ -11,7 +12,7 @@ use std::time::Duration;
 use sim::soak::{LIVES, soak};
 use sim::{Plan, has_index, run};
 
-const USAGE: &str = "usage: soak [--minutes N | --seconds N] [--seed S] [--index] | soak --only S | \
+const USAGE: &str = "usage: soak [--minutes N | --seconds N] [--seed S] [--seeds N] [--index] | soak --only S | \
                      soak --trace S";
 
 /// The seed that is running, for the message of an assertion that fails.
@@ -27,7 +28,7 @@ fn name_seed_in_panics() {
 
 fn main() -> ExitCode {
     let (mut seconds, mut seed, mut only, mut is_traced) = (600, 1, None, false);
-    let mut is_index_only = false;
+    let (mut is_index_only, mut count) = (false, usize::MAX);
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
         if name == "--index" {
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
             "--minutes" => seconds = value * 60,
             "--seconds" => seconds = value,
             "--seed" => seed = value,
+            "--seeds" => count = usize::try_from(value).unwrap_or(usize::MAX),
             "--only" => only = Some(value),
             "--trace" => (only, is_traced) = (Some(value), true),
             _ => {
@@ -68,7 +70,7 @@ fn main() -> ExitCode {
     }
     eprintln!("soak: {seconds} s from seed {seed}");
     name_seed_in_panics();
-    let seeds = (seed..).filter(|seed| !is_index_only || has_index(*seed));
+    let seeds = (seed..).filter(|seed| !is_index_only || has_index(*seed)).take(count);
     let seeds = seeds.inspect(|seed| SEED.store(*seed, Ordering::Relaxed));
     let report = soak(seeds, Duration::from_secs(seconds), |line| eprintln!("{line}"));
     for violation in &report.violations {

@@ -47,6 +47,15 @@ const LIBRARY_SEEDS: u64 = 16_000_000_000;
 /// From here on scripts execute several commands.
 const SCRIPT_SEEDS: u64 = 18_000_000_000;
 
+/// From here on a world is small, and its power fails in the middle of a script.
+const SHORT_SEEDS: u64 = 18_500_000_000;
+
+/// From here on archives are thinned out.
+const TIDY_SEEDS: u64 = 20_000_000_000;
+
+/// From here on logs are set back in place.
+const SET_BACK_SEEDS: u64 = 21_000_000_000;
+
 fn plan(seed: u64) -> Plan {
     Plan { seed, lives: 8, is_traced: false }
 }
@@ -68,6 +77,9 @@ fn what_survives_is_a_prefix_with_everything_that_was_promised() {
         (FAMILY_SEEDS, 64),
         (LIBRARY_SEEDS, 64),
         (SCRIPT_SEEDS, 64),
+        (SHORT_SEEDS, 200),
+        (TIDY_SEEDS, 96),
+        (SET_BACK_SEEDS, 64),
     ];
     let later = later.into_iter().filter(|_| is_whole);
     let later = later.flat_map(|(first, count)| first..first + count);
@@ -121,6 +133,10 @@ fn the_same_seed_is_the_same_run_byte_for_byte() {
             FAMILY_SEEDS + 1,
             LIBRARY_SEEDS + 5,
             SCRIPT_SEEDS + 6,
+            SHORT_SEEDS,
+            SHORT_SEEDS + 1,
+            TIDY_SEEDS + 7,
+            SET_BACK_SEEDS + 8,
         ])
     };
     let first: Vec<u64> = seeds().map(fingerprint).collect();

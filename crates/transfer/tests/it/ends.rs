@@ -6,7 +6,8 @@ use std::thread;
 
 use tempfile::TempDir;
 use transfer::{
-    Limits, Progress, Remote, Report, Result, Scheme, Server, Service, Trust, Verification,
+    Limits, Progress, Remote, Report, Result, Scheme, Server, Service, Sessions, Trust,
+    Verification,
 };
 
 /// No limits, and only as much filler as a test can wait for.
@@ -35,7 +36,9 @@ impl Receiver {
     pub(crate) fn start_with(trust: Trust, limits: Limits) -> Self {
         let dir = directory();
         let (dir_path, memory_bytes, device_cache_bytes) = (dir.path().to_owned(), 16 << 20, 0);
-        let service = Service { dir: dir_path, trust, limits, memory_bytes, device_cache_bytes };
+        let sessions = Sessions::All;
+        let service =
+            Service { dir: dir_path, trust, limits, memory_bytes, device_cache_bytes, sessions };
         let server = Server::bind("127.0.0.1:0", service).unwrap();
         let address = server.address().unwrap();
         thread::spawn(move || server.run(&|_line| {}));

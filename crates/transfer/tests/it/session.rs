@@ -8,7 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use transfer::{Error, Limits, RelativePath, Server, Service, Stand, Store, Trust, Verification};
+use transfer::{
+    Error, Limits, RelativePath, Server, Service, Sessions, Stand, Store, Trust, Verification,
+};
 
 use crate::ends::{NO_LIMITS, directory, random_bytes};
 use crate::wire::{Trouble, pass, wire};
@@ -23,6 +25,10 @@ struct Keeper {
 
 impl Keeper {
     fn start(limits: Limits) -> Self {
+        Self::start_with(limits, Sessions::All)
+    }
+
+    fn start_with(limits: Limits, sessions: Sessions) -> Self {
         let dir = directory();
         let service = Service {
             dir: dir.path().to_owned(),
@@ -30,6 +36,7 @@ impl Keeper {
             limits,
             memory_bytes: 1 << 20,
             device_cache_bytes: CACHE_BYTES,
+            sessions,
         };
         let server = Server::bind("127.0.0.1:0", service).unwrap();
         let address = server.address().unwrap();
@@ -152,6 +159,47 @@ fn what_is_read_back_as_something_else_is_told_of_once_and_what_was_removed_is_n
     assert_eq!(store.stand().unwrap(), stand(5, 4, &[]));
 }
 
+/// A power cut of a machine whose device lied, or `rm`.
+#[test]
+fn what_is_gone_and_was_not_removed_by_a_request_is_damaged() {
+    let keeper = Keeper::start(NO_LIMITS);
+    let (store, other) = (keeper.store(), keeper.store());
+    for name in ["gone", "removed", "exchanged"] {
+        store.put_new(&path(name), &random_bytes(1, 10_000)).unwrap();
+    }
+    fs::remove_file(keeper.file("gone")).unwrap();
+    other.remove(&path("removed")).unwrap();
+    other.remove(&path("exchanged")).unwrap();
+    assert!(other.put_new(&path("exchanged"), &random_bytes(2, 9000)).unwrap());
+    store.put_new(&path("more"), &random_bytes(3, 70_000)).unwrap();
+    assert_eq!(store.stand().unwrap(), stand(4, 3, &["gone"]));
+    assert_eq!(other.stand().unwrap(), stand(1, 0, &[]));
+}
+
+/// What holds archives may let nothing be removed, with the token, too.
+#[test]
+fn a_server_that_only_appends_lets_nothing_be_removed_or_replaced() {
+    let keeper = Keeper::start_with(NO_LIMITS, Sessions::Append);
+    let store = keeper.store();
+    assert!(store.put_new(&path("file"), b"bytes").unwrap());
+    let error = store.remove(&path("file")).unwrap_err();
+    assert!(
+        matches!(&error, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied),
+        "{error:?}"
+    );
+    assert_eq!(store.open(&path("file")).unwrap(), Some(5), "the session goes on");
+    let other = directory();
+    let file = other.path().join("file");
+    fs::write(&file, "other").unwrap();
+    let sent =
+        crate::ends::send(keeper.address, &file, &Trust::Loopback, crate::ends::VERIFICATION);
+    assert!(matches!(&sent, Err(Error::Refused(why)) if why.contains("--sessions append")));
+    let none = Keeper::start_with(NO_LIMITS, Sessions::No);
+    let error = none.store().put_new(&path("file"), b"bytes").unwrap_err();
+    assert!(matches!(&error, Error::Refused(why) if why.contains("--sessions")), "{error}");
+    assert!(!none.file("file").exists());
+}
+
 #[test]
 fn what_was_put_before_a_connection_was_lost_is_read_back_in_the_next_session() {
     let keeper = Keeper::start(NO_LIMITS);
@@ -168,9 +216,27 @@ fn what_was_put_before_a_connection_was_lost_is_read_back_in_the_next_session() 
     fs::write(keeper.file("bad"), bytes).unwrap();
     assert_eq!(store.stand().unwrap(), stand(3, 0, &[]), "nothing has come behind it");
     store.put_new(&path("more"), &random_bytes(2, 70_000)).unwrap();
-    assert_eq!(store.stand().unwrap(), stand(4, 2, &["bad"]));
+    // There is nothing to read back of the empty one.
+    assert_eq!(store.stand().unwrap(), stand(4, 3, &["bad"]));
     store.put_new(&path("last"), &random_bytes(3, 70_000)).unwrap();
     assert_eq!(store.stand().unwrap(), stand(5, 4, &[]));
+}
+
+/// More than are expected before an answer is waited for, of which some were removed.
+#[test]
+fn many_files_are_expected_by_the_next_session() {
+    let keeper = Keeper::start(NO_LIMITS);
+    let wire = Wire::to(keeper.address);
+    let store = store(wire.address);
+    let name = |number: u64| path(&format!("file-{number}"));
+    for number in 1..=300 {
+        store.put_new(&name(number), &random_bytes(number, 100)).unwrap();
+    }
+    (1..=20).for_each(|number| store.remove(&name(number)).unwrap());
+    wire.cut();
+    fs::write(keeper.file("file-299"), random_bytes(7, 100)).unwrap();
+    store.put_new(&path("more"), &random_bytes(1, 70_000)).unwrap();
+    assert_eq!(store.stand().unwrap(), stand(301, 300, &["file-299"]));
 }
 
 /// The answer to an attempt was lost: the next one finds the file, and has it read back all the same.

@@ -226,7 +226,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
     FolderOrder {
         krate: "server",
         layers: &[
-            &["config", "courtesy", "descriptors", "host", "logger", "network"],
+            &["config", "courtesy", "descriptors", "file_bytes", "host", "logger", "network"],
             &["process"],
             &["archive_threads", "verify_thread", "migrate", "save", "tail"],
             &["engine", "listen"],
@@ -258,7 +258,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
             &["block_time", "id", "options"],
             &["error"],
             &["format"],
-            &["shared"],
+            &["origin", "shared"],
             &["read"],
             &["compact"],
             &["mark", "recover"],

@@ -1,6 +1,9 @@
 //! BACKUP: named backups, which are blocks that the log can be restored to until they are deleted.
 
-use base::note::{BACKUP_NAME_BYTES_MAX, CALLER_BYTES_MAX, COMMAND_BYTES_MAX, is_backup_name};
+use base::note::{
+    BACKUP_NAME_BYTES_MAX, CALLER_BYTES_MAX, COMMAND_BYTES_MAX, CONFIGURATION_BYTES_MAX,
+    is_backup_name,
+};
 use base::{DangerousCommand, Lsn};
 use command::argument;
 use command::error::{CommandError, Done};
@@ -320,7 +323,8 @@ fn make(
     }
     engine.declare_notes();
     let now_ms = engine.time.unix_ms();
-    let backup = engine.shard.create_backup(name, point, now_ms);
+    let configuration = engine.config.without_secrets(CONFIGURATION_BYTES_MAX);
+    let backup = engine.shard.create_backup(name, point, now_ms, configuration);
     let backup = backup.map_err(|why| CommandError::Other(format!("ERR {why}").into()))?;
     let now_us = engine.deps.clock.monotonic_us();
     engine.backups.note_asked(backup.noted_lsn, now_us);

@@ -57,6 +57,8 @@ fn archive(engine: &Engine, out: &mut String) {
     line(out, "archive_fill_done_records", figures.fill_done);
     line(out, "archive_fill_total_records", figures.fill_total);
     line(out, "archive_gaps", figures.gaps);
+    line(out, "archive_tidy_state", figures.tidy_state.name());
+    line(out, "archive_tidy_damaged", figures.tidy_damaged);
     line(out, "archive_tidied", figures.tidied);
     line(out, "archive_tidied_objects", figures.tidied_objects);
     line(out, "archive_tidied_time", figures.tidied_time_ms / 1000);

@@ -22,6 +22,7 @@ pub(super) fn section(engine: &Engine, out: &mut String) {
         line(out, "redo_clients_held_back", engine.sessions.congestion.held_back_count());
         let stats = log.stats();
         line(out, "redo_disk_bytes", stats.bytes);
+        log.reader().iter().for_each(|log| line(out, "redo_log_id", log.database()));
         figures(&stats, out);
         let index = log.index_figures();
         line(out, "redo_index", u8::from(index.is_some()));

@@ -54,6 +54,7 @@ pub(super) fn section(engine: &Engine, out: &mut String) {
     line(out, "snapshot_spilled_bytes", spilled_bytes);
     line(out, "snapshot_handed_bytes_peak", engine.walking.handed_bytes_max);
     line(out, "snapshot_streams", saves.streams.len());
+    line(out, "snapshot_lost_keys", saves.last.figures.lost_keys);
     // Of the last dump that is complete.
     let HourglassFigures { last_lsn, whole, copied_bytes, changed_records, companion_bytes } =
         saves.last.figures.made_of;

@@ -3,10 +3,12 @@
 use base::Lsn;
 use command::argument;
 use command::error::{CommandError, Done};
+use redo::Id;
 
 use super::super::shard::LogState;
-use super::super::tailing::NO_LOG;
+use super::super::tailing::{NO_LOG, error_line};
 use super::super::{ClientKey, Engine};
+use crate::tail::check_log;
 
 /// How many blocks a reply has if its client does not say.
 const COUNT_DEFAULT: usize = 100;
@@ -14,10 +16,10 @@ const COUNT_DEFAULT: usize = 100;
 /// So many clients may wait for blocks: each costs what is read for it.
 const WAITING_MAX: usize = 128;
 
-/// LOGTAIL lsn|now [COUNT n] [BLOCK ms].
+/// LOGTAIL lsn|now [COUNT n] [BLOCK ms] [LOG id].
 pub(super) fn logtail(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     let mut count_max = COUNT_DEFAULT;
-    let mut block_ms = None;
+    let (mut block_ms, mut of_log) = (None, None);
     let (options, odd) = args[2..].as_chunks::<2>();
     if !odd.is_empty() {
         return Err(CommandError::Syntax);
@@ -27,6 +29,11 @@ pub(super) fn logtail(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
             count_max = argument::count(value)?;
         } else if argument::is(name, "block") {
             block_ms = Some(argument::count(value)?);
+        } else if argument::is(name, "log") {
+            let id = std::str::from_utf8(value).ok().and_then(|id| id.parse::<Id>().ok());
+            of_log = Some(
+                id.ok_or(CommandError::other("ERR the id of a log is 32 hexadecimal digits"))?,
+            );
         } else {
             return Err(CommandError::Syntax);
         }
@@ -50,12 +57,17 @@ pub(super) fn logtail(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
         );
         return Err(CommandError::Other(what.into()));
     }
+    if let Some(reader) = log.reader() {
+        let checked = check_log(reader.origin(), of_log, after);
+        checked.map_err(|why| CommandError::Other(error_line(&why).into()))?;
+    }
     engine.sessions[key].session.tailed = Some(after);
     if after >= durable && block_ms.is_none() {
         let reply = engine.reply(key);
         reply.array(2);
         reply.int(after.0.cast_signed());
         reply.array(0);
+        engine.sync_for_tails();
         return Ok(());
     }
     if engine.tails.waiting_count() >= WAITING_MAX {

@@ -93,6 +93,10 @@ impl Engine {
             if self.is_stopped_by_failed_save() {
                 return refuse(NOT_SAVED);
             }
+            if let Some(why) = self.archives.refusal() {
+                let why = why.to_owned();
+                return refuse(&why);
+            }
             if self.options.access.is_read_only {
                 return refuse(READ_ONLY);
             }

@@ -150,6 +150,9 @@ pub trait ShardLog: Journal {
         Err(BackupRefusal::NoLog)
     }
 
+    /// Has a backup carry the configuration: see [`redo::Log::configure_backup`].
+    fn configure_backup(&mut self, _id: u64, _text: &str) {}
+
     /// Deletes a backup: see [`redo::Log::delete_backup`].
     fn delete_backup(&mut self, _name: &str) -> Option<NamedBackup> {
         None

@@ -18,17 +18,21 @@ impl Shard {
         }
     }
 
-    /// Makes a backup, and returns it with the block that says so. Notes were declared.
+    /// Makes a backup that carries the server's configuration, without secrets, and returns it with the block that says so.
+    /// Notes were declared.
     pub(in crate::engine) fn create_backup(
         &mut self,
         name: Option<String>,
         point: BackupPoint,
         now_ms: i64,
+        configuration: String,
     ) -> Result<NamedBackup, BackupRefusal> {
         let Some(log) = self.noted_log() else { return Err(BackupRefusal::NoLog) };
         let backup = log.create_backup(name, point)?;
         let NamedBackup { id, ref name, lsn, .. } = backup;
         append(log, NoteEvent::BackupCreated { id, name: name.clone(), lsn }, now_ms);
+        log.configure_backup(id, &configuration);
+        append(log, NoteEvent::BackupConfiguration { id, text: configuration }, now_ms);
         Ok(backup)
     }
 

@@ -297,6 +297,13 @@ fn a_script_that_runs_for_long_can_be_killed_until_it_has_written() {
     assert_eq!(server.ask(other, &["SCRIPT", "KILL"]), "+OK\r\n");
     assert!(is_error(&server.read(client), "ERR Script killed by user with SCRIPT KILL..."));
 
+    // The count that PFCOUNT stores changes no reply.
+    assert_eq!(server.ask(other, &["PFADD", "h", "x", "y"]), ":1\r\n");
+    server.eval(client, "redis.call('pfcount', 'h') while true do end");
+    assert_eq!(server.ask(other, &["SCRIPT", "KILL"]), "+OK\r\n");
+    assert!(is_error(&server.read(client), "ERR Script killed by user with SCRIPT KILL..."));
+    assert_eq!(server.ask(other, &["PFCOUNT", "h"]), ":2\r\n");
+
     server.eval(client, "redis.call('set', 'a', 1) while true do end");
     let reply = server.ask(other, &["SCRIPT", "KILL"]);
     assert!(reply.starts_with("-UNKILLABLE Sorry the script already executed write"), "{reply}");

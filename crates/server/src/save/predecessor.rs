@@ -1,0 +1,256 @@
+//! The file that a dump replaces. What the database may not have stays, under a second name.
+//!
+//! ```text
+//!   what this server has loaded or written, or a dump of this database
+//!   that shows no more than the new one ───────────────────────────────► is replaced
+//!   any other dump: of Redis, of another database, of a later state ───► stays as NAME.replaced, NAME.replaced-2 …
+//!   the new one lacks keys whose values damage has taken ──────────────► the one before stays as NAME.before-loss, once
+//! ```
+//!
+//! A dump that an import has read counts as any other: it was promised that originals stay.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base::Lsn;
+use env::{Access, Disk, FileError, FileVersion};
+use rdb::{Event, Limits, Reader};
+
+use crate::file_bytes::Bytes;
+
+/// So many dumps may stay next to each other.
+const KEPT_MAX: u32 = 100;
+
+/// A file that has got a second name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// The database may not have what is in it. The how many-th that stays.
+    Replaced(u32),
+    /// The dump after it lacks what damage has taken.
+    BeforeLoss,
+}
+
+impl Kept {
+    /// Why it stays: what is said of it.
+    pub(crate) const fn why(self) -> &'static str {
+        match self {
+            Self::Replaced(_) => "was not written by this database",
+            Self::BeforeLoss => "may have the keys that this one lacks",
+        }
+    }
+
+    /// The second name of `path`.
+    pub(crate) fn name(self, path: &Path) -> PathBuf {
+        let mut name = path.to_owned().into_os_string();
+        match self {
+            Self::Replaced(1) => name.push(".replaced"),
+            Self::Replaced(number) => name.push(format!(".replaced-{number}")),
+            Self::BeforeLoss => name.push(".before-loss"),
+        }
+        name.into()
+    }
+}
+
+/// The file of which this process knows that the database has all of it.
+#[derive(Clone, Default)]
+pub struct KnownDump(Arc<Mutex<Option<(PathBuf, FileVersion)>>>);
+
+impl KnownDump {
+    fn known(&self) -> MutexGuard<'_, Option<(PathBuf, FileVersion)>> {
+        // What is in it is whole, even if a thread has panicked.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All of this file was loaded or has just been written.
+    pub(crate) fn note(&self, disk: &dyn Disk, path: &Path) {
+        *self.known() = disk.version(path).ok().map(|version| (path.to_owned(), version));
+    }
+
+    fn is(&self, path: &Path, version: FileVersion) -> bool {
+        self.known().as_ref().is_some_and(|known| (known.0.as_path(), known.1) == (path, version))
+    }
+}
+
+/// See the file's top.
+pub(crate) struct Predecessor {
+    /// The database of the new dump, and the block up to which it shows it; `None` without a log.
+    pub(crate) database: Option<(redo::Id, Lsn)>,
+    /// What is replaced in any case.
+    pub(crate) known: KnownDump,
+}
+
+impl Predecessor {
+    /// Gives the file at `path` a second name, durably, if it must stay.
+    ///
+    /// # Errors
+    /// When that cannot be: nothing else would have what is in it.
+    pub(crate) fn keep(
+        &self,
+        disk: &dyn Disk,
+        path: &Path,
+        lost_keys: u64,
+    ) -> Result<Option<Kept>, FileError> {
+        let version = match disk.version(path) {
+            Ok(version) => version,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(FileError::io(path, "look at")(error)),
+        };
+        let is_ours = || {
+            let is_its = |(database, lsn)| is_dump_of(disk, path, database, lsn);
+            version.bytes == 0 || self.known.is(path, version) || self.database.is_some_and(is_its)
+        };
+        let kept = if !is_ours() {
+            link_replaced(disk, path, version)?
+        } else if lost_keys > 0 {
+            link(disk, path, version, Kept::BeforeLoss)?
+        } else {
+            return Ok(None);
+        };
+        let directory = path.parent().unwrap_or(Path::new(""));
+        disk.sync_dir(directory).map_err(FileError::io(directory, "sync"))?;
+        Ok(kept)
+    }
+}
+
+fn link_replaced(
+    disk: &dyn Disk,
+    path: &Path,
+    version: FileVersion,
+) -> Result<Option<Kept>, FileError> {
+    for kept in (1..=KEPT_MAX).map(Kept::Replaced) {
+        let made = link(disk, path, version, kept)?;
+        if made.is_some() {
+            return Ok(made);
+        }
+    }
+    let what = "it is not of this database, and many such files were kept already; move them away";
+    let error = io::Error::new(ErrorKind::AlreadyExists, what);
+    Err(FileError::io(path, "replace")(error))
+}
+
+/// `None` if another file has that name.
+fn link(
+    disk: &dyn Disk,
+    path: &Path,
+    version: FileVersion,
+    kept: Kept,
+) -> Result<Option<Kept>, FileError> {
+    let name = kept.name(path);
+    match disk.link(path, &name) {
+        Ok(()) => Ok(Some(kept)),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            // By an attempt that did not come to its end.
+            let is_same = version.number != 0 && disk.version(&name).is_ok_and(|it| it == version);
+            Ok(is_same.then_some(kept))
+        }
+        Err(error) => Err(FileError::io(&name, "keep the dump before as")(error)),
+    }
+}
+
+/// Whether the file at `path` is a dump that a server of this database has written, of what it had up to this block.
+pub(crate) fn is_dump_of(disk: &dyn Disk, path: &Path, database: redo::Id, last: Lsn) -> bool {
+    if !disk.version(path).is_ok_and(|version| version.is_regular) {
+        return false;
+    }
+    let Ok(file) = disk.open(path, Access::Read) else { return false };
+    let Ok(bytes) = file.len() else { return false };
+    let source = Bytes::new(&*file, bytes);
+    let Ok(mut reader) = Reader::new(source, Limits::default()) else { return false };
+    let (mut is_ours, mut is_old) = (false, false);
+    while let Ok(Event::Aux { name, value }) = reader.next() {
+        let value = String::from_utf8_lossy(value);
+        match name {
+            b"indelible-database" => is_ours = value == database.to_string(),
+            b"indelible-lsn" => is_old = value.parse().is_ok_and(|lsn: u64| lsn <= last.0),
+            _ => {}
+        }
+    }
+    is_ours && is_old
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use env_sim::{Faults, SimDisk};
+    use rdb::{WriteOptions, Writer};
+
+    const DUMP: &str = "/data/dump.rdb";
+    const DATABASE: redo::Id = redo::Id([7; 16]);
+
+    fn disk_with(bytes: &[u8]) -> SimDisk {
+        let disk = SimDisk::new(1, Faults::default());
+        disk.create_dir_all(Path::new("/data")).unwrap();
+        disk.create(Path::new(DUMP)).unwrap().write_all_at(bytes, 0).unwrap();
+        disk
+    }
+
+    fn dump(database: &str, lsn: &str) -> Vec<u8> {
+        let mut writer = Writer::begin(Vec::new(), WriteOptions::default()).unwrap();
+        writer.aux(b"redis-ver", b"7.0.15").unwrap();
+        writer.aux(b"indelible-database", database.as_bytes()).unwrap();
+        writer.aux(b"indelible-lsn", lsn.as_bytes()).unwrap();
+        writer.finish().unwrap()
+    }
+
+    /// Another dump takes its name.
+    fn replace(disk: &SimDisk, bytes: &[u8]) {
+        let new = Path::new("/data/new");
+        disk.create(new).unwrap().write_all_at(bytes, 0).unwrap();
+        disk.rename(new, Path::new(DUMP)).unwrap();
+    }
+
+    fn keep(disk: &SimDisk, known: &KnownDump, lost_keys: u64) -> Result<Option<Kept>, FileError> {
+        let before = Predecessor { database: Some((DATABASE, Lsn(10))), known: known.clone() };
+        before.keep(disk, Path::new(DUMP), lost_keys)
+    }
+
+    #[test]
+    fn a_dump_of_this_database_is_told_from_others() {
+        for (bytes, is_ours) in [
+            (dump(&DATABASE.to_string(), "10"), true),
+            (dump(&DATABASE.to_string(), "11"), false),
+            (dump(&redo::Id([8; 16]).to_string(), "10"), false),
+            (dump(&DATABASE.to_string(), "x"), false),
+            (b"REDIS0011".to_vec(), false),
+        ] {
+            let (disk, unknown) = (disk_with(&bytes), KnownDump::default());
+            assert_eq!(is_dump_of(&disk, Path::new(DUMP), DATABASE, Lsn(10)), is_ours);
+            let kept = (!is_ours).then_some(Kept::Replaced(1));
+            assert_eq!(keep(&disk, &unknown, 0).unwrap(), kept);
+            assert_eq!(disk.exists(Path::new("/data/dump.rdb.replaced")).unwrap(), !is_ours);
+        }
+    }
+
+    #[test]
+    fn what_was_loaded_is_replaced_and_what_came_after_it_is_not() {
+        let (disk, known) = (disk_with(b"REDIS0011"), KnownDump::default());
+        known.note(&disk, Path::new(DUMP));
+        assert_eq!(keep(&disk, &known, 0).unwrap(), None);
+        replace(&disk, b"REDIS0011 later");
+        assert_eq!(keep(&disk, &known, 0).unwrap(), Some(Kept::Replaced(1)));
+    }
+
+    #[test]
+    fn each_one_that_stays_has_a_name_of_its_own() {
+        let (disk, unknown) = (disk_with(b"REDIS0011"), KnownDump::default());
+        for number in 1..=KEPT_MAX {
+            // The second time as after an attempt that has failed.
+            for _ in 0..2 {
+                assert_eq!(keep(&disk, &unknown, 0).unwrap(), Some(Kept::Replaced(number)));
+            }
+            replace(&disk, b"REDIS0011");
+        }
+        let error = keep(&disk, &unknown, 0).unwrap_err().to_string();
+        assert!(error.contains("move them away"), "{error}");
+    }
+
+    #[test]
+    fn the_dump_before_a_loss_stays_once() {
+        let (disk, unknown) = (disk_with(&dump(&DATABASE.to_string(), "10")), KnownDump::default());
+        assert_eq!(keep(&disk, &unknown, 3).unwrap(), Some(Kept::BeforeLoss));
+        assert!(disk.exists(Path::new("/data/dump.rdb.before-loss")).unwrap());
+        replace(&disk, &dump(&DATABASE.to_string(), "9"));
+        assert_eq!(keep(&disk, &unknown, 3).unwrap(), None);
+    }
+}
