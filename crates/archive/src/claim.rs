@@ -9,6 +9,8 @@
 //! there. What cannot be read is asked for before the claim, so a target that fails costs no number; a claim that was
 //! made is kept when what follows fails.
 
+use std::collections::HashMap;
+
 use base::Lsn;
 use redo::{Id, Reader};
 
@@ -162,7 +164,13 @@ fn tidy(target: &dyn Target, database: Id, picture: &Picture, writer: u64) -> Re
             old.push(name);
         }
     }
-    old.extend(picture.covered.iter().copied());
+    // If what has taken their place is damaged, they are all that there is.
+    let mut readable = HashMap::new();
+    for name in &picture.covered {
+        if is_covered_well(target, database, (picture, name), &mut readable)? {
+            old.push(*name);
+        }
+    }
     let claims = target.list(database, Folder::Writer)?;
     old.extend(claims.into_iter().filter(|name| name.writer() < writer));
     for name in old {
@@ -172,4 +180,38 @@ fn tidy(target: &dyn Target, database: Id, picture: &Picture, writer: u64) -> Re
         }
     }
     Ok(())
+}
+
+/// Whether all objects that count and have blocks of this one can be read to their ends.
+fn is_covered_well(
+    target: &dyn Target,
+    database: Id,
+    (picture, name): (&Picture, &Name),
+    readable: &mut HashMap<Name, bool>,
+) -> Result<bool> {
+    let Name::Log { first, last, .. } = *name else { return Ok(true) };
+    let has_some = |other: &&Name| matches!(other, Name::Log { first: from, last: to, .. } if *from <= last && first <= *to);
+    for other in picture.ranges.iter().flat_map(|range| &range.logs).filter(has_some) {
+        let is_readable = match readable.get(other) {
+            Some(is_readable) => *is_readable,
+            None => can_be_read(target, database, *other)?,
+        };
+        readable.insert(*other, is_readable);
+        if !is_readable {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn can_be_read(target: &dyn Target, database: Id, name: Name) -> Result<bool> {
+    let read = ObjectReader::open(target, database, name).and_then(|mut object| {
+        while object.next()?.is_some() {}
+        Ok(())
+    });
+    match read {
+        Ok(()) => Ok(true),
+        Err(Error::Damaged { .. } | Error::Record { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
 }

@@ -195,6 +195,16 @@ impl Name {
         }
     }
 
+    /// The last block that it tells of; `None` if it tells of none.
+    pub(crate) const fn last(&self) -> Option<Lsn> {
+        match self {
+            Self::Log { last, .. } => Some(*last),
+            Self::Thin { to, .. } => Some(*to),
+            Self::Base { fill, .. } | Self::Whole { fill, .. } => Some(fill.lsn),
+            _ => None,
+        }
+    }
+
     /// Its name in its folder.
     #[must_use]
     pub fn file_name(&self) -> String {

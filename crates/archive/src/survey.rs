@@ -13,7 +13,10 @@
 //! No state that is strictly inside a complete leap is kept for its time: another tidier may be removing it. One that a backup has named is, if there is
 //! a way to it: it may have got its name when the leap was made.
 //!
-//! What is damaged is no way from one state to another. A state that only it leads to stays as it is.
+//! What is damaged is no way from one state to another. A state that only it leads to stays as it is, and so do objects of the log with the same blocks.
+//!
+//! What does not count, because a later writer says to have begun before its end, goes when it is old, if what counts tells of its blocks: that
+//! writer may never have been one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -362,10 +365,41 @@ impl Survey {
             Name::Log { .. } => 3,
             _ => 4,
         };
-        let goes = |name: &&Name| is_stale(name) || !needed.contains(name) && !is_kept(name);
+        let goes = |name: &&Name| match is_stale(name) {
+            true => name.last() <= Some(last) && self.is_told_otherwise(name),
+            false => !needed.contains(name) && !is_kept(name) && !self.is_spare(name),
+        };
         let mut gone: Vec<Name> = self.names.iter().filter(goes).copied().collect();
         gone.sort_by_key(|name| (!is_stale(name), rank(name), *name));
         gone
+    }
+
+    /// Whether what counts tells of all the blocks of an object that does not.
+    fn is_told_otherwise(&self, name: &Name) -> bool {
+        match *name {
+            Name::Log { first, last, .. } => {
+                let mut ranges = self.picture.ranges.iter();
+                let mut leaps = self.picture.thinned.iter();
+                ranges.any(|range| range.first < first && last <= range.last)
+                    || leaps.any(|leap| leap.from < first && last <= leap.to)
+            }
+            Name::Base { fill, .. } | Name::Whole { fill, .. } => {
+                let leaps = &self.leaps;
+                leaps.is_inside(fill.lsn) || self.picture.chain(fill.lsn).is_some()
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether an object of the log has blocks of one that is damaged.
+    fn is_spare(&self, name: &Name) -> bool {
+        let blocks = |name: &Name| match *name {
+            Name::Log { first, last, .. } => Some((first, last)),
+            _ => None,
+        };
+        let Some((first, last)) = blocks(name) else { return false };
+        let damaged = self.damaged.iter().filter(|damaged| *damaged != name).filter_map(blocks);
+        damaged.into_iter().any(|(from, to)| from <= last && first <= to)
     }
 
     /// What there will be.
@@ -570,19 +604,23 @@ mod tests {
         let log = |first, last, writer| Name::Log { first: Lsn(first), last: Lsn(last), writer };
         let begin = Name::Begin { lsn: Lsn(31), writer: 2 };
         let stale = log(31, 60, 1);
-        let names = [
-            &copy(10, 1)[..],
-            &copy(20, 1),
-            &copy(50, 1),
-            &[log(11, 30, 1), log(31, 40, 2), stale, begin],
-        ];
-        let keep: Keep = "1h:all".parse().unwrap();
-        let known = (Headers::default(), BTreeSet::new());
-        let mut survey = Survey::new(names.concat(), keep, 0, known);
-        survey.now_ms = 10 * 3_600_000;
-        survey.points = vec![Point { lsn: Lsn(25), time_ms: 0 }];
-        let plan = survey.plan(&[]).unwrap();
-        let expected = [&copy(50, 1)[..], &[stale], &copy(10, 1)].concat();
-        assert_eq!(plan.gone, expected);
+        let plan = |later: &[Name], last| {
+            let first = [copy(10, 1), copy(20, 1), copy(50, 1)].concat();
+            let names = [&first, &[log(11, 30, 1), stale, begin], later].concat();
+            let keep: Keep = "1h:all".parse().unwrap();
+            let known = (Headers::default(), BTreeSet::new());
+            let mut survey = Survey::new(names, keep, 0, known);
+            survey.now_ms = 10 * 3_600_000;
+            survey.points = vec![Point { lsn: Lsn(last), time_ms: 0 }];
+            survey.plan(&[]).unwrap().gone
+        };
+        let stales = [&copy(50, 1)[..], &[stale]].concat();
+        // What is young stays, whatever hides it.
+        assert_eq!(plan(&[log(31, 40, 2)], 25), copy(10, 1));
+        let gone = plan(&[log(31, 70, 2)], 65);
+        assert_eq!(gone.iter().copied().take(3).collect::<Vec<_>>(), stales);
+        // So does what is told by nothing else: the one that hides it may never have been a writer.
+        let gone = plan(&[], 65);
+        assert!(!gone.iter().any(|name| stales.contains(name)), "{gone:?}");
     }
 }

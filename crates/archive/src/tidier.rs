@@ -117,6 +117,8 @@ pub struct Tidier {
     salts: Salts,
     /// Its claim, once that is there.
     claim: Option<TidyClaim>,
+    /// What there was when it was planned.
+    seen: HashSet<Name>,
     headers: Headers,
     state: State,
     pending: Option<Portion>,
@@ -132,6 +134,7 @@ impl Tidier {
             options,
             salts: Salts::new(seed),
             claim: None,
+            seen: HashSet::new(),
             headers: Headers::default(),
             state: State::Begin,
             pending: None,
@@ -280,6 +283,7 @@ impl Tidier {
             self.tidied.states_before = states;
         }
         self.tidied.states_after = states;
+        self.seen = names.iter().copied().collect();
         let known = (std::mem::take(&mut self.headers), self.tidied.damaged.clone());
         let survey = Survey::new(names, self.options.archive.keep, now_ms, known);
         self.state = State::Surveying(Box::new(survey), named);
@@ -372,6 +376,16 @@ impl Tidier {
         Ok(named.iter().any(|lsn| *lsn <= plan.last && !plan.named.contains(lsn)))
     }
 
+    /// Whether there is something old that was not there when it was planned, by others than itself: it came, or a list lacked it.
+    fn is_seen_anew(&self, names: &[Name], plan: &Plan) -> bool {
+        let is_new = |name: &&Name| {
+            let is_its = matches!(name, Name::Thin { tidier, .. } if Some(*tidier) == self.claim.map(|claim| claim.number()));
+            let is_old = name.last().is_some_and(|last| last <= plan.last);
+            is_old && !is_its && !self.seen.contains(*name)
+        };
+        names.iter().any(|name| is_new(&name))
+    }
+
     /// Looks whether all that is kept is there without what goes.
     fn decide(&mut self, target: &dyn Target, clock: &dyn Clock) -> Result<()> {
         self.claim()?.check(target, clock)?;
@@ -380,6 +394,9 @@ impl Tidier {
             return self.look_anew(target);
         }
         let names = self.list(target)?;
+        if self.is_seen_anew(&names, plan) {
+            return self.look_anew(target);
+        }
         let gone: HashSet<Name> = plan.gone.iter().copied().collect();
         let left: Vec<Name> = names.iter().filter(|name| !gone.contains(*name)).copied().collect();
         let (before, after) = (Picture::of(&names), Picture::of(&left));

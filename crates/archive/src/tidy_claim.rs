@@ -60,19 +60,15 @@ impl TidyClaim {
         let most_ms = paced_from_ms
             .map_or(i64::MAX, |from| counted_ms.unwrap_or(from).saturating_add(PACE_MS));
         let now_ms = wanted_ms.min(most_ms);
-        let claim = Self {
-            database,
-            number,
-            now_ms,
-            is_behind: now_ms < wanted_ms,
-            fenced_until_us: last
-                .filter(|last| !is_over(last))
-                .map(|_| clock.monotonic_us().saturating_add(FENCE_US)),
-        };
-        match claim.put(target, number, false)? {
-            Put::New => Ok(claim),
-            Put::Taken => Err(Error::OtherTidier { by: number }),
+        let is_behind = now_ms < wanted_ms;
+        let claim = Self { database, number, now_ms, is_behind, fenced_until_us: None };
+        if claim.put(target, number, false)? == Put::Taken {
+            return Err(Error::OtherTidier { by: number });
         }
+        // The other one may have looked just before the claim was there.
+        let until_us = || clock.monotonic_us().saturating_add(FENCE_US);
+        let fenced_until_us = last.filter(|last| !is_over(last)).map(|_| until_us());
+        Ok(Self { fenced_until_us, ..claim })
     }
 
     pub(crate) const fn number(&self) -> u64 {

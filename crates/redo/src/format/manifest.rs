@@ -333,7 +333,7 @@ impl Manifest {
             _ => return None,
         };
         manifest.registry = Registry::decode(backups, commands)?;
-        manifest.registry.decode_configurations(configurations)?;
+        manifest.registry.take_configurations(configurations);
         manifest.rewinds = Rewinds::decode(rewinds)?;
         Some(manifest)
     }

@@ -318,8 +318,14 @@ impl Registry {
         bytes
     }
 
-    /// Takes over configurations; whether they make sense.
-    pub(crate) fn decode_configurations(&mut self, mut bytes: &[u8]) -> Option<()> {
+    /// Takes over configurations. None if they make no sense, or are more than this program keeps: nothing but they depends on them.
+    pub(crate) fn take_configurations(&mut self, bytes: &[u8]) {
+        if self.decode_configurations(bytes).is_none() {
+            self.configurations.clear();
+        }
+    }
+
+    fn decode_configurations(&mut self, mut bytes: &[u8]) -> Option<()> {
         while !bytes.is_empty() {
             let text = varint::take_bytes(&mut bytes)?;
             let text = std::str::from_utf8(text).ok()?;
