@@ -378,10 +378,18 @@ impl Survey {
     fn is_told_otherwise(&self, name: &Name) -> bool {
         match *name {
             Name::Log { first, last, .. } => {
-                let mut ranges = self.picture.ranges.iter();
-                let mut leaps = self.picture.thinned.iter();
-                ranges.any(|range| range.first < first && last <= range.last)
-                    || leaps.any(|leap| leap.from < first && last <= leap.to)
+                let ranges = self.picture.ranges.iter().map(|range| (range.first, range.last));
+                let leaps = self.picture.thinned.iter().map(|leap| (leap.from, leap.to));
+                let told: Vec<(Lsn, Lsn)> = ranges.chain(leaps).collect();
+                let mut next = first;
+                while next <= last {
+                    let has_next = |(after, to): &&(Lsn, Lsn)| *after < next && next <= *to;
+                    match told.iter().filter(has_next).map(|(_, to)| *to).max() {
+                        Some(to) => next = to.next(),
+                        None => return false,
+                    }
+                }
+                true
             }
             Name::Base { fill, .. } | Name::Whole { fill, .. } => {
                 let leaps = &self.leaps;
@@ -606,7 +614,7 @@ mod tests {
         let stale = log(31, 60, 1);
         let plan = |later: &[Name], last| {
             let first = [copy(10, 1), copy(20, 1), copy(50, 1)].concat();
-            let names = [&first, &[log(11, 30, 1), stale, begin], later].concat();
+            let names = [&first[..], &[log(11, 30, 1), stale, begin], later].concat();
             let keep: Keep = "1h:all".parse().unwrap();
             let known = (Headers::default(), BTreeSet::new());
             let mut survey = Survey::new(names, keep, 0, known);
@@ -622,5 +630,27 @@ mod tests {
         // So does what is told by nothing else: the one that hides it may never have been a writer.
         let gone = plan(&[], 65);
         assert!(!gone.iter().any(|name| stales.contains(name)), "{gone:?}");
+    }
+
+    /// What was made one and has rotted is not the only one that has its blocks.
+    #[test]
+    fn what_has_blocks_of_something_damaged_stays() {
+        let copy = |lsn| {
+            let fill = Fill { lsn: Lsn(lsn), writer: 1, number: 1 };
+            [Name::Base { fill, index: 0 }, Name::Whole { fill, objects: 1 }]
+        };
+        let log = |first, last| Name::Log { first: Lsn(first), last: Lsn(last), writer: 1 };
+        let (made_one, small) = (log(11, 30), [log(11, 20), log(21, 30)]);
+        let gone = |damaged: &[Name]| {
+            let names = [&copy(10)[..], &copy(40), &small, &[made_one, log(31, 70)]].concat();
+            let damaged = damaged.iter().copied().collect();
+            let keep: Keep = "1h:all".parse().unwrap();
+            let mut survey = Survey::new(names, keep, 0, (Headers::default(), damaged));
+            survey.now_ms = 10 * 3_600_000;
+            survey.points = vec![Point { lsn: Lsn(45), time_ms: 0 }];
+            survey.plan(&[]).unwrap().gone
+        };
+        assert!(small.iter().all(|name| gone(&[]).contains(name)));
+        assert!(!small.iter().any(|name| gone(&[made_one]).contains(name)));
     }
 }

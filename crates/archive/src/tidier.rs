@@ -376,14 +376,24 @@ impl Tidier {
         Ok(named.iter().any(|lsn| *lsn <= plan.last && !plan.named.contains(lsn)))
     }
 
-    /// Whether there is something old that was not there when it was planned, by others than itself: it came, or a list lacked it.
+    /// Whether there is something old that was not there when it was planned, by others than itself: it came, or a list lacked it. What was
+    /// made one of objects of the log that were there is not new.
     fn is_seen_anew(&self, names: &[Name], plan: &Plan) -> bool {
-        let is_new = |name: &&Name| {
-            let is_its = matches!(name, Name::Thin { tidier, .. } if Some(*tidier) == self.claim.map(|claim| claim.number()));
-            let is_old = name.last().is_some_and(|last| last <= plan.last);
-            is_old && !is_its && !self.seen.contains(*name)
-        };
-        names.iter().any(|name| is_new(&name))
+        let number = self.claim.map(|claim| claim.number());
+        let is_its =
+            |name: &Name| matches!(name, Name::Thin { tidier, .. } if Some(*tidier) == number);
+        let is_old = |name: &Name| name.last().is_some_and(|last| last <= plan.last);
+        let mut new =
+            names.iter().filter(|name| is_old(name) && !is_its(name) && !self.seen.contains(*name));
+        let seen: Vec<Name> = self.seen.iter().copied().collect();
+        let seen = Picture::of(&seen);
+        new.any(|name| match *name {
+            Name::Log { first, last, .. } => {
+                let mut ranges = seen.ranges.iter();
+                !ranges.any(|range| range.first < first && last <= range.last)
+            }
+            _ => true,
+        })
     }
 
     /// Looks whether all that is kept is there without what goes.

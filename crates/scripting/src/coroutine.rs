@@ -1,8 +1,8 @@
 //! `create`, `resume` and `wrap` of `coroutine`, as Lua has them, with two differences: the run's meter counts them, and a
 //! coroutine that was stopped stops the one that resumed it.
 //!
-//! The arguments of `resume` are moved to the coroutine's stack while that does not run. An error there is one that
-//! nothing catches, for which Lua as its authors released it ends the process: so no memory is refused for that.
+//! The arguments of `resume` are moved to the coroutine's stack while that does not run, so its room is made before: the vendored Lua grows
+//! a stack in protected mode, and says when memory is refused for it (Lua as its authors released it ends the process).
 //!
 //! `unsafe`: functions that C calls. They have no value with a destructor alive when something raises.
 
@@ -106,11 +106,7 @@ unsafe fn go_on(state: *mut lua_State, coroutine: *mut lua_State, count: c_int) 
     // `lua_resume`.
     unsafe {
         let heap = Heap::of(state);
-        let has_room = {
-            let _within = heap.enter();
-            lua_checkstack(coroutine, count) != 0
-        };
-        if !has_room {
+        if lua_checkstack(coroutine, count) == 0 {
             raise(state, c"too many arguments to resume");
         }
         if let Some(text) = obstacle(state, coroutine) {

@@ -299,9 +299,10 @@ fn several_tidiers_and_a_writer_lose_nothing_that_both_keep() {
         old.hours(12);
         let kept_by = ["3h:all 30d:hour", "6h:all 30d:hour"];
         let (mut tidiers, mut has_gap): (Vec<Tidier>, bool) = (Vec::new(), false);
-        for step in 0..2200_u64 {
+        for step in 0..3000_u64 {
             let which = old.world.rng.below(40);
-            if tidiers.len() < 2 && which == 0 {
+            // A second one now and then: each new one keeps the one before from ending.
+            if which == 0 && (tidiers.is_empty() || tidiers.len() == 1 && step % 4 == 0) {
                 let keep = kept_by[usize::try_from(old.world.rng.below(2)).unwrap()];
                 tidiers.push(old.tidier(keep, 60_000_000, seed * 10_000 + step));
             }

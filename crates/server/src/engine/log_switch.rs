@@ -114,7 +114,12 @@ impl Engine {
         }
         let flags = match &self.sessions[key].session.transaction {
             None => flags,
-            Some(transaction) if command.name == "exec" => transaction.flags,
+            Some(transaction) if command.name == "exec" => {
+                // What a function does is known when it is called: its library may be another one by then.
+                let has_function = transaction.queue.iter().any(|it| it.command.name == "fcall");
+                let flags = transaction.flags;
+                if has_function { flags.with(Flags::MAY_WRITE) } else { flags }
+            }
             Some(_) => return false,
         };
         flags.intersects(Flags::WRITE.with(Flags::MAY_WRITE).with(Flags::PROTECTED))

@@ -49,6 +49,43 @@ fn writers_wait_while_everything_is_logged_and_for_the_log_from_then_on() {
     assert!(server.engine.shutdown_requested().is_some());
 }
 
+/// Its library may be replaced between MULTI and EXEC: what the function did then says nothing.
+#[test]
+fn a_transaction_with_a_function_waits_while_everything_is_logged() {
+    let mut server = TestServer::new(&["--appendonly", "no"]);
+    let (client, writer) = (server.connect(), server.connect());
+    let library = |flags: &str, body: &str| {
+        let code = format!(
+            "#!lua name=l\nredis.register_function{{function_name='f', callback=function() {body} end{flags}}}"
+        );
+        format!(
+            "*4\r\n$8\r\nFUNCTION\r\n$4\r\nLOAD\r\n$7\r\nREPLACE\r\n${}\r\n{code}\r\n",
+            code.len()
+        )
+    };
+    server.send(client, "SET a 1\r\n");
+    let reads = library(", flags={'no-writes'}", "return 1");
+    assert_eq!(server.send(client, &reads), "$1\r\nl\r\n");
+    assert_eq!(server.send(writer, "MULTI\r\nFCALL f 0\r\n"), "+OK\r\n+QUEUED\r\n");
+    let writes = library("", "return redis.call('SET', 'a', '2')");
+    assert_eq!(server.send(client, &writes), "$1\r\nl\r\n");
+    server.send(client, "CONFIG SET appendonly yes\r\n");
+    assert_eq!(server.engine.take_request(), Some(HostRequest::OpenLog));
+    server.engine.log_looked_at(Ok(()));
+    server.engine.end_iteration(true);
+    let log = log();
+    server.engine.log_opened(Ok(opened(&log)));
+    server.engine.receive(writer, b"EXEC\r\n");
+    assert_eq!(server.read(writer), "", "everything is being logged");
+    while server.engine.shard.log_state().is_copying() {
+        server.engine.end_iteration(true);
+    }
+    let open = log.0.lock().unwrap().open;
+    log.0.lock().unwrap().durable.store(open, Ordering::Relaxed);
+    server.engine.end_iteration(true);
+    assert_eq!(server.read(writer), "*1\r\n+OK\r\n");
+}
+
 #[test]
 fn a_log_that_cannot_be_opened_leaves_everything_as_it_was() {
     let mut server = TestServer::new(&["--appendonly", "no"]);
