@@ -34,8 +34,8 @@ def version(program):
 
 
 def options(description, *more, peers=(), rounds=5):
-    """The arguments of a script. `say` writes a line of JSON; `work` is a directory that goes at the end. `peers` are programs
-    whose versions are said in the first line, or names of arguments that say which programs."""
+    """The arguments of a script. `say` writes a line of JSON; `work` is a directory that goes at the end. The first line
+    says the versions of `peers`: programs, or arguments that name one."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", help="indelible")
     parser.add_argument("directory", help="for the data; what is made in it is removed at the end")
@@ -66,10 +66,9 @@ def options(description, *more, peers=(), rounds=5):
             print(told, file=out, flush=True)
 
     chosen.say = say
-    named = [getattr(chosen, peer.lstrip("-"), peer) for peer in peers]
     say(
         version=version(chosen.program), command=[os.path.basename(sys.argv[0]), *redacted(chosen, sys.argv[1:])],
-        peers={os.path.basename(peer) if peers[place] == peer else peers[place].lstrip("-"): version(peer) for place, peer in enumerate(named)},
+        peers={peer: version(getattr(chosen, peer, peer)) for peer in peers},
         processors=os.cpu_count(), memory_mb=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20,
         disk_free_mb=shutil.disk_usage(chosen.work).free >> 20, load=round(os.getloadavg()[0], 2), kernel=os.uname().release,
     )
