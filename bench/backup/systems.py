@@ -3,6 +3,7 @@
 Each has `begin` (a server with its data), `backup(number)` (0: all of it), `begin_load`, `end_load`, `lose` (the server is killed, its
 directory removed), and `restore(number)` (a server that has everything up to that backup). What they return are the fields of a line.
 """
+import atexit
 import os
 import re
 import shutil
@@ -209,6 +210,7 @@ class MariaDb(System):
         self.rows = int(self.options.megabytes * 1e6) // self.TABLES // self.ROW_BYTES
         # The path of a socket may have 107 bytes.
         self.sockets = tempfile.mkdtemp(prefix="indelible-")
+        atexit.register(shutil.rmtree, self.sockets, ignore_errors=True)
         self.socket = os.path.join(self.sockets, "s")
         filled = os.path.join(self.options.work, "mariadb-filled")
         empty = os.path.join(self.options.work, "mariadb-empty")
