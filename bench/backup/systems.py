@@ -26,6 +26,10 @@ class System:
         self.options, self.data, self.backups = options, os.path.join(data, "data"), backups
         self.restored = os.path.join(data, "restored")
 
+    def rate(self):
+        """Requests a second; 0: as fast as they are answered."""
+        return 0
+
     def timed_backup(self, number):
         before, begun_s = sitting.bytes_in(self.backups), time.monotonic()
         said = self.backup(number) or {}
@@ -51,6 +55,9 @@ class KeyValue(System):
         self.server.rest()
         self.digest = sitting.digest_of(self.server)
         self.connection = measured.Connection(self.server.port)
+
+    def rate(self):
+        return self.options.rate
 
     def begin_load(self, seconds):
         self.steps = os.path.join(self.options.work, "steps.csv")
