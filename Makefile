@@ -162,7 +162,7 @@ figures-tap:
 	bench/tap/figures target/figures/tap results/tap
 
 # Figures 5.6 and 5.7 of paper 001 and what is asked of backups: two processors and nothing else on them, throttled loop devices, so
-# root. About an hour and a half and 40 GB; BACKUP_SCALE=0.1 takes about twenty minutes and 8 GB. SCENARIO_FLAGS="--systems …".
+# root. Hours and 45 GB; BACKUP_SCALE=0.1 takes about half an hour and 9 GB. SCENARIO_FLAGS="--systems indelible redis-aof".
 BACKUP_SCALE ?= 1
 BACKUP = target/release/indelible target/figures/backup --scale $(BACKUP_SCALE)
 figures-backup:
