@@ -8,9 +8,9 @@ use env::{Access, Disk, FileError, Unpublished, leave_room};
 
 use super::predecessor::{Kept, Predecessor};
 
-/// So much is written between two syncs, so that the last one does not hold up the log's: as Redis'
-/// `rdb-save-incremental-fsync`.
-const SYNC_BYTES: u64 = 4 << 20;
+/// So much is written between two syncs, so that none holds up the log's for long on the same disk: an eighth of what Redis'
+/// `rdb-save-incremental-fsync` leaves (results/snapshot-server).
+const SYNC_BYTES: u64 = 512 << 10;
 
 /// See the file's top.
 pub(crate) struct FileSink {

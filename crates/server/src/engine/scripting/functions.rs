@@ -171,7 +171,13 @@ impl Functions {
             check_room(keyspace, |other| *other != *name, source.len())?;
         }
         let deadline = clock.map(|clock| Deadline::new(clock, 1, source.len()));
-        let order = if clock.is_some() { Order::AsTheyCome } else { Order::Any };
+        let order = match clock {
+            Some(_) => Order::AsTheyCome,
+            None => {
+                self.check_alone([*source].into_iter(), None)?;
+                Order::Any
+            }
+        };
         let name = self.with(deadline, order, |libraries, loading| {
             libraries.load(source, replaces, loading)
         })?;
@@ -277,6 +283,7 @@ impl Functions {
         sources: &[Vec<u8>],
         deadline: Option<Deadline<'_>>,
     ) -> Result<Vec<Box<[u8]>>, CommandError> {
+        let deadline = self.check_alone(sources.iter().map(Vec::as_slice), deadline)?;
         let before = self.libraries.take();
         let restored = self.with(deadline, Order::Any, |libraries, loading| {
             libraries.restore(sources, Existing::Flushed, loading)
@@ -292,6 +299,23 @@ impl Functions {
             self.note_figures();
         }
         restored
+    }
+
+    /// Loads each of these libraries once into an interpreter of its own: none needs more than a client's may have, so that every start finds
+    /// room for it, in whatever order.
+    fn check_alone<'s, 'd>(
+        &self,
+        sources: impl Iterator<Item = &'s [u8]>,
+        deadline: Option<Deadline<'d>>,
+    ) -> Result<Option<Deadline<'d>>, CommandError> {
+        let LoadingLimits { memory_bytes, instructions } = self.limits;
+        let options = Options { memory_bytes_max: memory_bytes, ..lua_options(0) };
+        let mut loading = Loading { asks_left: 0, instructions, deadline, logger: None };
+        for source in sources {
+            let loaded = Libraries::new(options).load(source, false, &mut loading);
+            loaded.map_err(|why| refusal(&why))?;
+        }
+        Ok(loading.deadline)
     }
 
     /// A library of a dump, which must be new.

@@ -150,15 +150,20 @@ fn what_function_dump_gives_function_restore_takes() {
 #[test]
 fn what_is_restored_needs_no_room_next_to_what_it_replaces() {
     let mut server = TestServer::new(&[]);
-    server.engine.scripting.functions.limits.memory_bytes = 16 << 20;
+    server.engine.scripting.functions.limits.memory_bytes = 40 << 20;
     let client = server.connect();
-    for (name, bytes) in [("x", 6_000_000), ("a", 4_800_000)] {
-        server.ask(client, &["FUNCTION", "LOAD", &keeps(name, bytes)]);
+    for (name, bytes) in [("x", 6_000_000), ("a", 4_800_000), ("b", 6_000_001)] {
+        let loaded = server.ask(client, &["FUNCTION", "LOAD", &keeps(name, bytes)]);
+        assert_eq!(loaded, format!("$1\r\n{name}\r\n"));
     }
     assert_eq!(restore_dump(&mut server, client), "+OK\r\n");
     assert_eq!(server.ask(client, &["FCALL", "x", "0"]), ":6000000\r\n");
+    server.engine.scripting.functions.limits.memory_bytes = 15 << 20;
+    let error = restore_dump(&mut server, client);
+    assert!(error.contains("they may have 15728640"), "{error}");
+    // One that needs more than a client's may have, though it keeps nothing, would not be loaded by every start.
     server.engine.scripting.functions.limits.memory_bytes = 10 << 20;
     let error = restore_dump(&mut server, client);
-    assert!(error.contains("they may have 10485760"), "{error}");
+    assert!(error.contains("not enough memory"), "{error}");
     assert_eq!(server.ask(client, &["FCALL", "a", "0"]), ":4800000\r\n", "all is as before");
 }
