@@ -19,6 +19,10 @@ use rdb::{Event, Limits, Reader};
 
 use crate::file_bytes::Bytes;
 
+/// A dump of ours says what it is in the first few of its fields, in few bytes: another one may have any number, of any length.
+const FIELDS_MAX: usize = 64;
+const FIELD_BYTES_MAX: u64 = 1024;
+
 /// So many dumps may stay next to each other.
 const KEPT_MAX: u32 = 100;
 
@@ -156,9 +160,11 @@ pub(crate) fn is_dump_of(disk: &dyn Disk, path: &Path, database: redo::Id, last:
     let Ok(file) = disk.open(path, Access::Read) else { return false };
     let Ok(bytes) = file.len() else { return false };
     let source = Bytes::new(&*file, bytes);
-    let Ok(mut reader) = Reader::new(source, Limits::default()) else { return false };
+    let limits = Limits { string_bytes_max: FIELD_BYTES_MAX };
+    let Ok(mut reader) = Reader::new(source, limits) else { return false };
     let (mut is_ours, mut is_old) = (false, false);
-    while let Ok(Event::Aux { name, value }) = reader.next() {
+    for _ in 0..FIELDS_MAX {
+        let Ok(Event::Aux { name, value }) = reader.next() else { break };
         let value = String::from_utf8_lossy(value);
         match name {
             b"indelible-database" => is_ours = value == database.to_string(),
@@ -207,12 +213,17 @@ mod tests {
 
     #[test]
     fn a_dump_of_this_database_is_told_from_others() {
+        let mut long = Writer::begin(Vec::new(), WriteOptions::default()).unwrap();
+        (0..FIELDS_MAX).for_each(|_| long.aux(b"redis-ver", b"7.0.15").unwrap());
+        long.aux(b"indelible-database", DATABASE.to_string().as_bytes()).unwrap();
+        long.aux(b"indelible-lsn", b"10").unwrap();
         for (bytes, is_ours) in [
             (dump(&DATABASE.to_string(), "10"), true),
             (dump(&DATABASE.to_string(), "11"), false),
             (dump(&redo::Id([8; 16]).to_string(), "10"), false),
             (dump(&DATABASE.to_string(), "x"), false),
             (b"REDIS0011".to_vec(), false),
+            (long.finish().unwrap(), false),
         ] {
             let (disk, unknown) = (disk_with(&bytes), KnownDump::default());
             assert_eq!(is_dump_of(&disk, Path::new(DUMP), DATABASE, Lsn(10)), is_ours);

@@ -283,11 +283,18 @@ impl Functions {
         sources: &[Vec<u8>],
         deadline: Option<Deadline<'_>>,
     ) -> Result<Vec<Box<[u8]>>, CommandError> {
-        let deadline = self.check_alone(sources.iter().map(Vec::as_slice), deadline)?;
         let before = self.libraries.take();
-        let restored = self.with(deadline, Order::Any, |libraries, loading| {
+        let flush = |libraries: &mut Libraries, loading: &mut Loading<'_>| {
             libraries.restore(sources, Existing::Flushed, loading)
-        });
+        };
+        let mut restored = self.with(deadline, Order::AsTheyCome, flush);
+        if restored.is_err() {
+            // With what a client may have they may not fit in this order.
+            self.libraries = None;
+            restored = self
+                .check_alone(sources.iter().map(Vec::as_slice), deadline)
+                .and_then(|()| self.with(deadline, Order::Any, flush));
+        }
         let bytes = self.libraries.as_ref().map_or(0, |libraries| libraries.machine_bytes());
         let max = self.limits.memory_bytes;
         let restored = restored.and_then(|names| match bytes > max {
@@ -303,11 +310,11 @@ impl Functions {
 
     /// Loads each of these libraries once into an interpreter of its own: none needs more than a client's may have, so that every start finds
     /// room for it, in whatever order.
-    fn check_alone<'s, 'd>(
+    fn check_alone<'s>(
         &self,
         sources: impl Iterator<Item = &'s [u8]>,
-        deadline: Option<Deadline<'d>>,
-    ) -> Result<Option<Deadline<'d>>, CommandError> {
+        deadline: Option<Deadline<'_>>,
+    ) -> Done {
         let LoadingLimits { memory_bytes, instructions } = self.limits;
         let options = Options { memory_bytes_max: memory_bytes, ..lua_options(0) };
         let mut loading = Loading { asks_left: 0, instructions, deadline, logger: None };
@@ -315,7 +322,7 @@ impl Functions {
             let loaded = Libraries::new(options).load(source, false, &mut loading);
             loaded.map_err(|why| refusal(&why))?;
         }
-        Ok(loading.deadline)
+        Ok(())
     }
 
     /// A library of a dump, which must be new.
@@ -419,6 +426,7 @@ enum Order {
 }
 
 /// When a client's library has taken too long.
+#[derive(Clone, Copy)]
 struct Deadline<'c> {
     clock: &'c dyn Clock,
     us: u64,
