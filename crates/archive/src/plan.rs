@@ -4,8 +4,10 @@ use std::collections::{HashSet, VecDeque};
 
 use base::Lsn;
 
+use crate::error::{Error, Result};
 use crate::keep::Every;
-use crate::name::Name;
+use crate::name::{Folder, Name};
+use crate::picture::Picture;
 use crate::thinner::Job;
 
 /// Why a state is kept.
@@ -70,4 +72,22 @@ impl Plan {
             ranges: Vec::new(),
         }
     }
+}
+
+/// Whether each block behind `last` that could be restored before can be afterwards.
+pub(crate) fn keeps_young(before: &Picture, after: &Picture, last: Lsn) -> Result<()> {
+    for range in before.ranges.iter().filter(|range| range.last > last) {
+        let first = range.first.max(last.next());
+        let there = after.range_of(range.last);
+        if there.is_none_or(|there| there.first > first) {
+            return Err(Error::WouldLose { lsn: first });
+        }
+    }
+    Ok(())
+}
+
+/// All but where writers say to have begun.
+pub(crate) fn without_begins(mut names: Vec<Name>) -> Vec<Name> {
+    names.retain(|name| name.folder() != Folder::Begin);
+    names
 }

@@ -667,6 +667,29 @@ mod tests {
         assert!(!gone.iter().any(|name| stales.contains(name)), "{gone:?}");
     }
 
+    /// A beginning that lies: the blocks that it hides, and those behind them, lead to what is there when it is gone.
+    #[test]
+    fn what_a_beginning_hides_stays_with_what_leads_to_it() {
+        let copy = |lsn, writer| {
+            let fill = Fill { lsn: Lsn(lsn), writer, number: 1 };
+            [Name::Base { fill, index: 0 }, Name::Whole { fill, objects: 1 }]
+        };
+        let log = |first, last, writer| Name::Log { first: Lsn(first), last: Lsn(last), writer };
+        let begin = |lsn| Name::Begin { lsn: Lsn(lsn), writer: 2 };
+        let logs = [log(11, 29, 1), log(30, 50, 1), log(51, 69, 2), log(70, 100, 2)];
+        let gone = |begins: &[Name]| {
+            let names = [&copy(10, 1)[..], &copy(70, 2), &logs, begins].concat();
+            let keep: Keep = "1h:all".parse().unwrap();
+            let mut survey = Survey::new(names, keep, 0, (Headers::default(), BTreeSet::new()));
+            survey.now_ms = 10 * 3_600_000;
+            survey.points = vec![Point { lsn: Lsn(95), time_ms: 0 }];
+            survey.plan(&[]).unwrap().gone
+        };
+        let before = [&copy(10, 1)[..], &logs[..3]].concat();
+        assert_eq!(gone(&[begin(51)]), before, "all before the copy is old");
+        assert_eq!(gone(&[begin(51), begin(30)]), []);
+    }
+
     /// What was made one and has rotted is not the only one that has its blocks.
     #[test]
     fn what_has_blocks_of_something_damaged_stays() {

@@ -40,7 +40,7 @@ use crate::key::Salts;
 use crate::name::{Folder, Name};
 use crate::picture::Picture;
 use crate::piece::{Piece, mark};
-use crate::plan::{KeptState, Plan};
+use crate::plan::{KeptState, Plan, keeps_young, without_begins};
 use crate::survey::Survey;
 use crate::target::{Put, Target, check_same};
 use crate::thinner::{Thinner, Thinning};
@@ -582,21 +582,4 @@ impl Tidier {
         let range = plan.ranges.iter().rev().find(|(first, _)| *first <= lsn);
         range.map(|(first, _)| *first)
     }
-}
-
-/// Whether each block behind `last` that could be restored before can be afterwards.
-fn keeps_young(before: &Picture, after: &Picture, last: Lsn) -> Result<()> {
-    for range in before.ranges.iter().filter(|range| range.last > last) {
-        let first = range.first.max(last.next());
-        let there = after.range_of(range.last);
-        if there.is_none_or(|there| there.first > first) {
-            return Err(Error::WouldLose { lsn: first });
-        }
-    }
-    Ok(())
-}
-
-fn without_begins(mut names: Vec<Name>) -> Vec<Name> {
-    names.retain(|name| name.folder() != Folder::Begin);
-    names
 }

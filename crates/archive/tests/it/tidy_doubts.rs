@@ -128,6 +128,14 @@ fn nothing_goes_for_a_leap_of_another_that_cannot_be_read() {
     let tidied = old.tidy(KEEP);
     assert!(tidied.damaged.len() == 1 && tidied.objects_removed > 0, "{tidied:?}");
     check(&old, &kept);
+    let Some(Piece::Leap { from, to, tidier }) = tidied.damaged.first().copied() else {
+        panic!("{tidied:?}")
+    };
+    let is_made_anew = |leap: &Name| {
+        let Name::Thin { from: begin, to: end, tidier: by, .. } = *leap else { return false };
+        (begin, end) == (from, to) && by != tidier
+    };
+    assert!(old.world.list(Folder::Thin).iter().any(is_made_anew));
 }
 
 /// One object that anything with the token can put, and no server has put it.
