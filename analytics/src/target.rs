@@ -29,7 +29,12 @@ impl Target {
         let wrong = |source| Error::Write { path: temporary.clone(), source };
         refuse_existing(out)?;
         match fs::create_dir(&temporary) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            // The files behind a link are another's.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                if !fs::symlink_metadata(&temporary).map_err(wrong)?.is_dir() {
+                    return Err(Error::Exists { path: temporary });
+                }
+            }
             made => made.map_err(wrong)?,
         }
         let directory = File::open(&temporary).map_err(wrong)?;

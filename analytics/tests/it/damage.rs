@@ -86,6 +86,17 @@ fn what_a_kill_has_left_is_taken_over() {
 }
 
 #[test]
+fn files_behind_a_link_are_not_removed() {
+    let (_, dump) = short();
+    let place = Place::of(&dump);
+    let behind = tempfile::tempdir().unwrap();
+    std::fs::write(behind.path().join("lists.parquet"), "mine").unwrap();
+    std::os::unix::fs::symlink(behind.path(), place.0.path().join("out.tmp")).unwrap();
+    assert!(matches!(place.export(&Options::default()), Err(Error::Exists { .. })));
+    assert_eq!(std::fs::read(behind.path().join("lists.parquet")).unwrap(), b"mine");
+}
+
+#[test]
 fn an_export_that_runs_is_not_disturbed() {
     let (_, dump) = short();
     let place = Place::of(&dump);

@@ -5,8 +5,11 @@
 //! ```
 
 use std::collections::{BTreeSet, VecDeque};
+use std::num::NonZero;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::scope;
 
 use base::Lsn;
 use env::{Disk, Entropy};
@@ -24,6 +27,9 @@ use crate::target::Target;
 
 /// How often objects may be made one while they are read.
 const LOOKS_MAX: usize = 100;
+
+/// So many small objects are opened at a time to look at them: it is waiting, for a disk or another machine.
+const LOOKERS_MAX: usize = 16;
 
 /// How often a restore begins anew because the archive was thinned out while it was read.
 const ATTEMPTS_MAX: usize = 5;
@@ -55,6 +61,8 @@ pub struct Request<'a> {
     pub point: Point,
     /// When keys expire in the new log.
     pub expiry: Expiry,
+    /// On how many threads it is made at most.
+    pub threads: NonZero<usize>,
 }
 
 /// How far it is, in bytes done and in all of the step that it is at.
@@ -201,7 +209,7 @@ fn attempt(
     let (before, after) = picture.nearest(lsn);
     let chain = picture.chain(lsn).ok_or(Error::NotThere { lsn, before, after })?;
     let mut copy = Copy { target, database, lsn, done: 0, total: 0, progress };
-    let whole = copy.survey(&chain)?;
+    let whole = copy.survey(&chain, request.threads.get())?;
     let mut restored = Restored {
         parent: Parent { database, lsn },
         time_ms: moments.time_of(lsn)?,
@@ -215,8 +223,8 @@ fn attempt(
         made: None,
     };
     if let Some(into) = request.into {
-        let mut log =
-            NewLog::begin(disk, into, (restored.parent, chain.horizon), copy.total, entropy)?;
+        let (from, how) = ((restored.parent, chain.horizon), (copy.total, request.threads.get()));
+        let mut log = NewLog::begin(disk, into, from, how, entropy)?;
         log.set_expiry(request.expiry, restored.time_ms)?;
         copy.copy(&chain, &whole, &mut log)?;
         progress(Restoring::Verifying);
@@ -256,13 +264,28 @@ impl Copy<'_, '_> {
     }
 
     /// Looks at how much there is to read. Returns what the copy says of itself.
-    fn survey(&mut self, chain: &Chain) -> Result<Header> {
+    fn survey(&mut self, chain: &Chain, threads: usize) -> Result<Header> {
         let whole = *self.open(whole_of(chain))?.header();
-        self.total = whole.bytes;
-        for name in &chain.logs {
-            let bytes = self.open(*name)?.header().bytes;
-            self.total = self.total.saturating_add(bytes);
-        }
+        let (target, database) = (self.target, self.database);
+        let bytes_of = |name: &Name| -> Result<u64> {
+            Ok(ObjectReader::open(target, database, *name)?.header().bytes)
+        };
+        let lookers = if threads > 1 { LOOKERS_MAX } else { 1 };
+        let share = chain.logs.len().div_ceil(lookers).max(1);
+        let sum_of = |names: &[Name]| -> Result<u64> {
+            names.iter().try_fold(0_u64, |sum, name| Ok(sum.saturating_add(bytes_of(name)?)))
+        };
+        self.total = scope(|scope| {
+            let mut shares = chain.logs.chunks(share);
+            let first = shares.next();
+            let others: Vec<_> = shares.map(|names| scope.spawn(|| sum_of(names))).collect();
+            let mut total = whole.bytes.saturating_add(sum_of(first.unwrap_or_default())?);
+            for other in others {
+                let sum = other.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+                total = total.saturating_add(sum);
+            }
+            Ok::<u64, Error>(total)
+        })?;
         Ok(whole)
     }
 

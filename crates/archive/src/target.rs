@@ -28,10 +28,11 @@ pub struct Readback {
     pub damaged: Vec<String>,
 }
 
-/// Keeps objects that never change. Calls wait until they are done, or have failed: an owner has a thread for them.
+/// Keeps objects that never change. Calls wait until they are done, or have failed: an owner has a thread for them, and reads
+/// with several.
 ///
 /// An object appears under its name whole or not at all. What a call that has failed has done is unknown.
-pub trait Target: Send {
+pub trait Target: Send + Sync {
     /// Puts a new object, if there is none of that name.
     ///
     /// # Errors

@@ -17,6 +17,7 @@ use crate::backup;
 use crate::backup_moment::{self, Export, Rehearsal, Show};
 use crate::backup_tidy::{self, Tidy};
 use crate::progress::Line;
+use crate::restore::threads;
 use crate::size::Size;
 
 /// What damage is told with.
@@ -378,6 +379,7 @@ impl FromArchive<'_> {
             into: self.into,
             point: self.point.clone(),
             expiry: self.expiry,
+            threads: threads(),
         };
         let (mut line, started) = (Line::new(), Instant::now());
         let disk: Arc<dyn env::Disk> = Arc::new(OsDisk);

@@ -17,7 +17,7 @@ use crate::archive::{NOT_NEWEST, Place, is_archive, restored_as_json, say_namele
 use crate::export::{self, Dump};
 use crate::moment::{Made, Moment};
 use crate::progress::Line;
-use crate::restore;
+use crate::restore::{self, threads};
 use crate::size::Size;
 use crate::view::room_for_a_copy;
 
@@ -124,6 +124,7 @@ pub(crate) fn show(show: &Show) -> anyhow::Result<ExitCode> {
         into: None,
         point,
         expiry: redo::Expiry::Absolute,
+        threads: threads(),
     };
     let disk: Arc<dyn env::Disk> = Arc::new(OsDisk);
     let mut line = Line::new();

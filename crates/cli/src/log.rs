@@ -11,6 +11,7 @@ use env_os::{OsClock, OsDisk, OsEntropy};
 use redo::{DumpFormat, RecordAddr, RepairMode};
 
 use crate::archive_places::KeyFiles;
+use crate::restore::threads;
 use crate::tail::{Start, Tail};
 
 /// Looks at a redo log that no server is using; nothing is changed but by `repair --yes`.
@@ -164,7 +165,7 @@ impl Action {
         match self {
             Self::Tail { .. } => unreachable!("it has returned above"),
             Self::Verify { directory, devices } => {
-                let report = redo::verify(&disk, &directory, &devices)?;
+                let report = redo::verify_on(&disk, &directory, &devices, threads().get())?;
                 print!("{report}");
                 Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
             }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Write as _;
+use std::num::NonZero;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -206,6 +207,7 @@ impl Arguments {
             durable,
             reader: std::process::id(),
             expiry: self.expiry.of_log(),
+            threads: threads(),
         };
         let number = request.reader;
         remove_links_when_ended(&self.source, &self.devices, number)?;
@@ -255,6 +257,7 @@ pub(crate) fn look(
         durable,
         reader,
         expiry: redo::Expiry::Absolute,
+        threads: threads(),
     };
     remove_links_when_ended(source, devices, reader)?;
     let mut said = Said::default();
@@ -265,6 +268,12 @@ pub(crate) fn look(
         }
     })?;
     Ok(restored)
+}
+
+/// How many threads a restore takes at most: each has a file of its own, and no disk gains from more.
+pub(crate) fn threads() -> NonZero<usize> {
+    const MAX: NonZero<usize> = NonZero::new(16).expect("it is not 0");
+    std::thread::available_parallelism().map_or(NonZero::<usize>::MIN, |count| count.min(MAX))
 }
 
 /// Writes the configuration that a backup carries next to the data, where nothing reads it. What was restored is as good without.

@@ -113,7 +113,7 @@ pub use id::{Id, NoId};
 pub use inspect::dump::{DumpFormat, dump};
 pub use inspect::get::get;
 pub use inspect::stored_log::{StoredBlocks, StoredEnd, StoredLog, StoredSegment};
-pub use inspect::verify::{Report, devices_of, verify};
+pub use inspect::verify::{Report, devices_of, verify, verify_on};
 pub use mark::handle::Mark;
 pub use mark::reader::{MarkReader, MarkedBlock};
 pub use mark::validity::{SegmentValidity, Validity};

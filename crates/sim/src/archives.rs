@@ -11,6 +11,7 @@
 //! away for a while. It outlives every life of the server.
 
 use std::collections::BTreeSet;
+use std::num::NonZero;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -329,7 +330,14 @@ impl Run {
             let disk: Arc<dyn Disk> = Arc::new(SimDisk::new(self.rng.next(), Faults::default()));
             let point = Point::Lsn(lsn.0);
             let expiry = redo::Expiry::Absolute;
-            let request = Request { target: &far, database: None, into: Some(into), point, expiry };
+            let request = Request {
+                target: &far,
+                database: None,
+                into: Some(into),
+                point,
+                expiry,
+                threads: NonZero::<usize>::MIN,
+            };
             let mut entropy = SimEntropy::new(self.rng.next());
             archive::restore(&disk, &request, &mut entropy, &mut |_| {})
                 .map_err(|error| format!("ARCHIVE: block {lsn}: {error}"))?;

@@ -6,6 +6,7 @@
 //!   ledger: the state after that block ◄──────────── equal, entry by entry ────────────┘
 //! ```
 
+use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -87,6 +88,7 @@ impl Run {
             durable: Lsn::ZERO,
             reader: 1,
             expiry: redo::Expiry::Absolute,
+            threads: NonZero::<usize>::MIN,
         };
         let mut entropy = SimEntropy::new(self.rng.next());
         match redo::restore(&disk, &request, &mut entropy, &mut |_| {}) {

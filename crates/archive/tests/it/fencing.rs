@@ -1,6 +1,6 @@
 //! One writer, and the right one.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use archive::{Folder, Name, Put, State, Target};
 use env::Clock as _;
@@ -225,11 +225,11 @@ fn a_chain_does_not_go_on_behind_what_was_not_compared() {
 /// A step that never ends tells nothing itself.
 #[test]
 fn a_target_that_hangs_is_away_after_a_while() {
-    struct Hanging(std::sync::mpsc::Receiver<()>, archive::Keyed);
+    struct Hanging(Mutex<std::sync::mpsc::Receiver<()>>, archive::Keyed);
 
     impl Target for Hanging {
         fn put_new(&self, _: redo::Id, _: &Name, _: &[u8]) -> archive::TargetResult<Put> {
-            self.0.recv().unwrap_or_default();
+            self.0.lock().unwrap().recv().unwrap_or_default();
             Ok(Put::Taken)
         }
         fn open(
@@ -257,7 +257,7 @@ fn a_target_that_hangs_is_away_after_a_while() {
     let world = World::new(3);
     let (release, held) = std::sync::mpsc::channel();
     let desk = Arc::new(archive::Desk::new(crate::world::archive_options()));
-    let target = Box::new(Hanging(held, world.target()));
+    let target = Box::new(Hanging(Mutex::new(held), world.target()));
     let reader = world.database.log.reader();
     let mut archiver =
         archive::Archiver::new(reader, target, world.clock.clone(), Arc::clone(&desk), [1; 32]);

@@ -1,6 +1,7 @@
 //! What thinning out does not believe: a list that lacks something, a leap that was not read, a writer that has nothing but a beginning.
 
-use std::cell::Cell;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
 use archive::{Directory, Error, Folder, Name, Object, Piece, Put, Target, TargetResult, TidyStep};
 use base::Lsn;
@@ -58,14 +59,15 @@ fn a_list_that_lacked_something_once_loses_nothing() {
 /// A target whose medium turns a bit of leaps as they are put.
 struct Rotting {
     inner: Directory,
-    left: Cell<u32>,
+    /// So many.
+    left: AtomicU32,
 }
 
 impl Target for Rotting {
     fn put_new(&self, database: Id, name: &Name, bytes: &[u8]) -> TargetResult<Put> {
         let mut bytes = bytes.to_vec();
-        if matches!(name, Name::Thin { .. }) && self.left.get() > 0 {
-            self.left.set(self.left.get() - 1);
+        if matches!(name, Name::Thin { .. }) && self.left.load(Relaxed) > 0 {
+            self.left.fetch_sub(1, Relaxed);
             *bytes.last_mut().unwrap() ^= 1;
         }
         self.inner.put_new(database, name, &bytes)
@@ -98,7 +100,7 @@ fn nothing_goes_for_a_leap_that_cannot_be_read() {
     let mut old = Old::new(52, Coding::Plain);
     old.hours(40);
     let kept = kept_and_there(&old);
-    let rotting = Rotting { inner: target(&old.world.target_disk), left: Cell::new(1) };
+    let rotting = Rotting { inner: target(&old.world.target_disk), left: AtomicU32::new(1) };
     let mut tidier = old.tidier(KEEP, 0, 3);
     while tidier.step(&rotting, &*old.world.clock).unwrap() != TidyStep::Finished {}
     let tidied = tidier.tidied();
@@ -120,7 +122,7 @@ fn nothing_goes_for_a_leap_of_another_that_cannot_be_read() {
     let mut old = Old::new(53, Coding::Plain);
     old.hours(40);
     let kept = kept_and_there(&old);
-    let rotting = Rotting { inner: target(&old.world.target_disk), left: Cell::new(1) };
+    let rotting = Rotting { inner: target(&old.world.target_disk), left: AtomicU32::new(1) };
     let mut tidier = old.tidier(KEEP, 0, 3);
     while tidier.tidied().leaps < 3 {
         tidier.step(&rotting, &*old.world.clock).unwrap();

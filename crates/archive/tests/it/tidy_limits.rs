@@ -1,8 +1,9 @@
 //! What holds thinning out back: other rules, clocks, names, other tidiers, damage.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use archive::{
     ArchiveOptions, Directory, Folder, Keep, Name, NamedBlock, Object, Picture, Piece, Put, Target,
@@ -325,8 +326,8 @@ fn a_backup_is_known_by_its_number_and_its_block() {
 struct Slow {
     inner: Directory,
     clock: Arc<ManualClock>,
-    looked_us: Cell<u64>,
-    removed: Cell<u64>,
+    looked_us: AtomicU64,
+    removed: AtomicU64,
     /// How long it takes to put something.
     put_us: u64,
 }
@@ -343,15 +344,15 @@ impl Target for Slow {
 
     fn list(&self, database: Id, folder: Folder) -> TargetResult<Vec<Name>> {
         if folder == Folder::Tidier {
-            self.looked_us.set(self.clock.monotonic_us());
+            self.looked_us.store(self.clock.monotonic_us(), Relaxed);
         }
         self.inner.list(database, folder)
     }
 
     fn remove(&self, database: Id, name: &Name) -> TargetResult<()> {
-        let age_us = self.clock.monotonic_us() - self.looked_us.get();
+        let age_us = self.clock.monotonic_us() - self.looked_us.load(Relaxed);
         assert!(age_us <= 120_000_000, "{name} is removed {age_us} after it was looked");
-        self.removed.set(self.removed.get() + 1);
+        self.removed.fetch_add(1, Relaxed);
         self.clock.advance_us(50_000_000);
         self.inner.remove(database, name)
     }
@@ -373,13 +374,14 @@ fn nothing_is_removed_long_after_it_was_looked_for_other_tidiers() {
     let slow = Slow {
         inner: target(&old.world.target_disk),
         clock: Arc::clone(&old.world.clock),
-        looked_us: Cell::new(0),
-        removed: Cell::new(0),
+        looked_us: AtomicU64::new(0),
+        removed: AtomicU64::new(0),
         put_us: 0,
     };
     let mut tidier = old.tidier(KEEP, 0, 3);
     while tidier.step(&slow, &*old.world.clock).unwrap() != TidyStep::Finished {}
-    assert!(slow.removed.get() > 20, "{}", slow.removed.get());
+    let removed = slow.removed.load(Relaxed);
+    assert!(removed > 20, "{removed}");
     old.check();
 }
 
@@ -421,8 +423,8 @@ fn the_wait_for_another_tidier_begins_when_the_claim_is_there() {
     let slow = Slow {
         inner: target(&old.world.target_disk),
         clock: Arc::clone(&clock),
-        looked_us: Cell::new(0),
-        removed: Cell::new(0),
+        looked_us: AtomicU64::new(0),
+        removed: AtomicU64::new(0),
         put_us: 400_000_000,
     };
     let mut next = old.tidier(KEEP, 0, 4);

@@ -1,6 +1,7 @@
 //! A log whose threads are step calls, an archiver, and the state after every block.
 
 use std::collections::{BTreeMap, HashMap};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -573,7 +574,7 @@ pub(crate) fn restore_into(
 ) -> archive::Result<Restored> {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let (database, into, expiry) = (None, Some(Path::new(INTO)), redo::Expiry::Absolute);
-    let request = Request { target, database, into, point, expiry };
+    let request = Request { target, database, into, point, expiry, threads: NonZero::<usize>::MIN };
     archive::restore(&shared, &request, &mut SimEntropy::new(9), &mut |_| {})
 }
 

@@ -23,6 +23,7 @@ use crate::format::segment::Footer;
 use crate::read::catalog::{Catalog, KeptState};
 use crate::read::in_use::{is_in_use, lock_path};
 use crate::read::scan::{BlockCursor, Next, SegmentFile};
+use crate::read::side_by_side::side_by_side;
 use crate::recover::behind::KnownBefore;
 use crate::recover::replay::{Nothing, Reading};
 
@@ -52,6 +53,18 @@ pub struct Report {
 }
 
 impl Report {
+    /// Counts in what was found in a file.
+    fn add(&mut self, of_file: Self) {
+        let Self { errors, notes, files, bytes, blocks, records, deletes, .. } = of_file;
+        self.errors.extend(errors);
+        self.notes.extend(notes);
+        self.files += files;
+        self.bytes += bytes;
+        self.blocks += blocks;
+        self.records += records;
+        self.deletes += deletes;
+    }
+
     /// Whether nothing is wrong.
     #[must_use]
     pub fn is_good(&self) -> bool {
@@ -102,14 +115,32 @@ pub fn devices_of(disk: &dyn Disk, dir: &Path) -> Result<Vec<PathBuf>> {
 /// # Errors
 /// When the log is in use. Whatever is wrong with it is in the report.
 pub fn verify(disk: &Arc<dyn Disk>, dir: &Path, devices: &[PathBuf]) -> Result<Report> {
+    verify_on(disk, dir, devices, 1)
+}
+
+/// The same on up to so many threads.
+///
+/// # Errors
+/// As of [`verify`].
+pub fn verify_on(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    devices: &[PathBuf],
+    threads: usize,
+) -> Result<Report> {
     if is_in_use(&**disk, dir)? {
         return Err(Error::in_use(lock_path(dir)));
     }
-    Ok(verify_unlocked(disk, dir, devices))
+    Ok(verify_unlocked(disk, dir, devices, threads))
 }
 
 /// The same for a caller that has the log's lock.
-pub(crate) fn verify_unlocked(disk: &Arc<dyn Disk>, dir: &Path, devices: &[PathBuf]) -> Report {
+pub(crate) fn verify_unlocked(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    devices: &[PathBuf],
+    threads: usize,
+) -> Report {
     let mut report = Report::default();
     let catalog = match read_catalog(&**disk, dir, devices) {
         Err(error) => {
@@ -131,19 +162,15 @@ pub(crate) fn verify_unlocked(disk: &Arc<dyn Disk>, dir: &Path, devices: &[PathB
         report.notes.push(format!("{path} was begun and never used; the next start removes it"));
     }
     note_history(&**disk, &catalog, &mut report);
-    for file in &catalog.files {
-        report.files += 1;
-        report.bytes += file.len;
-        if let Err(error) = check_file(&**disk, file, &mut report) {
-            report.errors.push(error);
-        }
+    for found in side_by_side(&catalog.files, threads, |file| of_file(&**disk, file)) {
+        report.add(found);
     }
     if report.is_good() {
         let reading = Reading {
             disk,
             dir,
             catalog: &catalog,
-            is_parallel: false,
+            is_parallel: threads > 1,
             group_bytes: GROUP_BYTES,
             before: KnownBefore::default(),
         };
@@ -205,6 +232,15 @@ pub(crate) fn read_catalog(disk: &dyn Disk, dir: &Path, devices: &[PathBuf]) -> 
         dirs.extend(manifest.devices.into_iter().map(|device| dir.join(device.path)));
     }
     Catalog::read(disk, dir, &dirs, 1)
+}
+
+/// What is found in a file.
+fn of_file(disk: &dyn Disk, file: &SegmentFile) -> Report {
+    let mut report = Report { files: 1, bytes: file.len, ..Report::default() };
+    if let Err(error) = check_file(disk, file, &mut report) {
+        report.errors.push(error);
+    }
+    report
 }
 
 /// Reads all of a file and writes its footer anew, in memory, to compare.

@@ -125,11 +125,11 @@ pub fn repair(
         }
         lock => lock.at(&path, "lock")?,
     };
-    let report = verify_unlocked(disk, dir, devices);
+    let report = verify_unlocked(disk, dir, devices, 1);
     let mut repair = look(&**disk, dir, devices, report, entropy)?;
     if repair.is_needed() {
         repair.carry_out(&**disk, now_ms)?;
-        let report = verify_unlocked(disk, dir, devices);
+        let report = verify_unlocked(disk, dir, devices, 1);
         if let Some(error) = report.errors.into_iter().next() {
             return Err(error);
         }

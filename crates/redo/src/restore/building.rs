@@ -35,12 +35,13 @@ pub(crate) struct Building {
     pub(crate) manifest: Manifest,
     into: PathBuf,
     build: PathBuf,
+    threads: usize,
     _lock: Box<dyn Lock>,
 }
 
 impl Building {
     /// Begins a log in `into`, which must be empty or have an unfinished one: a branch of that of `parent`, with ids of
-    /// its own and nothing in it yet. `check_room` is asked before anything is made, and again if what was left there
+    /// its own and nothing in it yet. It is made on up to so many threads. `check_room` is asked before anything is made, and again if what was left there
     /// had taken room.
     ///
     /// # Errors
@@ -48,7 +49,7 @@ impl Building {
     pub(crate) fn begin(
         disk: &Arc<dyn Disk>,
         into: &Path,
-        parent: Parent,
+        (parent, threads): (Parent, usize),
         entropy: &mut dyn Entropy,
         mut check_room: impl FnMut() -> Result<()>,
     ) -> Result<Self> {
@@ -89,7 +90,12 @@ impl Building {
         disk.create_dir_all(&device).at(&device, "make")?;
         DeviceMark { database, device: id }.write(&**disk, &device)?;
         let (disk, into) = (Arc::clone(disk), into.to_owned());
-        Ok(Self { disk, device, manifest, into, build, _lock: lock })
+        Ok(Self { disk, device, manifest, into, build, threads, _lock: lock })
+    }
+
+    /// On how many threads it is made at most.
+    pub(crate) const fn threads(&self) -> usize {
+        self.threads
     }
 
     /// Notes an image that is complete.
@@ -103,7 +109,8 @@ impl Building {
     /// When what is read is not what was put, or the disk refuses. Then there is no log in the directory.
     pub(crate) fn finish(self, blocks: u64, records: u64) -> Result<()> {
         self.manifest.write(&*self.disk, &self.build)?;
-        let report = verify_unlocked(&self.disk, &self.build, std::slice::from_ref(&self.device));
+        let devices = std::slice::from_ref(&self.device);
+        let report = verify_unlocked(&self.disk, &self.build, devices, self.threads);
         if let Some(error) = report.errors.into_iter().next() {
             return Err(error);
         }

@@ -12,6 +12,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
 
 use base::checksum::crc32c;
 use base::{Lsn, Note, RecordKind, SegmentId};
@@ -54,6 +55,8 @@ pub struct Made {
 
 /// See the file's top.
 pub struct NewLog {
+    /// The image before this one. First: it is waited for before the directory's lock is given back.
+    ending: Ending,
     building: Building,
     image: Option<Image>,
     made: Made,
@@ -62,7 +65,7 @@ pub struct NewLog {
 
 impl NewLog {
     /// Begins a log in `into`, which must be empty or have an unfinished restore. It is a branch of the log of `parent`.
-    /// Blocks up to `horizon` may be missing. About `bytes` will be put.
+    /// Blocks up to `horizon` may be missing. About `bytes` will be put. It is made on up to so many threads.
     ///
     /// # Errors
     /// When the directory is not empty or is in use, there is no room for so much, or the disk refuses.
@@ -70,15 +73,16 @@ impl NewLog {
         disk: &Arc<dyn Disk>,
         into: &Path,
         (parent, horizon): (Parent, Lsn),
-        bytes: u64,
+        (bytes, threads): (u64, usize),
         entropy: &mut dyn Entropy,
     ) -> Result<Self> {
-        let mut building =
-            Building::begin(disk, into, parent, entropy, || check_room(&**disk, into, bytes))?;
+        let room = || check_room(&**disk, into, bytes);
+        let mut building = Building::begin(disk, into, (parent, threads), entropy, room)?;
         building.manifest.horizon = horizon;
         let database = building.manifest.database;
         let made = Made { database, files: 0, bytes: 0, blocks: 0, records: 0 };
-        Ok(Self { building, image: None, made, expiry: ExpiryRule::Same })
+        let ending = Ending::default();
+        Ok(Self { ending, building, image: None, made, expiry: ExpiryRule::Same })
     }
 
     /// Changes when keys expire, of the blocks that are put from now on. The last block was ended at `time_ms`.
@@ -124,13 +128,13 @@ impl NewLog {
     /// When what is read is not what was put, or the disk refuses. Then there is no log in the directory.
     pub fn finish(mut self, time_ms: i64) -> Result<Made> {
         self.end_image()?;
+        self.made.bytes += self.ending.wait()?;
         let manifest = &mut self.building.manifest;
         manifest.history_floor_ms = time_ms;
         // They were those of another log. Their notes are in this one: a start must know them.
         manifest.registry.clear_backups();
         let made = self.made;
-        self.building.finish(made.blocks, made.records)?;
-        Ok(made)
+        self.building.finish(made.blocks, made.records).map(|()| made)
     }
 
     fn begin_image(&mut self, is_compacted: bool) -> Result<Image> {
@@ -169,10 +173,42 @@ impl NewLog {
     fn end_image(&mut self) -> Result<()> {
         let Some(image) = self.image.take() else { return Ok(()) };
         self.made.files += 1;
-        let segment = image.header.segment;
-        self.made.bytes += image.end(&*self.building.disk)?;
-        self.building.list(segment, 0);
+        self.building.list(image.header.segment, 0);
+        self.made.bytes += self.ending.wait()?;
+        let disk = Arc::clone(&self.building.disk);
+        if self.building.threads() == 1 {
+            self.made.bytes += image.end(&*disk)?;
+        } else {
+            self.ending.begin(image, disk)?;
+        }
         Ok(())
+    }
+}
+
+/// Gives an image its end and its name while the next one is written: that waits for the disk.
+#[derive(Default)]
+struct Ending(Option<JoinHandle<Result<u64>>>);
+
+impl Ending {
+    /// Begins with the next image.
+    fn begin(&mut self, image: Image, disk: Arc<dyn Disk>) -> Result<()> {
+        let path = image.path.clone();
+        let thread = Builder::new().name("restore".to_owned());
+        self.0 = Some(thread.spawn(move || image.end(&*disk)).at(&path, "start a thread for")?);
+        Ok(())
+    }
+
+    /// Waits until the last one has its name. Returns its length, or 0 if there is none.
+    fn wait(&mut self) -> Result<u64> {
+        let Some(thread) = self.0.take() else { return Ok(0) };
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // What has failed already says why.
+        let _ended = self.0.take().map(JoinHandle::join);
     }
 }
 

@@ -7,6 +7,7 @@
 //! The new log is a *branch*: a database with another id, so
 //! that files of the two never mix, which knows its parent and the last block that both have.
 
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use crate::id::Id;
 use crate::read::catalog::Catalog;
 use crate::read::in_use::lock_if_there;
 use crate::read::scan::SegmentFile;
+use crate::read::side_by_side::side_by_side;
 use crate::restore::branch::{Branch, CopyCount};
 use crate::restore::building::{Building, check_into};
 use crate::restore::expiry::Expiry;
@@ -46,6 +48,8 @@ pub struct RestoreRequest<'a> {
     pub reader: u32,
     /// When keys expire in the new log.
     pub expiry: Expiry,
+    /// On how many threads it is read and made at most.
+    pub threads: NonZero<usize>,
 }
 
 /// How far it is, in bytes done and in all of the step that it is at.
@@ -109,7 +113,7 @@ pub fn restore(
         RestorePoint::BeforeDelete(wanted) => Some(wanted),
         _ => None,
     };
-    let timeline = Timeline::read(&**disk, &source, wanted, &mut finding);
+    let timeline = Timeline::read(&**disk, &source, (wanted, request.threads.get()), &mut finding);
     let found = timeline.and_then(|timeline| {
         check_end(&timeline, request)?;
         Ok((timeline.find(&request.point)?, timeline))
@@ -195,7 +199,8 @@ fn carry_out(
     }
     let expiry = request.expiry.rule(lsn, restored.time_ms)?;
     let (parent, bytes) = (restored.parent, restored.bytes);
-    let mut building = Building::begin(disk, into, parent, entropy, || {
+    let threads = request.threads.get();
+    let mut building = Building::begin(disk, into, (parent, threads), entropy, || {
         restored.room = check_room(&**disk, into, what, bytes)?;
         Ok(())
     })?;
@@ -214,16 +219,19 @@ fn carry_out(
     let branch = Branch { disk: &**disk, database, device, path: &path, last: lsn, expiry };
     let (mut total, mut done) = (CopyCount::default(), 0);
     restored.files = 0;
-    for image in &images.files {
-        let count = branch.copy(&images, image)?;
-        if count.blocks > 0 {
-            restored.files += 1;
-            building.list(image.header.segment, image.header.part);
+    for together in images.files.chunks(threads) {
+        let copied = side_by_side(together, threads, |image| branch.copy(&images, image));
+        for (image, count) in together.iter().zip(copied) {
+            let count = count?;
+            if count.blocks > 0 {
+                restored.files += 1;
+                building.list(image.header.segment, image.header.part);
+            }
+            total.bytes += count.bytes;
+            total.blocks += count.blocks;
+            total.records += count.records;
+            done += image.len;
         }
-        total.bytes += count.bytes;
-        total.blocks += count.blocks;
-        total.records += count.records;
-        done += image.len;
         progress(Restoring::Copying(done, restored.bytes));
     }
     progress(Restoring::Verifying);

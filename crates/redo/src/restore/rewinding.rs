@@ -130,7 +130,7 @@ impl Rewinding {
             _ => None,
         };
         let mut finding = |done, all| progress(Restoring::Finding(done, all));
-        let timeline = Timeline::read(&*disk, &source, wanted, &mut finding)?;
+        let timeline = Timeline::read(&*disk, &source, (wanted, 1), &mut finding)?;
         let to = timeline.find(&request.point)?;
         let mut plan = Plan::make(&disk, request, &source, (&timeline, to, now_ms), progress)?;
         progress(Restoring::Copying(0, 1));

@@ -25,6 +25,7 @@ use crate::format::registry::{NamedBackup, NotedCommand, Registry};
 use crate::read::as_of::Reach;
 use crate::read::catalog::{Catalog, KeptState};
 use crate::read::scan::{Block, SegmentFile};
+use crate::read::side_by_side::side_by_side;
 use crate::restore::block_list::{BlockList, merged};
 use crate::restore::deletions::{Deletions, Fact, WantedKey};
 use crate::restore::source::{ImageBlocks, Source};
@@ -89,8 +90,16 @@ struct Found {
 struct Looking<'a> {
     floor: Lsn,
     wanted: Option<&'a WantedKey>,
-    /// Whether it is to be known when they were ended.
-    keeps_times: bool,
+    /// Whether all is read again afterwards: then it need not be known when they were ended, and damage is found there.
+    is_read_again: bool,
+    /// On how many threads at most.
+    threads: usize,
+}
+
+impl Default for Looking<'_> {
+    fn default() -> Self {
+        Self { floor: Lsn::ZERO, wanted: None, is_read_again: false, threads: 1 }
+    }
 }
 
 /// What a block says.
@@ -141,7 +150,7 @@ fn take_blocks(
     found: &mut Found,
     pace: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>> {
-    let Looking { floor, wanted, keeps_times } = looking;
+    let Looking { floor, wanted, is_read_again, .. } = looking;
     let (mut blocks, mut read_bytes) = (ImageBlocks::open(disk, image)?, 0);
     found.begin_list();
     while let Some(block) = blocks.next()? {
@@ -154,7 +163,7 @@ fn take_blocks(
             found.told.extend(says.then_some(told));
         }
         if is_told {
-            let time_ms = if keeps_times { block.header.time_ms } else { 0 };
+            let time_ms = if is_read_again { 0 } else { block.header.time_ms };
             found.push(BlockTime { lsn: block.header.lsn, time_ms });
         }
         if read_bytes >= STEP_BYTES && pace(std::mem::take(&mut read_bytes)).is_break() {
@@ -164,20 +173,40 @@ fn take_blocks(
     Ok(pace(read_bytes))
 }
 
+/// The same of several images, on a thread each.
+fn take_together(
+    disk: &dyn Disk,
+    images: &[&SegmentFile],
+    looking: Looking<'_>,
+    found: &mut Found,
+) -> Vec<Result<ControlFlow<()>>> {
+    let taken = side_by_side(images, looking.threads, |image| {
+        let (mut found, mut pace) = (Found::default(), |_| ControlFlow::Continue(()));
+        (take_blocks(disk, image, looking, &mut found, &mut pace), found)
+    });
+    let take = |(taken, of_image): (_, Found)| {
+        found.lists.extend(of_image.lists);
+        found.told.extend(of_image.told);
+        taken
+    };
+    taken.into_iter().map(take).collect()
+}
+
 impl Timeline {
-    /// Looks at all blocks of the source that can be told; where a key is looked for, at all that there are.
+    /// Looks at all blocks of the source that can be told, on up to so many threads; where a key is looked for, at all that there are.
     /// `progress` is told bytes done, and in all.
     pub(crate) fn read(
         disk: &dyn Disk,
         source: &Source,
-        wanted: Option<&WantedKey>,
+        (wanted, threads): (Option<&WantedKey>, usize),
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self> {
         let mut pace = |_, done, all| {
             progress(done, all);
             ControlFlow::Continue(())
         };
-        let read = Self::look_with_times(disk, source, wanted, (true, false), &mut pace)?;
+        let looking = Looking { wanted, threads, ..Looking::default() };
+        let read = Self::look_with(disk, source, looking, &mut pace)?;
         Ok(read.expect("it is not told to end"))
     }
 
@@ -188,43 +217,53 @@ impl Timeline {
         source: &Source,
         pace: &mut dyn FnMut(u64, u64, u64) -> ControlFlow<()>,
     ) -> Result<Option<Self>> {
-        Self::look_with_times(disk, source, None, (false, true), pace)
+        let looking = Looking { is_read_again: true, ..Looking::default() };
+        Self::look_with(disk, source, looking, pace)
     }
 
-    fn look_with_times(
+    fn look_with(
         disk: &dyn Disk,
         source: &Source,
-        wanted: Option<&WantedKey>,
-        (keeps_times, passes_damage): (bool, bool),
+        looking: Looking<'_>,
         pace: &mut dyn FnMut(u64, u64, u64) -> ControlFlow<()>,
     ) -> Result<Option<Self>> {
         let reach = source.catalog.reach(&source.kept);
+        let looking = Looking { floor: reach.floor, ..looking };
+        let wanted = looking.wanted;
         let kept = source.kept.iter().filter_map(|kept| match &kept.state {
             KeptState::There(images) => Some(images),
             _ => None,
         });
-        let images: Vec<&SegmentFile> = source.catalog.files.iter().chain(kept.flatten()).collect();
-        let is_new = |image: &&&SegmentFile| {
+        let is_new = |image: &&SegmentFile| {
             wanted.is_some()
                 || image.footer.as_ref().is_none_or(|footer| footer.max_lsn >= reach.floor)
         };
-        let bytes: u64 = images.iter().filter(is_new).map(|image| image.len).sum();
+        let images = source.catalog.files.iter().chain(kept.flatten()).filter(is_new);
+        let images: Vec<&SegmentFile> = images.collect();
+        let bytes: u64 = images.iter().map(|image| image.len).sum();
         let (mut found, mut done, mut damaged_to) = (Found::default(), 0, Lsn::ZERO);
-        let looking = Looking { floor: reach.floor, wanted, keeps_times };
-        for image in images.iter().filter(is_new) {
-            let mut pace = |read_bytes| pace(read_bytes, done, bytes);
-            let taken = take_blocks(disk, image, looking, &mut found, &mut pace);
-            match (taken, &image.footer) {
-                (Err(_), Some(footer)) if passes_damage => {
-                    damaged_to = damaged_to.max(footer.max_lsn);
-                }
-                (taken, _) => {
-                    if taken?.is_break() {
-                        return Ok(None);
+        for together in images.chunks(looking.threads) {
+            let mut pace_in_it = |read_bytes| pace(read_bytes, done, bytes);
+            let all_taken = match together {
+                [image] => vec![take_blocks(disk, image, looking, &mut found, &mut pace_in_it)],
+                _ => take_together(disk, together, looking, &mut found),
+            };
+            for (taken, image) in all_taken.into_iter().zip(together) {
+                match (taken, &image.footer) {
+                    (Err(_), Some(footer)) if looking.is_read_again => {
+                        damaged_to = damaged_to.max(footer.max_lsn);
+                    }
+                    (taken, _) => {
+                        if taken?.is_break() {
+                            return Ok(None);
+                        }
                     }
                 }
+                done += image.len;
             }
-            done += image.len;
+            if together.len() > 1 && pace(0, done, bytes).is_break() {
+                return Ok(None);
+            }
         }
         if pace(0, done, bytes).is_break() {
             return Ok(None);

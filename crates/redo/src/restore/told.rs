@@ -42,7 +42,7 @@ pub fn stored_history(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Option<StoredHistory>> {
     let Some(source) = Source::open(disk, dir, devices, reader)? else { return Ok(None) };
-    let read = Timeline::read(disk, &source, None, progress);
+    let read = Timeline::read(disk, &source, (None, 1), progress);
     let is_running = source.is_running();
     source.release(disk);
     let timeline = read?;

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -294,6 +295,7 @@ fn a_log_is_restored_right_whenever_its_files_are_replaced() {
             durable: Lsn::ZERO,
             reader: 9,
             expiry: redo::Expiry::Absolute,
+            threads: NonZero::<usize>::MIN,
         };
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
         let restored = redo::restore(&shared, &request, &mut Counter(5), &mut |_| {}).unwrap();

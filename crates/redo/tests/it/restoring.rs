@@ -1,5 +1,6 @@
 //! A new log made of one as it was.
 
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ pub(crate) fn request(point: RestorePoint) -> RestoreRequest<'static> {
         durable: base::Lsn::ZERO,
         reader: 1,
         expiry: redo::Expiry::Absolute,
+        threads: NonZero::<usize>::MIN,
     }
 }
 
@@ -69,7 +71,9 @@ fn what_is_restored_is_what_was_and_goes_on_by_itself() {
         let disk = copy(&world.disk);
         for lsn in (0..=last).step_by(usize::try_from(last / 9).unwrap()).chain([last]) {
             let disk = copy(&disk);
-            let restored = restore(&disk, &request(RestorePoint::Lsn(lsn))).unwrap();
+            let threads = NonZero::new(1 + usize::try_from(lsn % 3).unwrap()).unwrap();
+            let wanted = RestoreRequest { threads, ..request(RestorePoint::Lsn(lsn)) };
+            let restored = restore(&disk, &wanted).unwrap();
             assert_eq!(restored.parent.lsn.0, lsn);
             let manifest = redo::manifest::Manifest::read(&disk, Path::new(INTO)).unwrap().unwrap();
             assert_eq!(manifest.parent, Some(restored.parent));
@@ -156,11 +160,24 @@ fn a_restore_may_be_cut_off_at_every_single_io() {
     world.database.settle();
     let last = world.database.log.durable_lsn().0;
     let lsn = last - 3;
+    // With several threads, one of them goes on with others behind the I/O that it ends with.
+    for threads in [1, 3] {
+        let request = RestoreRequest {
+            threads: NonZero::new(threads).unwrap(),
+            ..request(RestorePoint::Lsn(lsn))
+        };
+        let cut_off = cut_off_everywhere(&world, &request, lsn);
+        assert!(cut_off > 30, "{cut_off}");
+    }
+}
+
+/// Cuts a restore off at its first I/O, its second, and so on, until one ends before. Returns how many did not.
+fn cut_off_everywhere(world: &World, request: &RestoreRequest<'_>, lsn: u64) -> usize {
     let mut cut_off = 0;
     for crash_at in 1.. {
         let disk = copy(&world.disk);
         disk.crash_after(crash_at);
-        let result = restore(&disk, &request(RestorePoint::Lsn(lsn)));
+        let result = restore(&disk, request);
         let is_over = !disk.is_crashed();
         disk.restart();
         let is_log = redo::is_there(&disk, Path::new(INTO));
@@ -177,11 +194,11 @@ fn a_restore_may_be_cut_off_at_every_single_io() {
             let error = Database::open_on(Arc::new(disk.fork()), options(Path::new(INTO))).err();
             let is_begun = disk.exists(&Path::new(INTO).join("redo/device")).unwrap();
             assert!(error.is_some() || !is_begun, "{crash_at}: an unfinished one starts");
-            restore(&disk, &request(RestorePoint::Lsn(lsn))).unwrap();
+            restore(&disk, request).unwrap();
         }
         assert_eq!(&contents(&disk, lsn), world.ledger.at(lsn), "{crash_at}");
     }
-    assert!(cut_off > 30, "{cut_off}");
+    cut_off
 }
 
 #[test]

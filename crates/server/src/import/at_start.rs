@@ -26,7 +26,7 @@ use super::{Contents, ImportError, Progress, Report, Source, Target, check};
 use crate::config::Config;
 use crate::engine::keyspace_settings;
 use crate::logger::Logger;
-use crate::save::KnownDump;
+use crate::save::{Fields, KnownDump};
 
 /// It is said every so many percent how far it is.
 const SAID_PERCENT: u64 = 10;
@@ -273,6 +273,9 @@ pub(crate) fn import(
         "There is no redo log, and {} is there: it is imported, and stays as it is",
         path.display()
     ));
+    if let Some(told) = Fields::read(&*place.disk, path).told(place.clock.now_ms()) {
+        logger.notice(&format!("Of {}: {told}", path.display()));
+    }
     let started_us = place.clock.monotonic_us();
     let mut tell = saying(path, logger, tell);
     let source = open(&*place.disk, path, config)?;

@@ -53,6 +53,8 @@ pub struct Contents {
     pub(super) left_out: BTreeMap<&'static str, u64>,
     /// Keys of a dump that had expired, and were left out.
     pub(super) expired: u64,
+    /// Keys of AOFs that have expired since they were written: they are imported, and go at the first look at them.
+    pub(super) past: u64,
     /// Keys of a dump without elements, which Redis leaves out too.
     pub(super) empty: u64,
     /// Commands of AOFs.
@@ -86,8 +88,8 @@ impl Contents {
             keyspace.for_each_key(db, None, |_, value_type| keys.note(value_type));
             let (count, expiring) = keyspace.size(db);
             keys.expiring = expiring as u64;
-            // They are there until something looks for them.
-            self.expired += (count as u64).saturating_sub(keys.sum());
+            // They are there until something looks for them, and in what is made.
+            self.past += (count as u64).saturating_sub(keys.sum());
             self.add(u32::try_from(db.get()).expect("databases are few"), keys);
         }
     }
@@ -128,6 +130,10 @@ impl Contents {
         }
         if self.expired > 0 {
             lines.push(format!("keys that have expired, left out: {}", self.expired));
+        }
+        if self.past > 0 {
+            lines
+                .push(format!("keys that have expired, removed by the first start: {}", self.past));
         }
         if self.empty > 0 {
             lines.push(format!("keys without elements, left out: {}", self.empty));

@@ -9,6 +9,7 @@
 //!
 //! A dump that an import has read counts as any other: it was promised that originals stay.
 
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use base::Lsn;
 use env::{Access, Disk, FileError, FileVersion};
 use rdb::{Event, Limits, Reader};
+use redo::TimeOfBlock;
 
 use crate::file_bytes::Bytes;
 
@@ -152,27 +154,92 @@ fn link(
     }
 }
 
+/// What a dump says of itself before its first key; nothing of what is no dump, or cannot be read.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fields {
+    /// The server that has made it, as it calls itself.
+    maker: Option<String>,
+    /// When, in Unix seconds.
+    made_s: Option<i64>,
+    /// Of which database of Indelible it is.
+    database: Option<String>,
+    /// What it had up to which block.
+    lsn: Option<u64>,
+}
+
+impl Fields {
+    /// Reads them, of the file at `path`.
+    pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Self {
+        let mut fields = Self::default();
+        if !disk.version(path).is_ok_and(|version| version.is_regular) {
+            return fields;
+        }
+        let Ok(file) = disk.open(path, Access::Read) else { return fields };
+        let Ok(bytes) = file.len() else { return fields };
+        let source = Bytes::new(&*file, bytes);
+        let limits = Limits { string_bytes_max: FIELD_BYTES_MAX };
+        let Ok(mut reader) = Reader::new(source, limits) else { return fields };
+        for _ in 0..FIELDS_MAX {
+            let Ok(Event::Aux { name, value }) = reader.next() else { break };
+            let value = || String::from_utf8_lossy(value).escape_debug().to_string();
+            match name {
+                b"redis-ver" => {
+                    _ = fields.maker.get_or_insert_with(|| format!("redis {}", value()))
+                }
+                b"valkey-ver" => fields.maker = Some(format!("valkey {}", value())),
+                b"indelible-ver" => fields.maker = Some(format!("indelible {}", value())),
+                b"ctime" => fields.made_s = value().parse().ok(),
+                b"indelible-database" => fields.database = Some(value()),
+                b"indelible-lsn" => fields.lsn = value().parse().ok(),
+                _ => {}
+            }
+        }
+        fields
+    }
+
+    /// For a person, as of `now_ms`; `None` if nothing is known.
+    pub(crate) fn told(&self, now_ms: i64) -> Option<String> {
+        let maker = self.maker.as_ref()?;
+        let mut told = format!("it was made by {maker}");
+        if let Some(made_s) = self.made_s {
+            let age_s = (now_ms / 1000).saturating_sub(made_s);
+            told += &match made_s.checked_mul(1000) {
+                Some(made_ms) if age_s >= 0 => {
+                    format!(" at {}, {} ago", TimeOfBlock(made_ms), Age(age_s))
+                }
+                Some(made_ms) => format!(" at {}, which is to come", TimeOfBlock(made_ms)),
+                None => String::new(),
+            };
+        }
+        if let (Some(database), Some(lsn)) = (&self.database, self.lsn) {
+            told += &format!(
+                ", of database {database} as it was after block {lsn}: what came later was in its log alone"
+            );
+        }
+        Some(told)
+    }
+}
+
+/// Seconds, in the unit in which they are few.
+struct Age(i64);
+
+impl fmt::Display for Age {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (of, unit) = match self.0 {
+            ..120 => (1, "s"),
+            ..7_200 => (60, "minutes"),
+            ..172_800 => (3600, "hours"),
+            _ => (86_400, "days"),
+        };
+        write!(f, "{} {unit}", self.0 / of)
+    }
+}
+
 /// Whether the file at `path` is a dump that a server of this database has written, of what it had up to this block.
 pub(crate) fn is_dump_of(disk: &dyn Disk, path: &Path, database: redo::Id, last: Lsn) -> bool {
-    if !disk.version(path).is_ok_and(|version| version.is_regular) {
-        return false;
-    }
-    let Ok(file) = disk.open(path, Access::Read) else { return false };
-    let Ok(bytes) = file.len() else { return false };
-    let source = Bytes::new(&*file, bytes);
-    let limits = Limits { string_bytes_max: FIELD_BYTES_MAX };
-    let Ok(mut reader) = Reader::new(source, limits) else { return false };
-    let (mut is_ours, mut is_old) = (false, false);
-    for _ in 0..FIELDS_MAX {
-        let Ok(Event::Aux { name, value }) = reader.next() else { break };
-        let value = String::from_utf8_lossy(value);
-        match name {
-            b"indelible-database" => is_ours = value == database.to_string(),
-            b"indelible-lsn" => is_old = value.parse().is_ok_and(|lsn: u64| lsn <= last.0),
-            _ => {}
-        }
-    }
-    is_ours && is_old
+    let fields = Fields::read(disk, path);
+    let is_ours = fields.database.is_some_and(|of| of == database.to_string());
+    is_ours && fields.lsn.is_some_and(|lsn| lsn <= last.0)
 }
 
 #[cfg(test)]
@@ -231,6 +298,23 @@ mod tests {
             assert_eq!(keep(&disk, &unknown, 0).unwrap(), kept);
             assert_eq!(disk.exists(Path::new("/data/dump.rdb.replaced")).unwrap(), !is_ours);
         }
+    }
+
+    #[test]
+    fn a_dump_tells_where_it_comes_from() {
+        let told =
+            |bytes: &[u8], now_ms| Fields::read(&disk_with(bytes), Path::new(DUMP)).told(now_ms);
+        let mut writer = Writer::begin(Vec::new(), WriteOptions::default()).unwrap();
+        writer.aux(b"redis-ver", b"7.0.15").unwrap();
+        writer.aux(b"ctime", b"1700000000").unwrap();
+        let of_redis = writer.finish().unwrap();
+        assert_eq!(
+            told(&of_redis, 1_700_010_000_000).unwrap(),
+            "it was made by redis 7.0.15 at 2023-11-14T22:13:20.000Z, 2 hours ago"
+        );
+        let of_us = told(&dump("abc", "12"), 0).unwrap();
+        assert!(of_us.contains("of database abc as it was after block 12"), "{of_us}");
+        assert_eq!(told(b"*1\r\n$4\r\nPING\r\n", 0), None);
     }
 
     #[test]
