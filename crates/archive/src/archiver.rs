@@ -74,8 +74,6 @@ pub struct Archiver {
     names: Names,
     readbacks: Readbacks,
     damages: Damages,
-    /// The last block of what was there, if it was not seen to be the log's own: nothing goes on from it.
-    unlike: Option<Lsn>,
     /// The copy that the stream goes on from.
     base: Option<Base>,
     /// Since when there are blocks to be shipped.
@@ -127,7 +125,6 @@ impl Archiver {
             names: Names::default(),
             readbacks: Readbacks::default(),
             damages: Damages::default(),
-            unlike: None,
             base: None,
             behind_since_us: None,
             shipped,
@@ -341,7 +338,7 @@ impl Archiver {
             self.figures.restorable_from = range.first;
             return;
         }
-        self.unlike = Some(last).filter(|_| footing.last.is_none());
+        self.fills.unlike = Some(last).filter(|_| footing.last.is_none());
         let Some(range) = picture.ranges.last() else {
             self.figures.gaps += u64::from(!picture.damaged.is_empty());
             return;
@@ -398,7 +395,7 @@ impl Archiver {
             return Ok(false);
         }
         // A copy of the same block would have the stream go on from what is there.
-        if self.unlike.is_some_and(|last| self.reader.whole_blocks(Lsn(1)).end() <= last) {
+        if self.fills.unlike.is_some_and(|last| self.reader.whole_blocks(Lsn(1)).end() <= last) {
             return Ok(false);
         }
         let worked = self.fills.begin(&self.desk, self.database, writer);

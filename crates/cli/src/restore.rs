@@ -408,7 +408,7 @@ mod tests {
 
     use super::*;
 
-    /// A restore by root in a directory of another user, who has put a link there.
+    /// A restore by root in a directory of another user, with a link of that name.
     #[test]
     fn a_configuration_never_goes_where_a_link_leads() {
         let directory = tempfile::tempdir().unwrap();
