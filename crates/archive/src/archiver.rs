@@ -10,7 +10,6 @@
 //! One object is under way at a time, and is kept until it is there: so an attempt of which nothing was heard is repeated
 //! with the same bytes under the same name. While the target is away nothing else is read, and memory is bounded by that object.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use base::Lsn;
 use env::Clock;
 use redo::{Id, Reader};
 
-use crate::claim::{Claim, Claiming};
+use crate::claim::{Claim, Claiming, Found};
 use crate::desk::{ArchiveOptions, Desk, Ending};
 use crate::error::{Error, Result, TargetError};
 use crate::figures::{Figures, State};
@@ -29,7 +28,7 @@ use crate::leftovers::{Leftovers, Why};
 use crate::name::{Folder, Name};
 use crate::named::{NameWriter, Names};
 use crate::object::Header;
-use crate::picture::Picture;
+use crate::piece::{Damages, Piece};
 use crate::readback::Readbacks;
 use crate::stream::{Looked, Shipped, Shipper, Stream};
 use crate::target::{Put, Readback, Target, check_same};
@@ -74,8 +73,7 @@ pub struct Archiver {
     tidying: Tidying,
     names: Names,
     readbacks: Readbacks,
-    /// The last block of what was there, if it was not seen to be the log's own: nothing goes on from it.
-    unlike: Option<Lsn>,
+    damages: Damages,
     /// The copy that the stream goes on from.
     base: Option<Base>,
     /// Since when there are blocks to be shipped.
@@ -126,7 +124,7 @@ impl Archiver {
             tidying: Tidying::new(begun),
             names: Names::default(),
             readbacks: Readbacks::default(),
-            unlike: None,
+            damages: Damages::default(),
             base: None,
             behind_since_us: None,
             shipped,
@@ -174,6 +172,10 @@ impl Archiver {
 
     fn work(&mut self, now_us: u64) -> Result<bool> {
         let Some(writer) = self.writer else { return self.claim().map(|()| true) };
+        // What the next process must know, and where ages go on from, before anything else.
+        if self.damages.mark(&*self.target, self.database)? || self.date(now_us)? {
+            return Ok(true);
+        }
         if self.pending.is_some() {
             return self.put(writer).map(|()| true);
         }
@@ -220,21 +222,46 @@ impl Archiver {
         self.names.step(self.figures.archived, &mut to)
     }
 
+    /// Puts the time that ages go on from, if there is none.
+    fn date(&mut self, now_us: u64) -> Result<bool> {
+        let keep = self.options.keep;
+        match self.tidying.date(&*self.target, self.database, keep, now_us) {
+            // Without it nothing is thinned out; what is new is archived all the same.
+            Err(Error::Target(error)) if error.is_refused() => {
+                self.count_error(&error.into());
+                Ok(false)
+            }
+            done => done,
+        }
+    }
+
     /// Thins out what is old, when there is nothing else to do. Returns whether there is more.
     fn tidy(&mut self, now_us: u64) -> bool {
         if self.base.is_none() {
             return false;
         }
-        match self.tidying.look(&*self.target, self.database, self.figures.archived, now_us) {
-            Ok(first) => self.raise_restorable(first),
-            Err(error) => self.count_error(&error.into()),
+        if self.tidying.is_to_look(now_us) {
+            // Another machine may have thinned out the archive.
+            match self.damages.picture(&*self.target, self.database) {
+                Ok(picture) => {
+                    let range = picture.range_of(self.figures.archived);
+                    self.figures.raise_restorable(range.map(|range| range.first));
+                }
+                Err(error) => self.count_error(&error.into()),
+            }
         }
         let seed = &mut self.salts;
         let target = &*self.target;
-        let step = self.tidying.step(target, &*self.clock, (self.database, &self.options), seed);
+        let of = (self.database, &self.options, self.damages.known());
+        let step = self.tidying.step(target, &*self.clock, of, seed);
+        let damaged = self.tidying.take_damaged();
+        if self.damages.note(damaged) {
+            self.go_on_without_damage(now_us);
+        }
         match step {
             Ok(step) => {
-                self.raise_restorable(self.tidying.restorable_from(self.figures.archived));
+                let from = self.tidying.restorable_from(self.figures.archived);
+                self.figures.raise_restorable(from);
                 if let Some(tidied) = self.tidying.take_finished() {
                     self.note_tidied(&tidied);
                 }
@@ -242,16 +269,11 @@ impl Archiver {
             }
             // The target cannot be used, or another one thins out: what is new is archived all the same.
             Err(error) => {
-                self.tidying.give_up(now_us);
+                self.tidying.note_error(&error, now_us, self.options.keep);
                 self.count_error(&error);
                 false
             }
         }
-    }
-
-    fn raise_restorable(&mut self, from: Option<Lsn>) {
-        let from = from.unwrap_or(self.figures.restorable_from);
-        self.figures.restorable_from = self.figures.restorable_from.max(from);
     }
 
     fn note_tidied(&mut self, tidied: &Tidied) {
@@ -259,10 +281,10 @@ impl Archiver {
         self.figures.tidied_objects += tidied.objects_removed;
         self.figures.tidied_time_ms = self.clock.now_ms();
         self.figures.tidy_damaged = tidied.damaged.len() as u64;
-        if let Some(name) = tidied.damaged.first() {
+        if let Some(piece) = tidied.damaged.first() {
             let what = "it is damaged: what only it leads to stays as it is; `indelible backup verify` says more";
             let source = std::io::Error::other(what);
-            self.count_error(&TargetError::of("thin out", name.to_string())(source).into());
+            self.count_error(&TargetError::of("thin out", piece.to_string())(source).into());
         }
     }
 
@@ -299,30 +321,34 @@ impl Archiver {
 
     /// Finds out what the stream goes on from.
     fn go_on_from(&mut self, claim: &Claim) {
-        let Claim { picture, footing, .. } = claim;
-        let Some(last) = picture.last else { return };
+        let Found { picture, footing, damaged } = &claim.found;
+        self.damages.note(damaged.iter().copied());
+        self.damages.note_marked(&picture.damaged);
+        let Some(last) = picture.last else { return self.tidying.note_empty() };
         self.readbacks = Readbacks::behind(last);
         let times_ms = footing.last.iter().chain(&footing.whole).map(|header| header.time_max_ms);
         self.tidying.note_found(times_ms.max().unwrap_or(0));
-        let newest = picture.ranges.last();
-        let Some(header) = footing.last else {
-            self.unlike = Some(last);
-            if let Some(range) = newest {
-                // What is there stays restorable; between it and the copy to come something is missing, if anything is.
-                let durable = self.reader.whole_blocks(Lsn(1)).end();
-                self.figures.gaps += u64::from(durable > last);
-                self.figures.restorable_from = range.first;
-                let time_ms = footing.whole.map_or(0, |whole| whole.time_max_ms);
-                self.raise_archived(range.last, time_ms);
-            }
+        // Without a copy in it, or with something damaged before it, what is there leads nowhere.
+        if let (Some(header), Some(range)) = (footing.last, picture.range_of(last))
+            && let Some(whole) = footing.whole
+        {
+            self.base = Some(Base { bytes: whole.bytes, log_bytes: footing.log_bytes });
+            self.stream = Some(Stream::behind(&header, last, range.first.next()));
+            (self.figures.archived, self.figures.archived_time_ms) = (last, header.time_max_ms);
+            self.figures.restorable_from = range.first;
+            return;
+        }
+        self.fills.unlike = Some(last).filter(|_| footing.last.is_none());
+        let Some(range) = picture.ranges.last() else {
+            self.figures.gaps += u64::from(!picture.damaged.is_empty());
             return;
         };
-        // Without a copy in it, what is there leads nowhere.
-        let (Some(range), Some(whole)) = (picture.range_of(last), footing.whole) else { return };
-        self.base = Some(Base { bytes: whole.bytes, log_bytes: footing.log_bytes });
-        self.stream = Some(Stream::behind(&header, last, range.first.next()));
-        (self.figures.archived, self.figures.archived_time_ms) = (last, header.time_max_ms);
+        // What is there stays restorable; between it and the copy to come something is missing, if anything is.
+        let durable = self.reader.whole_blocks(Lsn(1)).end();
+        self.figures.gaps += u64::from(durable > range.last);
         self.figures.restorable_from = range.first;
+        let time_ms = footing.whole.map_or(0, |whole| whole.time_max_ms);
+        self.figures.raise_archived(range.last, time_ms);
     }
 
     /// Looks for blocks to ship. Returns whether there were.
@@ -369,7 +395,7 @@ impl Archiver {
             return Ok(false);
         }
         // A copy of the same block would have the stream go on from what is there.
-        if self.unlike.is_some_and(|last| self.reader.whole_blocks(Lsn(1)).end() <= last) {
+        if self.fills.unlike.is_some_and(|last| self.reader.whole_blocks(Lsn(1)).end() <= last) {
             return Ok(false);
         }
         let worked = self.fills.begin(&self.desk, self.database, writer);
@@ -461,24 +487,26 @@ impl Archiver {
     fn note_damage(&mut self, paths: &[String]) {
         let now_us = self.clock.monotonic_us();
         self.figures.damaged += paths.len() as u64;
+        self.damages.note(paths.iter().filter_map(|path| Piece::at_end_of(path)));
         self.give_up_fill(now_us);
         self.leftovers.note_damage();
         self.tidying.give_up(now_us);
         self.note_gap();
-        let damaged: HashSet<Name> =
-            paths.iter().filter_map(|path| Name::at_end_of(path)).collect();
         // If the target does not say what is there, nothing is known.
-        let names = Picture::names(&*self.target, self.database).unwrap_or_default();
-        let left: Vec<Name> = names.into_iter().filter(|name| !damaged.contains(name)).collect();
-        let figures = &mut self.figures;
-        let picture = Picture::of(&left);
-        let range = picture.ranges.iter().rfind(|range| range.first <= figures.archived);
-        let (first, last) = range.map_or_else(Default::default, |range| (range.first, range.last));
-        if last < figures.archived {
-            (figures.archived, figures.archived_time_ms) = (last, 0);
+        let picture = self.damages.picture(&*self.target, self.database);
+        self.figures.fall_back(&picture.unwrap_or_default());
+    }
+
+    /// Something was found to be damaged that an earlier process has put, perhaps: if it is needed for the newest state a new copy is made.
+    fn go_on_without_damage(&mut self, now_us: u64) {
+        self.leftovers.note_damage();
+        let picture = self.damages.picture(&*self.target, self.database).unwrap_or_default();
+        if picture.range_of(self.figures.archived).is_none() {
+            self.give_up_fill(now_us);
+            self.tidying.give_up(now_us);
+            self.note_gap();
         }
-        figures.restorable_from = first;
-        figures.verified = figures.verified.min(figures.archived);
+        self.figures.fall_back(&picture);
     }
 
     /// A copy that is made is not made to its end. What there is of it goes: made again and again, it would fill the target.
@@ -512,7 +540,7 @@ impl Archiver {
         if is_first {
             self.figures.restorable_from = lsn;
             // The stream may be before it, or have broken.
-            self.raise_archived(lsn, whole.time_max_ms);
+            self.figures.raise_archived(lsn, whole.time_max_ms);
         }
         self.note_restorable();
     }
@@ -520,31 +548,14 @@ impl Archiver {
     /// Everything up to the stream's last block can be restored, if there is a copy to begin with.
     fn note_restorable(&mut self) {
         if let (Some(stream), Some(_)) = (&self.stream, &self.base) {
-            self.raise_archived(Lsn(stream.next.0 - 1), stream.time_ms);
-        }
-    }
-
-    fn raise_archived(&mut self, last: Lsn, time_ms: i64) {
-        if last > self.figures.archived {
-            (self.figures.archived, self.figures.archived_time_ms) = (last, time_ms);
+            self.figures.raise_archived(Lsn(stream.next.0 - 1), stream.time_ms);
         }
     }
 
     fn note_error(&mut self, error: &Error, now_us: u64) {
         self.is_away = matches!(error, Error::Target(_));
         self.count_error(error);
-        self.over = match error {
-            Error::Fenced { .. } => Some(State::Fenced),
-            Error::Ahead { .. }
-            | Error::Diverged { .. }
-            | Error::Different { .. }
-            | Error::Damaged { .. }
-            | Error::NoNumber { .. }
-            | Error::Newer { .. }
-            | Error::NoKey { .. }
-            | Error::NotEncrypted { .. } => Some(State::Failed),
-            _ => None,
-        };
+        self.over = State::after(error);
         self.retry.note_failure(now_us);
     }
 

@@ -173,6 +173,24 @@ pub enum Error {
         writer: u64,
     },
 
+    /// A writer is said to have begun that has claimed nothing and put nothing else.
+    #[error(
+        "{name} of the archive says that a writer has begun which has no claim and has put nothing else: it hides what is behind its block, and no server puts it so. Nothing is thinned out as long as it is there; if no server has that number remove it"
+    )]
+    Unclaimed {
+        /// The object.
+        name: Name,
+    },
+
+    /// There is no number for another tidier.
+    #[error(
+        "{name} is the claim of a tidier, and no later one has a number: no program gives that number. Remove it"
+    )]
+    NoTidier {
+        /// The claim.
+        name: Name,
+    },
+
     /// What was to be kept could not be restored without what was to go.
     #[error(
         "block {lsn} was to be kept, and could not be restored without what was to be removed, because the archive has changed meanwhile: nothing was removed"
@@ -183,10 +201,15 @@ pub enum Error {
     },
 
     /// There is no backup of this name.
-    #[error("the archive has no backup named {name}; `indelible backup timeline` lists them")]
+    #[error(
+        "the archive has no backup named {name}; `indelible backup timeline` lists them{}",
+        nameless(damaged)
+    )]
     NoBackup {
         /// The name.
         name: String,
+        /// Objects that have a name and are damaged.
+        damaged: Vec<Name>,
     },
 
     /// The archive has blocks that the log does not have.
@@ -331,6 +354,17 @@ pub enum KeyError {
 /// Says what to do about a key that is missing.
 const fn missing_key(has_keys: bool) -> &'static str {
     if has_keys { "which is none of those that were given" } else { "and no key was given" }
+}
+
+/// Says which names cannot be read.
+fn nameless(damaged: &[Name]) -> String {
+    match damaged {
+        [] => String::new(),
+        [one, ..] => format!(
+            ". The names of {} are damaged, one is {one}: what they name is restored by the number of its block",
+            damaged.len()
+        ),
+    }
 }
 
 /// What a program may not know of an object.

@@ -2,6 +2,9 @@
 
 use base::Lsn;
 
+use crate::error::Error;
+use crate::picture::Picture;
+
 /// What it is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum State {
@@ -39,6 +42,22 @@ impl State {
             Self::Failed => "failed",
         }
     }
+
+    /// The one in which it ends with this error; `None` if it is tried again.
+    pub(crate) const fn after(error: &Error) -> Option<Self> {
+        match error {
+            Error::Fenced { .. } => Some(Self::Fenced),
+            Error::Ahead { .. }
+            | Error::Diverged { .. }
+            | Error::Different { .. }
+            | Error::Damaged { .. }
+            | Error::NoNumber { .. }
+            | Error::Newer { .. }
+            | Error::NoKey { .. }
+            | Error::NotEncrypted { .. } => Some(Self::Failed),
+            _ => None,
+        }
+    }
 }
 
 /// How thinning out goes on.
@@ -56,8 +75,10 @@ pub enum TidyState {
     /// The wall clock was set: nothing is done before it has gone as the other clock for an hour.
     ClockSet,
     /// Ages are counted from an earlier time than the clock's, and go on by a few hours each time: the server was away for
-    /// long, or its clock is ahead.
+    /// long, or its clock is ahead. Or no time is known to count from: then nothing goes.
     Behind,
+    /// The target lets nothing be removed: it is not tried again by this process as long as the rules are the same.
+    Refused,
 }
 
 impl TidyState {
@@ -71,6 +92,7 @@ impl TidyState {
             Self::Waiting => "waiting",
             Self::ClockSet => "clock-set",
             Self::Behind => "behind",
+            Self::Refused => "refused",
         }
     }
 }
@@ -117,7 +139,7 @@ pub struct Figures {
     pub gaps: u64,
     /// How thinning out goes on.
     pub tidy_state: TidyState,
-    /// Objects that were found damaged when it was thinned out last: what only they lead to stays as it is.
+    /// What was known to be damaged when it was thinned out last: what only that leads to stays as it is.
     pub tidy_damaged: u64,
     /// How often it was thinned out, by this process.
     pub tidied: u64,
@@ -129,4 +151,29 @@ pub struct Figures {
     pub errors: u64,
     /// What has failed last.
     pub last_error: Option<String>,
+}
+
+impl Figures {
+    /// Everything up to this block can be restored.
+    pub(crate) fn raise_archived(&mut self, last: Lsn, time_ms: i64) {
+        if last > self.archived {
+            (self.archived, self.archived_time_ms) = (last, time_ms);
+        }
+    }
+
+    /// Nothing before this block is said to be there, if there is one.
+    pub(crate) fn raise_restorable(&mut self, from: Option<Lsn>) {
+        self.restorable_from = from.unwrap_or_default().max(self.restorable_from);
+    }
+
+    /// Only what this has is said to be archived: something that there was is damaged.
+    pub(crate) fn fall_back(&mut self, picture: &Picture) {
+        let range = picture.ranges.iter().rfind(|range| range.first <= self.archived);
+        let (first, last) = range.map_or_else(Default::default, |range| (range.first, range.last));
+        if last < self.archived {
+            (self.archived, self.archived_time_ms, self.restorable_from) = (last, 0, first);
+        }
+        self.raise_restorable(Some(first));
+        self.verified = self.verified.min(self.archived);
+    }
 }

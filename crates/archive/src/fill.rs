@@ -1,5 +1,6 @@
 //! A copy of everything that was valid at a mark.
 
+use base::Lsn;
 use redo::{Id, Mark, MarkReader};
 
 use crate::desk::Desk;
@@ -19,6 +20,8 @@ const AGAIN_US_MAX: u64 = 3_600_000_000;
 pub(crate) struct Fills {
     /// The one that is made.
     pub(crate) filling: Filling,
+    /// The last block of what was there, if it was not seen to be the log's own: nothing goes on from it.
+    pub(crate) unlike: Option<Lsn>,
     /// How many were begun.
     count: u32,
     /// How many could not be made since one was, and when the next one is begun.

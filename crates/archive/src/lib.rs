@@ -37,8 +37,9 @@
 //! | `object` | an object as bytes: written, and read with every check; `docs/format/archive.md` |
 //! | `target`, `directory` | where objects are; a directory |
 //! | `picture` | what a target has, by names alone |
+//! | `piece` | what of it is known to be damaged |
 //! | `archiver`, `claim`, `stream`, `fill`, `gathered`, `named`, `leftovers`, `readback`, `tidying`, `retry` | the machine, and its parts |
-//! | `keep`, `survey`, `leaps`, `headers`, `thinner`, `tidier`, `tidy_claim` | which states are kept, what they need, and the machine that removes the rest |
+//! | `keep`, `survey`, `plan`, `told`, `leaps`, `headers`, `thinner`, `tidier`, `tidy_claim` | which states are kept, what they need, and the machine that removes the rest |
 //! | `desk`, `figures` | what the machine and its owner tell each other |
 //! | `moments`, `spans` | blocks by time, and before a FLUSHALL; which there are |
 //! | `restorer`, `verifier` | a log made of an archive; all of an archive read |
@@ -53,7 +54,8 @@
 //!    parsed and never joined to a path unseen, every byte is under a checksum, and every record passes the check that a start makes.
 //! 5. Thinning out removes nothing that a state which is kept needs, wherever it is cut off and whatever writes meanwhile.
 //! 6. A restored log is a branch: a database with another id. It counts when all of it was read again, not before.
-//! 7. An archive has everything that the database has, and without a key in clear; with one from its first object to its last, so that nothing in
+//! 7. What was found damaged stays known, across processes, and nothing goes because of it; nor because of what was not read to its end.
+//! 8. An archive has everything that the database has, and without a key in clear; with one from its first object to its last, so that nothing in
 //!    clear is taken for what was encrypted. Neither the seed of the hashes nor a password is in it.
 
 mod archiver;
@@ -76,6 +78,8 @@ mod name;
 mod named;
 mod object;
 mod picture;
+mod piece;
+mod plan;
 mod readback;
 mod restorer;
 mod retry;
@@ -87,6 +91,7 @@ mod thinner;
 mod tidier;
 mod tidy_claim;
 mod tidying;
+mod told;
 mod verifier;
 
 pub use archiver::{ArchiveStep, Archiver};
@@ -99,12 +104,13 @@ pub use frames::{Compression, Encoding, encode};
 pub use keep::{Every, Keep, NotRules};
 pub use key::{KEY_BYTES, Key, KeyId, Keys};
 pub use name::{Fill, Folder, Name, parse_database};
-pub use named::{ArchivedBackup, backups, forget};
+pub use named::{ArchivedBackup, ArchivedBackups, backups, forget};
 pub use object::{Builder, HEADER_BYTES, Header, ObjectReader, StoredBlock};
 pub use picture::{Chain, Picture, Range, Thinned};
+pub use piece::Piece;
+pub use plan::{KeptState, Why};
 pub use restorer::{Point, Request, Restored, Restoring, database_of, restore};
 pub use spans::{Overview, Span, overview};
-pub use survey::{KeptState, Why};
 pub use target::{Keyed, Object, Put, Readback, Target};
 pub use tidier::{Tidied, Tidier, TidyOptions, TidyStep};
 pub use verifier::{Verified, verify};

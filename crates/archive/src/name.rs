@@ -9,6 +9,7 @@
 //!   DATABASE/thin/FIRST-LAST.FROM-TO.0000000002       what the state after block TO needs of the blocks FIRST to LAST, behind that after FROM
 //!   DATABASE/tidier/0000000002                                        the claim of what has thinned out for the second time
 //!   DATABASE/named/00000000000000000340.0000000003.0000000017         block 340 has the name of backup 17, which is in the object
+//!   DATABASE/damaged/log.00000000000000000101-00000000000000000340.0000000003      that object is damaged (`piece`)
 //! ```
 //!
 //! A name is parsed by this grammar or is none, and written back it is the same. So a path is only ever made of digits, dashes and
@@ -18,6 +19,8 @@ use std::fmt;
 
 use base::Lsn;
 use redo::Id;
+
+use crate::piece::Piece;
 
 /// The largest number of a writer.
 pub(crate) const WRITER_MAX: u64 = 9_999_999_999;
@@ -41,11 +44,13 @@ pub enum Folder {
     Tidier,
     /// Names of backups.
     Named,
+    /// What is known to be damaged.
+    Damaged,
 }
 
 impl Folder {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Writer,
         Self::Log,
         Self::Base,
@@ -54,11 +59,12 @@ impl Folder {
         Self::Thin,
         Self::Tidier,
         Self::Named,
+        Self::Damaged,
     ];
 
     /// Those that a writer puts things into.
-    pub const OF_WRITERS: [Self; 6] =
-        [Self::Writer, Self::Log, Self::Base, Self::Whole, Self::Begin, Self::Named];
+    pub const OF_WRITERS: [Self; 7] =
+        [Self::Writer, Self::Log, Self::Base, Self::Whole, Self::Begin, Self::Named, Self::Damaged];
 
     /// Those that a tidier does.
     pub const OF_TIDIERS: [Self; 2] = [Self::Thin, Self::Tidier];
@@ -75,6 +81,7 @@ impl Folder {
             Self::Thin => "thin",
             Self::Tidier => "tidier",
             Self::Named => "named",
+            Self::Damaged => "damaged",
         }
     }
 }
@@ -155,6 +162,11 @@ pub enum Name {
         /// The number of the backup.
         id: u32,
     },
+    /// A mark: something is damaged.
+    Damaged {
+        /// What.
+        piece: Piece,
+    },
 }
 
 impl Name {
@@ -170,6 +182,7 @@ impl Name {
             Self::Thin { .. } => Folder::Thin,
             Self::Tidier { .. } => Folder::Tidier,
             Self::Named { .. } => Folder::Named,
+            Self::Damaged { .. } => Folder::Damaged,
         }
     }
 
@@ -182,7 +195,7 @@ impl Name {
             | Self::Begin { writer, .. }
             | Self::Named { writer, .. } => *writer,
             Self::Base { fill, .. } | Self::Whole { fill, .. } => fill.writer,
-            Self::Thin { .. } | Self::Tidier { .. } => 0,
+            Self::Thin { .. } | Self::Tidier { .. } | Self::Damaged { .. } => 0,
         }
     }
 
@@ -191,6 +204,7 @@ impl Name {
         match self {
             Self::Thin { tidier, .. } => *tidier,
             Self::Tidier { number } => *number,
+            Self::Damaged { piece } => piece.number(),
             _ => self.writer(),
         }
     }
@@ -218,6 +232,7 @@ impl Name {
             Self::Log { first, last, writer } => {
                 format!("{:020}-{:020}.{writer:010}", first.0, last.0)
             }
+            Self::Damaged { piece } => piece.file_name(),
             Self::Base { fill, index: number } | Self::Whole { fill, objects: number } => {
                 format!("{:020}.{:010}.{:010}.{number:010}", fill.lsn.0, fill.writer, fill.number)
             }
@@ -261,9 +276,22 @@ impl Name {
             (Folder::Named, [at, writer, id]) => {
                 Self::Named { lsn: lsn(at)?, writer: number(writer)?, id: small(id)? }
             }
+            (Folder::Damaged, ["log", first, last, writer]) => Self::Damaged {
+                piece: Piece::Log { first: lsn(first)?, last: lsn(last)?, writer: number(writer)? },
+            },
+            (Folder::Damaged, ["copy", at, writer, fill]) => {
+                Self::Damaged { piece: Piece::Copy { fill: fill_of(at, writer, fill)? } }
+            }
+            (Folder::Damaged, ["leap", from, to, tidier]) => Self::Damaged {
+                piece: Piece::Leap { from: lsn(from)?, to: lsn(to)?, tidier: number(tidier)? },
+            },
             _ => return None,
         };
         let is_in_order = match name {
+            Self::Damaged { piece: Piece::Log { first, last, .. } } => {
+                Lsn::ZERO < first && first <= last
+            }
+            Self::Damaged { piece: Piece::Leap { from, to, .. } } => from < to,
             Self::Log { first, last, .. } => first <= last,
             Self::Thin { first, last, from, to, .. } => from < first && first <= last && last <= to,
             _ => true,
@@ -353,6 +381,18 @@ mod tests {
                 Name::Named { lsn: Lsn(340), writer: 3, id: 17 },
                 "named/00000000000000000340.0000000003.0000000017",
             ),
+            (
+                Name::Damaged { piece: Piece::Log { first: Lsn(101), last: Lsn(340), writer: 3 } },
+                "damaged/log.00000000000000000101-00000000000000000340.0000000003",
+            ),
+            (
+                Name::Damaged { piece: Piece::Copy { fill: fill() } },
+                "damaged/copy.00000000000000000100.0000000003.0000000001",
+            ),
+            (
+                Name::Damaged { piece: Piece::Leap { from: Lsn(100), to: Lsn(340), tidier: 2 } },
+                "damaged/leap.00000000000000000100-00000000000000000340.0000000002",
+            ),
         ];
         for (name, text) in names {
             assert_eq!(name.to_string(), text);
@@ -376,6 +416,11 @@ mod tests {
             (Folder::Whole, "00000000000000000100.0000000003.0000000001.9999999999"),
             (Folder::Base, "+0000000000000000100.0000000003.0000000001.0000000000"),
             (Folder::Tidier, "0000000000"),
+            (Folder::Damaged, "log.00000000000000000341-00000000000000000340.0000000003"),
+            (Folder::Damaged, "log.00000000000000000101.00000000000000000340.0000000003"),
+            (Folder::Damaged, "leap.00000000000000000340-00000000000000000340.0000000002"),
+            (Folder::Damaged, "copy.00000000000000000100.0000000000.0000000001"),
+            (Folder::Damaged, "base.00000000000000000100.0000000003.0000000001"),
             (
                 Folder::Thin,
                 "00000000000000000100-00000000000000000200.00000000000000000100-00000000000000000340.0000000002",

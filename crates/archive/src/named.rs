@@ -6,15 +6,16 @@
 use std::collections::HashSet;
 
 use base::Lsn;
+use base::checksum::crc32c;
 use redo::Id;
 
 use crate::desk::NamedBlock;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fill::Portion;
 use crate::frames::Compression;
 use crate::key::Salts;
 use crate::name::{Folder, Name};
-use crate::object::{ObjectReader, text_object};
+use crate::object::{Header, ObjectReader};
 use crate::target::Target;
 
 /// The longest name, in bytes.
@@ -30,24 +31,43 @@ pub struct ArchivedBackup {
     object: Name,
 }
 
-/// The backups that the archive knows, ascending by their blocks.
+/// The backups that an archive knows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ArchivedBackups {
+    /// Ascending by their blocks.
+    pub known: Vec<ArchivedBackup>,
+    /// Objects that have a name and are damaged. What they name is kept all the same, and restored by the number of its block.
+    pub damaged: Vec<Name>,
+}
+
+/// The backups that the archive knows.
 ///
 /// # Errors
 /// When the archive cannot be read.
-pub fn backups(target: &dyn Target, database: Id) -> Result<Vec<ArchivedBackup>> {
-    let objects = target.list(database, Folder::Named)?.into_iter().filter_map(|object| {
-        let Name::Named { lsn, .. } = object else { return None };
+pub fn backups(target: &dyn Target, database: Id) -> Result<ArchivedBackups> {
+    let mut backups = ArchivedBackups::default();
+    for object in target.list(database, Folder::Named)? {
+        let Name::Named { lsn, .. } = object else { continue };
         let text =
             ObjectReader::open(target, database, object).and_then(|it| it.text(NAME_BYTES_MAX));
-        Some(text.map(|name| ArchivedBackup { name, lsn, object }))
-    });
-    objects.collect()
+        match text {
+            Ok(name) => backups.known.push(ArchivedBackup { name, lsn, object }),
+            Err(Error::Damaged { name, .. }) => backups.damaged.push(name),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(backups)
 }
 
 /// The block that a backup of this name is of, the newest if there are several.
-pub(crate) fn find(target: &dyn Target, database: Id, name: &str) -> Result<Option<Lsn>> {
-    let all = backups(target, database)?;
-    Ok(all.into_iter().rev().find(|backup| backup.name == name).map(|backup| backup.lsn))
+///
+/// # Errors
+/// When there is none, or the archive cannot be read.
+pub(crate) fn find(target: &dyn Target, database: Id, name: &str) -> Result<Lsn> {
+    let ArchivedBackups { known, damaged } = backups(target, database)?;
+    let found = known.into_iter().rev().find(|backup| backup.name == name);
+    let none = || Error::NoBackup { name: name.to_owned(), damaged };
+    found.map(|backup| backup.lsn).ok_or_else(none)
 }
 
 /// Removes the name of a backup from the archive; what it has named is thinned out as anything else. Returns whether there was one.
@@ -55,12 +75,22 @@ pub(crate) fn find(target: &dyn Target, database: Id, name: &str) -> Result<Opti
 /// # Errors
 /// When the archive cannot be read, or the name not be removed.
 pub fn forget(target: &dyn Target, database: Id, name: &str) -> Result<bool> {
-    let all = backups(target, database)?;
+    let all = backups(target, database)?.known;
     let meant: Vec<_> = all.into_iter().filter(|backup| backup.name == name).collect();
     for backup in &meant {
         target.remove(database, &backup.object)?;
     }
     Ok(!meant.is_empty())
+}
+
+/// An object that has nothing but this text.
+fn text_object(database: Id, name: Name, text: &str) -> (Header, Vec<u8>) {
+    let header = Header {
+        bytes: text.len() as u64,
+        last_crc: crc32c(text.as_bytes()),
+        ..Header::new(database, name)
+    };
+    (header, [&header.encode()[..], text.as_bytes()].concat())
 }
 
 /// See the file's top.

@@ -18,6 +18,7 @@ use crate::error::{Error, NewerWhat, Result, TargetError};
 use crate::frames::{COMPRESSED_BLOCK_BYTES_MAX, Encoding, Frames};
 use crate::key::Keys;
 use crate::name::{Fill, Name};
+use crate::piece::Piece;
 use crate::target::{Object, Target};
 
 /// The length of an object's header.
@@ -129,6 +130,10 @@ impl Header {
             Name::Thin { first, last, .. } => (6, first, last, 0, 0),
             Name::Tidier { .. } => (7, Lsn::ZERO, Lsn::ZERO, 0, 0),
             Name::Named { lsn, id, .. } => (8, lsn, lsn, id, 0),
+            Name::Damaged { piece } => {
+                let (first, last, fill, kind) = piece.in_header();
+                (9, first, last, fill, kind)
+            }
         };
         let mut bytes = [0; HEADER_BYTES];
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
@@ -199,6 +204,10 @@ impl Header {
             }
             7 => Name::Tidier { number: writer },
             8 => Name::Named { lsn: first, writer, id: number },
+            9 => {
+                let piece = Piece::of_header((first, last), (writer, number, index));
+                Name::Damaged { piece: piece.ok_or(damaged(116, "it marks nothing"))? }
+            }
             _ => return Err(damaged(32, "it is of no known kind")),
         };
         let is_thin = matches!(said, Name::Thin { .. });
@@ -217,9 +226,10 @@ impl Header {
         };
         // A claim is its name, and a copy that is complete has nothing to compress.
         let is_encoded = match said {
-            Name::Writer { .. } | Name::Tidier { .. } | Name::Begin { .. } => {
-                encoding == Encoding::Plain
-            }
+            Name::Writer { .. }
+            | Name::Tidier { .. }
+            | Name::Begin { .. }
+            | Name::Damaged { .. } => encoding == Encoding::Plain,
             Name::Whole { .. } => encoding != Encoding::Frames,
             Name::Log { .. } | Name::Base { .. } | Name::Thin { .. } | Name::Named { .. } => true,
         };
@@ -357,16 +367,6 @@ impl Builder {
         self.bytes[..HEADER_BYTES].copy_from_slice(&self.header.encode());
         (self.header, self.bytes)
     }
-}
-
-/// An object that has nothing but this text.
-pub(crate) fn text_object(database: Id, name: Name, text: &str) -> (Header, Vec<u8>) {
-    let header = Header {
-        bytes: text.len() as u64,
-        last_crc: crc32c(text.as_bytes()),
-        ..Header::new(database, name)
-    };
-    (header, [&header.encode()[..], text.as_bytes()].concat())
 }
 
 /// A block of an object.

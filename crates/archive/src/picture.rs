@@ -24,14 +24,18 @@
 //! ```
 //!
 //! Each object is a truth of its own, so none takes back what another one says: what can be restored in any way can be.
+//!
+//! **Damaged.** What is marked as damaged leads nowhere, and is there all the same: a writer begins behind it, and its blocks are not said to be
+//! elsewhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::Lsn;
 use redo::Id;
 
 use crate::error::TargetResult;
 use crate::name::{Fill, Folder, Name};
+use crate::piece::Piece;
 use crate::target::Target;
 
 /// Blocks that can be restored, each of them.
@@ -92,6 +96,8 @@ pub struct Picture {
     pub(crate) stale: Vec<Name>,
     /// The last writer that has begun, which counts for what there is of others.
     pub(crate) begun: u64,
+    /// What leads nowhere, because it is damaged.
+    pub(crate) damaged: BTreeSet<Piece>,
     /// Copies that are complete, whether they count or not.
     wholes: Vec<Fill>,
 }
@@ -112,6 +118,14 @@ impl Picture {
         Ok(Self::of(&Self::names(target, database)?))
     }
 
+    /// The same, as if nothing were marked as damaged: what may be read when there is no other way.
+    ///
+    /// # Errors
+    /// When the target cannot be used.
+    pub fn read_all(target: &dyn Target, database: Id) -> TargetResult<Self> {
+        Ok(Self::of_all(&Self::names(target, database)?))
+    }
+
     /// The objects that it is made of.
     pub(crate) fn names(target: &dyn Target, database: Id) -> TargetResult<Vec<Name>> {
         // Claims first: an object of a writer that is not seen is behind everything.
@@ -124,12 +138,32 @@ impl Picture {
 
     /// The folders that it is made of, in the order in which they are listed. Where writers have begun comes behind the
     /// claims: one that is seen to have begun has found what was there before.
-    pub(crate) const FOLDERS: [Folder; 6] =
-        [Folder::Writer, Folder::Log, Folder::Base, Folder::Whole, Folder::Thin, Folder::Begin];
+    pub(crate) const FOLDERS: [Folder; 7] = [
+        Folder::Writer,
+        Folder::Log,
+        Folder::Base,
+        Folder::Whole,
+        Folder::Thin,
+        Folder::Begin,
+        Folder::Damaged,
+    ];
 
     /// What these objects are.
     #[must_use]
     pub fn of(names: &[Name]) -> Self {
+        let damaged = names.iter().filter_map(|name| match name {
+            Name::Damaged { piece } => Some(*piece),
+            _ => None,
+        });
+        Self::without(names, damaged.collect())
+    }
+
+    /// What they are as if nothing were marked as damaged.
+    pub(crate) fn of_all(names: &[Name]) -> Self {
+        Self::without(names, BTreeSet::new())
+    }
+
+    fn without(names: &[Name], damaged: BTreeSet<Piece>) -> Self {
         // Where each writer has begun, and where the first of the later ones has.
         let mut begins: BTreeMap<u64, (Lsn, Lsn)> = BTreeMap::new();
         for name in names {
@@ -179,22 +213,29 @@ impl Picture {
         }
         logs.sort_unstable();
         fills.sort_unstable();
-        let logs: Vec<Name> = logs.into_iter().map(|(_, _, name)| name).collect();
-        let (runs, covered) = runs_of(&logs);
-        let thinned = thinned_of(names);
+        let mut logs: Vec<Name> = logs.into_iter().map(|(_, _, name)| name).collect();
+        let (mut runs, mut covered) = runs_of(&logs);
         let last_run = runs.last();
         let last = last_run.map(|run| run.last).max(fills.last().map(|(fill, _)| fill.lsn));
+        let last_log =
+            last_run.filter(|run| Some(run.last) == last).and_then(|run| run.logs.last().copied());
+        let is_good = |name: &Name| Piece::of(name).is_none_or(|piece| !damaged.contains(&piece));
+        if !damaged.is_empty() {
+            logs.retain(is_good);
+            fills.retain(|(fill, _)| !damaged.contains(&Piece::Copy { fill: *fill }));
+            (runs, covered) = runs_of(&logs);
+        }
+        let thinned = thinned_of(names.iter().filter(|name| is_good(name)));
         Self {
             writer: names.iter().map(Name::writer).max().unwrap_or(0),
             begun: begins.last_key_value().map_or(0, |(writer, _)| *writer),
             last,
-            last_log: last_run
-                .filter(|run| Some(run.last) == last)
-                .and_then(|run| run.logs.last().copied()),
+            last_log,
             ranges: ranges_of(&runs, &fills, &thinned),
             covered,
             thinned,
             stale,
+            damaged,
             wholes,
         }
     }
@@ -292,7 +333,7 @@ fn runs_of(logs: &[Name]) -> (Vec<Run>, Vec<Name>) {
 }
 
 /// What was thinned out and is complete: one tidier has put objects with all its blocks.
-fn thinned_of(names: &[Name]) -> Vec<Thinned> {
+fn thinned_of<'a>(names: impl Iterator<Item = &'a Name>) -> Vec<Thinned> {
     let mut all: BTreeMap<(Lsn, Lsn, u64), Vec<Name>> = BTreeMap::new();
     for name in names {
         if let Name::Thin { from, to, tidier, .. } = *name {
@@ -496,6 +537,41 @@ mod tests {
         for names in [&[first, whole][..], &[whole], &[first, second]] {
             assert_eq!(ranges(names), [], "{names:?}");
         }
+    }
+
+    /// What is marked is there, and leads nowhere.
+    #[test]
+    fn what_is_damaged_leads_nowhere_and_is_the_last_that_is_there() {
+        let names = [
+            whole(100, 1),
+            log(101, 200, 1),
+            log(201, 240, 1),
+            log(241, 300, 1),
+            log(201, 300, 1),
+            whole(300, 1),
+            log(301, 400, 1),
+        ];
+        let damaged = |name: &Name| Name::Damaged { piece: Piece::of(name).unwrap() };
+        let with = |marked: &[usize]| -> Vec<Name> {
+            let marks = marked.iter().map(|at| damaged(&names[*at]));
+            names.into_iter().chain(marks).collect()
+        };
+        assert_eq!(ranges(&with(&[])), [(100, 400)]);
+        // The small ones lead over it.
+        assert_eq!(ranges(&with(&[4])), [(100, 400)]);
+        assert_eq!(ranges(&with(&[4, 3])), [(100, 240), (300, 400)]);
+        assert_eq!(ranges(&with(&[4, 3, 5])), [(100, 240)]);
+        let picture = Picture::of(&with(&[6]));
+        assert_eq!((picture.last, picture.last_log), (Some(Lsn(400)), Some(names[6])));
+        assert_eq!(ranges(&with(&[6])), [(100, 300)]);
+        assert_eq!(picture.covered, names[2..4]);
+        assert_eq!(Picture::of(&with(&[4])).covered, [], "they are all that there is");
+        assert!(Picture::of(&with(&[5])).is_whole(&Fill { lsn: Lsn(300), writer: 1, number: 1 }));
+        assert_eq!(Picture::of_all(&with(&[2, 4, 5, 6])), Picture::of(&names));
+        let leap = thin(401, 500, (400, 500));
+        let leaps = [with(&[]), vec![leap]].concat();
+        assert_eq!(ranges(&leaps), [(100, 400), (500, 500)]);
+        assert_eq!(ranges(&[leaps, vec![damaged(&leap)]].concat()), [(100, 400)]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //!   base N: every record that was valid then, in any order ─► blocks N + 1 to X, in order ─► all of it read again ─► it counts
 //! ```
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::path::Path;
@@ -22,6 +22,7 @@ use crate::name::Name;
 use crate::named;
 use crate::object::{Header, ObjectReader, StoredBlock};
 use crate::picture::{Chain, Picture};
+use crate::piece::Piece;
 use crate::target::Target;
 
 /// How often objects may be made one while they are read.
@@ -83,7 +84,7 @@ pub struct Restored {
     /// When that block was ended, in Unix milliseconds.
     pub time_ms: Option<i64>,
     /// If this is the last block that can be restored: the last one that the archive has, if it lacks some before it, and no copy
-    /// behind those is complete; and when that block was ended.
+    /// behind those is complete; and when that block was ended, 0 if that is not known.
     pub cut_off: Option<(Lsn, i64)>,
     /// The block whose copy the restore began with.
     pub base: Lsn,
@@ -124,15 +125,62 @@ pub fn restore(
 ) -> Result<Restored> {
     progress(Restoring::Finding);
     let database = database_of(request.target, request.database)?;
-    let mut attempts = 1;
+    let (mut attempts, mut ways) = (1, Ways::default());
     loop {
         // What is made one, or thinned out, while it is read is not there any more: then it is looked at anew. What was
         // begun to be made is left as a restore that was cut off leaves it, for the next one.
-        match attempt(disk, request, database, &mut *entropy, &mut *progress) {
+        match attempt(disk, request, (database, &mut ways), &mut *entropy, &mut *progress) {
             Err(Error::Target(error)) if error.is_not_found() && attempts < ATTEMPTS_MAX => {
                 attempts += 1;
             }
+            Err(error) => ways.look_for_another(error)?,
             done => return done,
+        }
+    }
+}
+
+/// Which ways to a state are tried: first those that lead over nothing that is damaged, as far as is known.
+#[derive(Default)]
+struct Ways {
+    /// What was found to be damaged, and the first error that said so.
+    damaged: BTreeSet<Piece>,
+    damage: Option<Error>,
+    /// Whether what is marked as damaged is read, because there is no other way.
+    is_any: bool,
+    /// The block that was found to be meant.
+    lsn: Option<Lsn>,
+}
+
+impl Ways {
+    fn picture(&self, target: &dyn Target, database: Id) -> Result<Picture> {
+        let mut names = Picture::names(target, database)?;
+        names.retain(|name| !self.is_any || !matches!(name, Name::Damaged { .. }));
+        names.extend(self.damaged.iter().map(|piece| Name::Damaged { piece: *piece }));
+        Ok(Picture::of(&names))
+    }
+
+    /// Goes on without what is damaged, or with what is only said to be.
+    ///
+    /// # Errors
+    /// When that is no other way.
+    fn look_for_another(&mut self, error: Error) -> Result<()> {
+        match error {
+            Error::Damaged { name, .. } | Error::Record { name, .. }
+                if Piece::of(&name).is_some_and(|piece| self.damaged.insert(piece)) =>
+            {
+                self.damage.get_or_insert(error);
+                Ok(())
+            }
+            Error::NotThere { .. }
+            | Error::Nothing
+            | Error::InGap { .. }
+            | Error::TooEarly { .. }
+            | Error::NoFlush { .. }
+            | Error::FlushOrGap { .. } => {
+                let is_any = std::mem::replace(&mut self.is_any, true);
+                if is_any { Err(self.damage.take().unwrap_or(error)) } else { Ok(()) }
+            }
+            error => Err(error),
         }
     }
 }
@@ -140,21 +188,24 @@ pub fn restore(
 fn attempt(
     disk: &Arc<dyn Disk>,
     request: &Request<'_>,
-    database: Id,
+    (database, ways): (Id, &mut Ways),
     entropy: &mut dyn Entropy,
     progress: &mut dyn FnMut(Restoring),
 ) -> Result<Restored> {
     let target = request.target;
-    let picture = Picture::read(target, database)?;
+    let picture = ways.picture(target, database)?;
     let moments = Moments { target, database, picture: &picture };
-    let lsn = match &request.point {
-        Point::Latest => picture.ranges.last().map(|range| range.last).ok_or(Error::Nothing)?,
-        Point::Lsn(lsn) => Lsn(*lsn),
-        Point::Time(time_ms) => moments.at(*time_ms)?,
-        Point::BeforeFlush(count) => moments.before_flush(*count)?,
-        Point::Backup(name) => named::find(target, database, name)?
-            .ok_or_else(|| Error::NoBackup { name: name.clone() })?,
+    let lsn = match (ways.lsn, &request.point) {
+        (Some(lsn), _) => lsn,
+        (None, Point::Latest) => {
+            picture.ranges.last().map(|range| range.last).ok_or(Error::Nothing)?
+        }
+        (None, Point::Lsn(lsn)) => Lsn(*lsn),
+        (None, Point::Time(time_ms)) => moments.at(*time_ms)?,
+        (None, Point::BeforeFlush(count)) => moments.before_flush(*count)?,
+        (None, Point::Backup(name)) => named::find(target, database, name)?,
     };
+    ways.lsn = Some(lsn);
     let (before, after) = picture.nearest(lsn);
     let chain = picture.chain(lsn).ok_or(Error::NotThere { lsn, before, after })?;
     let mut copy = Copy { target, database, lsn, done: 0, total: 0, progress };
@@ -189,13 +240,13 @@ fn cut_off(
     picture: &Picture,
     restorable: Lsn,
 ) -> Result<Option<(Lsn, i64)>> {
-    let Some(name @ Name::Log { last, .. }) =
-        picture.last_log.filter(|_| picture.last > Some(restorable))
-    else {
-        return Ok(None);
-    };
-    let header = *ObjectReader::open(target, database, name)?.header();
-    Ok(Some((last, header.time_max_ms)))
+    let Some(last) = picture.last.filter(|last| *last > restorable) else { return Ok(None) };
+    // A copy that is damaged is behind it otherwise.
+    let Some(name) = picture.last_log else { return Ok(Some((last, 0))) };
+    match ObjectReader::open(target, database, name) {
+        Err(Error::Damaged { .. }) => Ok(Some((last, 0))),
+        object => Ok(Some((last, object?.header().time_max_ms))),
+    }
 }
 
 struct Copy<'a, 'b> {

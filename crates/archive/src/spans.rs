@@ -6,9 +6,10 @@ use redo::Id;
 use crate::error::{Error, Result, TargetError};
 use crate::moments::Moments;
 use crate::name::{Folder, Name};
-use crate::named::{self, ArchivedBackup};
+use crate::named::{self, ArchivedBackups};
 use crate::object::{Header, ObjectReader};
 use crate::picture::{Picture, Range};
+use crate::piece::Piece;
 use crate::target::Target;
 
 /// Blocks without a gap that can be restored, each of them.
@@ -37,8 +38,10 @@ pub struct Overview {
     pub writer: u64,
     /// What can be restored, ascending.
     pub spans: Vec<Span>,
-    /// Backups by their names, ascending by their blocks.
-    pub backups: Vec<ArchivedBackup>,
+    /// Backups by their names.
+    pub backups: ArchivedBackups,
+    /// What is marked as damaged: it leads nowhere.
+    pub damaged: Vec<Piece>,
     /// All objects, also those that do not count.
     pub objects: u64,
     /// Their length.
@@ -81,5 +84,6 @@ pub fn overview(target: &dyn Target, database: Id, weighs: bool) -> Result<Overv
         }
     }
     let backups = named::backups(target, database)?;
-    Ok(Overview { writer: picture.writer, spans, backups, objects, bytes })
+    let damaged = picture.damaged.iter().copied().collect();
+    Ok(Overview { writer: picture.writer, spans, backups, damaged, objects, bytes })
 }

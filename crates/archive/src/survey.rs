@@ -13,10 +13,13 @@
 //! No state that is strictly inside a complete leap is kept for its time: another tidier may be removing it. One that a backup has named is, if there is
 //! a way to it: it may have got its name when the leap was made.
 //!
-//! What is damaged is no way from one state to another. A state that only it leads to stays as it is, and so do objects of the log with the same blocks.
+//! What is damaged is no way from one state to another: an object of the log, a copy or a leap of which any object is ([`Piece`]). A state that only it
+//! leads to stays as it is, and so do objects of the log with the same blocks.
+//!
+//! What takes the place of something that goes is read to its end before: leaps that there are, and copies that what goes leads to.
 //!
 //! What does not count, because a later writer says to have begun before its end, goes when it is old, if what counts tells of its blocks: that
-//! writer may never have been one.
+//! writer may never have been one. So nothing goes that is needed for states which only count without it ([`crate::told`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -27,36 +30,17 @@ use crate::error::{Error, Result};
 use crate::headers::Headers;
 use crate::keep::{Every, Keep};
 use crate::leaps::Leaps;
-use crate::name::{Fill, Name};
+use crate::name::{Fill, Folder, Name};
 use crate::object::ObjectReader;
-use crate::picture::Picture;
+use crate::picture::{Chain, Picture};
+use crate::piece::Piece;
+use crate::plan::{KeptState, Plan, Why};
 use crate::target::Target;
 use crate::thinner::Job;
+use crate::told::{Told, hidden};
 
 /// Leaps behind a copy are together about as long as so many copies, at most, and one more.
 const LEAPS_MAX: u64 = 4;
-
-/// Why a state is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
-    /// It is the last one of its time.
-    Rule(Every),
-    /// A backup has named it.
-    Named,
-    /// There is a copy, which others need.
-    Copy,
-}
-
-/// A state that is kept of those that are old.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeptState {
-    /// The block.
-    pub lsn: Lsn,
-    /// When it was the last one, in Unix milliseconds, if that was looked at.
-    pub time_ms: Option<i64>,
-    /// Why.
-    pub why: Why,
-}
 
 /// A block that is the last one of a time, of those that are old. A time that is before an earlier block's is that one's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +60,9 @@ enum Look {
 
 /// See the file's top.
 pub(crate) struct Survey {
+    /// What there is, and which of it is marked as damaged.
     names: Vec<Name>,
+    marks: Vec<Piece>,
     picture: Picture,
     keep: Keep,
     now_ms: i64,
@@ -91,21 +77,35 @@ pub(crate) struct Survey {
     /// What is still to be asked for its length, and what was.
     weighing: Option<Vec<Name>>,
     bytes: HashMap<Name, u64>,
+    /// All leaps.
     leaps: Leaps,
+    /// What leads over nothing that is damaged, when all was looked at, and leaps that do.
+    sound: Picture,
+    ways: Leaps,
     pub(crate) headers: Headers,
-    /// What was found to be damaged.
-    pub(crate) damaged: BTreeSet<Name>,
+    /// What is known to be damaged.
+    pub(crate) damaged: BTreeSet<Piece>,
 }
 
 impl Survey {
     /// Begins to look at what these objects are. Ages are counted from `now_ms`, or from the newest block if that is
     /// older.
     pub(crate) fn new(
-        names: Vec<Name>,
+        mut names: Vec<Name>,
         keep: Keep,
         now_ms: i64,
-        (headers, damaged): (Headers, BTreeSet<Name>),
+        (headers, damaged): (Headers, BTreeSet<Piece>),
     ) -> Self {
+        let marks = names.extract_if(.., |name| name.folder() == Folder::Damaged);
+        let marks: Vec<Piece> = marks
+            .filter_map(|name| match name {
+                Name::Damaged { piece } => Some(piece),
+                _ => None,
+            })
+            .collect();
+        let there: HashSet<Piece> = names.iter().filter_map(Piece::of).collect();
+        let damaged = damaged.into_iter().chain(marks.iter().copied());
+        let damaged = damaged.filter(|piece| there.contains(piece)).collect();
         let picture = Picture::of(&names);
         let leaps = Leaps::of(&picture);
         let mut looks = VecDeque::new();
@@ -126,6 +126,7 @@ impl Survey {
         let time_ms = i64::MIN;
         Self {
             names,
+            marks,
             picture,
             keep,
             now_ms,
@@ -137,9 +138,25 @@ impl Survey {
             weighing,
             bytes,
             leaps,
+            sound: Picture::default(),
+            ways: Leaps::of(&Picture::default()),
             headers,
             damaged,
         }
+    }
+
+    /// What is marked as damaged.
+    pub(crate) fn marked(&self) -> impl Iterator<Item = Piece> + use<'_> {
+        self.marks.iter().copied()
+    }
+
+    /// What is known to be damaged, as marks.
+    fn damaged_marks(&self) -> impl Iterator<Item = Name> + use<'_> {
+        self.damaged.iter().map(|piece| Name::Damaged { piece: *piece })
+    }
+
+    fn is_damaged(&self, name: &Name) -> bool {
+        Piece::of(name).is_some_and(|piece| self.damaged.contains(&piece))
     }
 
     /// Looks at something more. Returns whether there was something.
@@ -147,7 +164,7 @@ impl Survey {
         match self.look(target, database) {
             // It is passed over when it is come to again.
             Err(Error::Damaged { name, .. } | Error::Record { name, .. })
-                if self.has_begun && self.damaged.insert(name) =>
+                if Piece::of(&name).is_some_and(|piece| self.damaged.insert(piece)) =>
             {
                 Ok(true)
             }
@@ -158,7 +175,8 @@ impl Survey {
 
     fn look(&mut self, target: &dyn Target, database: Id) -> Result<bool> {
         if !self.has_begun {
-            let Some(newest) = self.picture.newest() else { return Ok(false) };
+            let names: Vec<Name> = self.names.iter().copied().chain(self.damaged_marks()).collect();
+            let Some(newest) = Picture::of(&names).newest() else { return Ok(false) };
             let newest = self.headers.of(target, database, newest)?;
             self.now_ms = self.now_ms.min(newest.time_max_ms);
             self.has_begun = true;
@@ -166,9 +184,9 @@ impl Survey {
         }
         if let Some(look) = self.looks.front().copied().filter(|_| !self.is_over) {
             match look {
-                Look::State(_, name, _) | Look::Log(name) if self.damaged.contains(&name) => {}
+                Look::State(_, name, _) | Look::Log(name) if self.is_damaged(&name) => {}
                 Look::State(lsn, name, next) => {
-                    let next = next.filter(|next| !self.damaged.contains(next));
+                    let next = next.filter(|next| !self.is_damaged(next));
                     let next = next.map(|next| self.headers.of(target, database, next));
                     let next_ms = next.transpose()?.map_or(i64::MAX, |next| next.time_min_ms);
                     let time_ms = self.headers.of(target, database, name)?.time_max_ms;
@@ -185,7 +203,8 @@ impl Survey {
         };
         let weighing = self.weighing.insert(weighing);
         let Some(name) = weighing.last().copied() else { return Ok(false) };
-        if !self.damaged.contains(&name) {
+        let is_damaged = Piece::of(&name).is_some_and(|piece| self.damaged.contains(&piece));
+        if !is_damaged {
             self.bytes.insert(name, self.headers.of(target, database, name)?.bytes);
         }
         weighing.pop();
@@ -242,13 +261,12 @@ impl Survey {
         names
     }
 
-    /// The copies up to a block.
+    /// The copies up to a block that are good.
     fn copies(&self, last: Lsn) -> BTreeMap<Lsn, (Fill, u32)> {
         let fills = self.picture.ranges.iter().flat_map(|range| &range.fills);
-        let old = fills.filter(|(fill, objects)| {
-            let whole = Name::Whole { fill: *fill, objects: *objects };
-            let is_good = !self.leaps.is_inside(fill.lsn) && !self.damaged.contains(&whole);
-            fill.lsn <= last && is_good
+        let old = fills.filter(|(fill, _)| {
+            let is_good = !self.damaged.contains(&Piece::Copy { fill: *fill });
+            fill.lsn <= last && is_good && !self.leaps.is_inside(fill.lsn)
         });
         old.map(|(fill, objects)| (fill.lsn, (*fill, *objects))).collect()
     }
@@ -257,7 +275,7 @@ impl Survey {
     /// cannot be made.
     fn leap_bytes(&self, from: Lsn, to: Lsn, data_bytes: u64) -> Option<u64> {
         let of = |parts: &[Name]| parts.iter().filter_map(|name| self.bytes.get(name)).sum::<u64>();
-        match self.leaps.get(from, to) {
+        match self.ways.get(from, to) {
             Some(leap) => Some(of(&leap.parts)),
             None => Some(of(&self.inputs(from, to)?).min(data_bytes)),
         }
@@ -268,14 +286,14 @@ impl Survey {
     fn inputs(&self, from: Lsn, to: Lsn) -> Option<Vec<Name>> {
         let (mut at, mut inputs) = (from, Vec::new());
         while at < to {
-            if let Some(leap) = self.leaps.longest(at, to) {
+            if let Some(leap) = self.ways.longest(at, to) {
                 inputs.extend_from_slice(&leap.parts);
                 at = leap.to;
                 continue;
             }
-            let range = self.picture.range_of(at).filter(|range| range.last > at)?;
+            let range = self.sound.range_of(at).filter(|range| range.last > at)?;
             // As far as its blocks go, or up to where a leap begins.
-            let leap = self.leaps.first_between(at, range.last, to);
+            let leap = self.ways.first_between(at, range.last, to);
             let end = leap.unwrap_or(range.last).min(to);
             let is_before = |name: &Name| matches!(name, Name::Log { last, .. } if *last <= at);
             let has_some = |name: &&Name| matches!(name, Name::Log { first, .. } if *first <= end);
@@ -283,14 +301,22 @@ impl Survey {
             inputs.extend(logs.iter().take_while(has_some));
             at = end;
         }
-        inputs.iter().all(|name| !self.damaged.contains(name)).then_some(inputs)
+        Some(inputs)
+    }
+
+    /// How a state is restored: over nothing that is damaged, if that is possible.
+    fn chain(&self, lsn: Lsn) -> Option<Chain> {
+        self.sound.chain(lsn).or_else(|| self.picture.chain(lsn))
     }
 
     /// What is kept, what is to be made for it, and what goes.
-    pub(crate) fn plan(&self, named: &[Lsn]) -> Option<Plan> {
+    pub(crate) fn plan(&mut self, named: &[Lsn]) -> Option<Plan> {
         let last = self.last()?;
+        let names: Vec<Name> = self.names.iter().copied().chain(self.damaged_marks()).collect();
+        self.sound = Picture::of(&names);
+        self.ways = Leaps::of(&self.sound);
         let nodes = self.nodes(named, last);
-        let mut plan = Plan::new(last, &nodes, named);
+        let mut plan = Plan::new(last, nodes.all().into_iter().collect(), named);
         let parts = self.parts();
         let names_of = |fill: Fill| parts.get(&fill).into_iter().flatten().copied();
         let mut needed: HashSet<Name> = HashSet::new();
@@ -301,12 +327,12 @@ impl Survey {
         let leading = nodes.leading.iter().flat_map(|nodes| nodes.windows(2));
         for pair in leading {
             let [from, to] = [pair[0], pair[1]];
-            if let Some(leap) = self.leaps.get(from, to) {
+            if let Some(leap) = self.ways.get(from, to) {
                 needed.extend(&leap.parts);
             } else if let Some(inputs) = self.inputs(from, to) {
                 plan.jobs.push_back(Job { from, to, inputs });
             } else if !copies.contains_key(&to)
-                && let Some(chain) = self.picture.chain(to)
+                && let Some(chain) = self.chain(to)
             {
                 // There is no way from the one to the other: it stays as it is.
                 needed.extend(names_of(chain.fill));
@@ -316,9 +342,14 @@ impl Survey {
         let mut gone = self.gone(&nodes, last, &needed);
         plan.gone = gone.iter().copied().collect();
         let mut after = self.picture_after(&plan);
-        // What could not be restored any more stays as it is: of a backup that is inside a leap, or behind a copy that is damaged.
+        // What could not be restored any more stays as it is: of a backup that is inside a leap, behind a copy that is damaged, or hidden.
         let lost = plan.nodes.iter().filter(|lsn| after.chain(**lsn).is_none());
-        let chains = lost.filter_map(|lsn| self.picture.chain(*lsn));
+        let chains = lost.filter_map(|lsn| self.chain(*lsn));
+        let hidden = match self.picture.stale.is_empty() {
+            true => Vec::new(),
+            false => hidden(&self.names, &self.sound, last),
+        };
+        let chains = chains.chain(hidden);
         let stays: HashSet<Name> =
             chains.flat_map(|chain| names_of(chain.fill).chain(chain.logs)).collect();
         if !stays.is_empty() {
@@ -326,6 +357,9 @@ impl Survey {
             plan.gone = gone.into();
             after = self.picture_after(&plan);
         }
+        plan.sound.extend(plan.nodes.iter().filter(|lsn| after.chain(**lsn).is_some()));
+        plan.relied = self.relied(&plan, (&nodes, &copies), &parts);
+        self.add_marks(&mut plan);
         plan.kept = self.kept_states(&nodes, named);
         plan.states_after = after.states();
         plan.ranges = after.ranges.iter().map(|range| (range.first, range.last)).collect();
@@ -365,8 +399,9 @@ impl Survey {
             Name::Log { .. } => 3,
             _ => 4,
         };
+        let told = Told::blocks(&self.sound);
         let goes = |name: &&Name| match is_stale(name) {
-            true => name.last() <= Some(last) && self.is_told_otherwise(name),
+            true => name.last() <= Some(last) && self.is_told_otherwise(&told, name),
             false => !needed.contains(name) && !is_kept(name) && !self.is_spare(name),
         };
         let mut gone: Vec<Name> = self.names.iter().filter(goes).copied().collect();
@@ -374,26 +409,51 @@ impl Survey {
         gone
     }
 
+    /// What takes the place of something that goes: leaps, and the objects of copies.
+    fn relied(
+        &self,
+        plan: &Plan,
+        (nodes, copies): (&Nodes, &BTreeMap<Lsn, (Fill, u32)>),
+        parts: &HashMap<Fill, Vec<Name>>,
+    ) -> Vec<Name> {
+        // Behind which block each thing that goes begins, ascending, and how far those reach so far.
+        let mut gone: Vec<(Lsn, Lsn)> = plan.gone.iter().filter_map(blocks_of).collect();
+        gone.sort_unstable();
+        let mut most = Lsn::ZERO;
+        for (_, end) in &mut gone {
+            most = most.max(*end);
+            *end = most;
+        }
+        let has_some = |from: Lsn, to: Lsn| {
+            let at = gone.partition_point(|(begin, _)| *begin < to);
+            at.checked_sub(1).is_some_and(|at| gone[at].1 > from)
+        };
+        let leading = nodes.leading.iter().flat_map(|nodes| nodes.windows(2));
+        let leaps = leading.filter_map(|pair| self.ways.get(pair[0], pair[1]));
+        let leaps = leaps.filter(|leap| has_some(leap.from, leap.to)).flat_map(|leap| &leap.parts);
+        let kept = nodes.copies.iter().filter_map(|lsn| copies.get(lsn));
+        let kept = kept.filter(|(fill, _)| has_some(Lsn::ZERO, fill.lsn));
+        let of_copies = kept.filter_map(|(fill, _)| parts.get(fill)).flatten();
+        let of_copies = of_copies.filter(|name| matches!(name, Name::Base { .. }));
+        leaps.chain(of_copies).copied().filter(|name| !self.headers.has_read(name)).collect()
+    }
+
+    /// What marks something that is not there afterwards goes, too.
+    fn add_marks(&self, plan: &mut Plan) {
+        let gone: HashSet<Name> = plan.gone.iter().copied().collect();
+        let left = self.names.iter().filter(|name| !gone.contains(name));
+        let left: HashSet<Piece> = left.filter_map(Piece::of).collect();
+        let is_idle = |piece: &&Piece| piece.last() <= plan.last && !left.contains(piece);
+        let idle = self.marks.iter().filter(is_idle).map(|piece| Name::Damaged { piece: *piece });
+        plan.gone.extend(idle.collect::<Vec<_>>());
+    }
+
     /// Whether what counts tells of all the blocks of an object that does not.
-    fn is_told_otherwise(&self, name: &Name) -> bool {
+    fn is_told_otherwise(&self, told: &Told, name: &Name) -> bool {
         match *name {
-            Name::Log { first, last, .. } => {
-                let ranges = self.picture.ranges.iter().map(|range| (range.first, range.last));
-                let leaps = self.picture.thinned.iter().map(|leap| (leap.from, leap.to));
-                let told: Vec<(Lsn, Lsn)> = ranges.chain(leaps).collect();
-                let mut next = first;
-                while next <= last {
-                    let has_next = |(after, to): &&(Lsn, Lsn)| *after < next && next <= *to;
-                    match told.iter().filter(has_next).map(|(_, to)| *to).max() {
-                        Some(to) => next = to.next(),
-                        None => return false,
-                    }
-                }
-                true
-            }
+            Name::Log { first, last, .. } => told.has_all(first, last),
             Name::Base { fill, .. } | Name::Whole { fill, .. } => {
-                let leaps = &self.leaps;
-                leaps.is_inside(fill.lsn) || self.picture.chain(fill.lsn).is_some()
+                self.ways.is_inside(fill.lsn) || self.sound.chain(fill.lsn).is_some()
             }
             _ => true,
         }
@@ -401,16 +461,16 @@ impl Survey {
 
     /// Whether an object of the log has blocks of one that is damaged.
     fn is_spare(&self, name: &Name) -> bool {
-        let blocks = |name: &Name| match *name {
-            Name::Log { first, last, .. } => Some((first, last)),
-            _ => None,
-        };
-        let Some((first, last)) = blocks(name) else { return false };
-        let damaged = self.damaged.iter().filter(|damaged| *damaged != name).filter_map(blocks);
-        damaged.into_iter().any(|(from, to)| from <= last && first <= to)
+        let Name::Log { first, last, .. } = *name else { return false };
+        self.damaged.iter().any(|piece| match *piece {
+            Piece::Log { first: from, last: to, .. } => {
+                Piece::of(name) != Some(*piece) && from <= last && first <= to
+            }
+            _ => false,
+        })
     }
 
-    /// What there will be.
+    /// What there will be, without what is damaged.
     fn picture_after(&self, plan: &Plan) -> Picture {
         let gone: HashSet<&Name> = plan.gone.iter().collect();
         let left = self.names.iter().filter(|name| !gone.contains(name)).copied();
@@ -418,7 +478,7 @@ impl Survey {
             let Job { from, to, .. } = *job;
             Name::Thin { first: from.next(), last: to, from, to, tidier: u64::MAX }
         });
-        Picture::of(&left.chain(made).collect::<Vec<_>>())
+        Picture::of(&left.chain(made).chain(self.damaged_marks()).collect::<Vec<_>>())
     }
 
     /// All objects of copies, by the copies.
@@ -502,7 +562,7 @@ impl Survey {
         named: &BTreeSet<Lsn>,
     ) -> Vec<Lsn> {
         let chain: Vec<Lsn> = chain.into_iter().collect();
-        let newest = self.picture.ranges.iter().flat_map(|range| &range.fills).next_back();
+        let newest = self.sound.ranges.iter().flat_map(|range| &range.fills).next_back();
         let newest = newest.map(|(fill, _)| fill.lsn);
         let copies = self.copies(chain.last().copied().unwrap_or_default());
         let copy_bytes = |lsn: Lsn| {
@@ -533,6 +593,17 @@ impl Survey {
     }
 }
 
+/// Behind which block it tells of some, and up to which.
+fn blocks_of(name: &Name) -> Option<(Lsn, Lsn)> {
+    let last = name.last()?;
+    let first = match *name {
+        Name::Log { first, .. } => first,
+        Name::Thin { from, .. } => return Some((from, last)),
+        _ => last,
+    };
+    Some((Lsn(first.0.saturating_sub(1)), last))
+}
+
 fn fill_of_whole(name: &Name) -> Option<Fill> {
     match name {
         Name::Whole { fill, .. } => Some(*fill),
@@ -558,42 +629,6 @@ impl Nodes {
     fn all(&self) -> BTreeSet<Lsn> {
         let chains = self.leading.iter().flatten().copied();
         chains.chain(self.copies.iter().copied()).chain(self.extra.iter().copied()).collect()
-    }
-}
-
-/// See the file's top.
-pub(crate) struct Plan {
-    /// The last block that is old.
-    pub(crate) last: Lsn,
-    /// What is kept of what is old, ascending.
-    pub(crate) kept: Vec<KeptState>,
-    /// Leaps to be made.
-    pub(crate) jobs: VecDeque<Job>,
-    /// What goes when they are there, in this order.
-    pub(crate) gone: VecDeque<Name>,
-    /// The blocks that backups had named.
-    pub(crate) named: HashSet<Lsn>,
-    /// Every state of these can be restored afterwards.
-    pub(crate) nodes: Vec<Lsn>,
-    /// What can be restored then: how many states, and from which block up to which.
-    pub(crate) states_after: u64,
-    /// See `states_after`.
-    pub(crate) ranges: Vec<(Lsn, Lsn)>,
-}
-
-impl Plan {
-    fn new(last: Lsn, nodes: &Nodes, named: &[Lsn]) -> Self {
-        let nodes = nodes.all().into_iter().collect();
-        Self {
-            last,
-            kept: Vec::new(),
-            jobs: VecDeque::new(),
-            gone: VecDeque::new(),
-            named: named.iter().copied().collect(),
-            nodes,
-            states_after: 0,
-            ranges: Vec::new(),
-        }
     }
 }
 
@@ -632,6 +667,29 @@ mod tests {
         assert!(!gone.iter().any(|name| stales.contains(name)), "{gone:?}");
     }
 
+    /// A beginning that lies: the blocks that it hides, and those behind them, lead to what is there when it is gone.
+    #[test]
+    fn what_a_beginning_hides_stays_with_what_leads_to_it() {
+        let copy = |lsn, writer| {
+            let fill = Fill { lsn: Lsn(lsn), writer, number: 1 };
+            [Name::Base { fill, index: 0 }, Name::Whole { fill, objects: 1 }]
+        };
+        let log = |first, last, writer| Name::Log { first: Lsn(first), last: Lsn(last), writer };
+        let begin = |lsn| Name::Begin { lsn: Lsn(lsn), writer: 2 };
+        let logs = [log(11, 29, 1), log(30, 50, 1), log(51, 69, 2), log(70, 100, 2)];
+        let gone = |begins: &[Name]| {
+            let names = [&copy(10, 1)[..], &copy(70, 2), &logs, begins].concat();
+            let keep: Keep = "1h:all".parse().unwrap();
+            let mut survey = Survey::new(names, keep, 0, (Headers::default(), BTreeSet::new()));
+            survey.now_ms = 10 * 3_600_000;
+            survey.points = vec![Point { lsn: Lsn(95), time_ms: 0 }];
+            survey.plan(&[]).unwrap().gone
+        };
+        let before = [&copy(10, 1)[..], &logs[..3]].concat();
+        assert_eq!(gone(&[begin(51)]), before, "all before the copy is old");
+        assert_eq!(gone(&[begin(51), begin(30)]), []);
+    }
+
     /// What was made one and has rotted is not the only one that has its blocks.
     #[test]
     fn what_has_blocks_of_something_damaged_stays() {
@@ -643,7 +701,7 @@ mod tests {
         let (made_one, small) = (log(11, 30), [log(11, 20), log(21, 30)]);
         let gone = |damaged: &[Name]| {
             let names = [&copy(10)[..], &copy(40), &small, &[made_one, log(31, 70)]].concat();
-            let damaged = damaged.iter().copied().collect();
+            let damaged = damaged.iter().filter_map(Piece::of).collect();
             let keep: Keep = "1h:all".parse().unwrap();
             let mut survey = Survey::new(names, keep, 0, (Headers::default(), damaged));
             survey.now_ms = 10 * 3_600_000;

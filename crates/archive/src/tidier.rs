@@ -1,9 +1,10 @@
 //! What thins out an archive: on the archiver's thread, or on any machine that reaches the target.
 //!
 //! ```text
-//!   claim n ─► (wait) ─► look ─► plan ─► leaps: read, put, any later claim? ─► wait ─► look again: is all that is kept there
-//!                          ▲                                                            without what goes? ─► remove ─► over
-//!                          └────── a backup has named something else, or what is read is damaged ◄────────────┘
+//!   claim n ─► (wait) ─► look ─► plan ─► leaps: read, put, any later claim? ─► read what takes the place of what goes ─► wait
+//!                          ▲                                                                                              │
+//!                          └──── a backup has named something else, or what is read is damaged ◄──── remove ◄─────────────┘ look again: is all
+//!                                                                                                       └─► over            that is kept there?
 //! ```
 //!
 //! A crash anywhere leaves what was there before and perhaps leaps, which are as true. Only what is not needed any more is
@@ -15,12 +16,16 @@
 //!
 //! **Names.** Before each few removals it is looked which backups have names: if one was named since it was planned, it is planned anew.
 //!
-//! **Damage.** What cannot be read because it is damaged is no way to anything: it is planned anew without, and what only it leads to stays as it is.
+//! **Damage.** What cannot be read because it is damaged is no way to anything: it is marked, planned anew without, and what only it leads to stays as it
+//! is. Before anything goes, each leap that takes its place is read to its end, and each copy that what goes leads to, once by each process.
+//!
+//! **What hides.** One that says that a later writer has begun hides what is behind it. The last one is believed only next to the claim of that writer, or
+//! something else of it; and whatever they say, nothing goes that those blocks which are not old need.
 //!
 //! **Writers** are not disturbed, and need not run. They put behind everything; what is old is theirs no more. A tidier that sees a claim of
 //! a writer that has not begun yet leaves the archive alone: what counts is not settled.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 
 use base::Lsn;
 use env::Clock;
@@ -29,12 +34,14 @@ use redo::Id;
 use crate::desk::ArchiveOptions;
 use crate::error::{Error, Result};
 use crate::fill::Portion;
-use crate::headers::Headers;
+use crate::headers::{Headers, bare_header};
 use crate::keep::Keep;
 use crate::key::Salts;
 use crate::name::{Folder, Name};
 use crate::picture::Picture;
-use crate::survey::{KeptState, Plan, Survey};
+use crate::piece::{Piece, mark};
+use crate::plan::{KeptState, Plan, keeps_young, without_begins};
+use crate::survey::Survey;
 use crate::target::{Put, Target, check_same};
 use crate::thinner::{Thinner, Thinning};
 use crate::tidy_claim::TidyClaim;
@@ -94,8 +101,8 @@ pub struct Tidied {
     pub bytes_put: u64,
     /// Objects that were removed.
     pub objects_removed: u64,
-    /// Objects that were found damaged: what only they lead to stays as it is.
-    pub damaged: BTreeSet<Name>,
+    /// What is damaged: what only it leads to stays as it is.
+    pub damaged: BTreeSet<Piece>,
 }
 
 enum State {
@@ -104,6 +111,8 @@ enum State {
     Fenced(u64),
     Surveying(Box<Survey>, Vec<Lsn>),
     Thinning(Box<Plan>, Option<Box<Thinner>>),
+    /// These are to be read to their ends.
+    Reading(Box<Plan>, VecDeque<Name>),
     Waiting(Box<Plan>, u64),
     Removing(Box<Plan>),
     Ending,
@@ -119,6 +128,16 @@ pub struct Tidier {
     claim: Option<TidyClaim>,
     /// What there was when it was planned.
     seen: HashSet<Name>,
+    /// What has put its own leaps, since it was planned.
+    made: Vec<Name>,
+    /// What is known to be damaged, what of it was found by this one and is to be marked, and what was found since this was asked.
+    damaged: BTreeSet<Piece>,
+    unmarked: Vec<Piece>,
+    found: BTreeSet<Piece>,
+    /// The last one that says where a writer has begun, and is believed.
+    believed: Option<Name>,
+    /// The target lets nothing be removed.
+    is_refused: bool,
     headers: Headers,
     state: State,
     pending: Option<Portion>,
@@ -135,6 +154,12 @@ impl Tidier {
             salts: Salts::new(seed),
             claim: None,
             seen: HashSet::new(),
+            made: Vec::new(),
+            damaged: BTreeSet::new(),
+            unmarked: Vec::new(),
+            found: BTreeSet::new(),
+            believed: None,
+            is_refused: false,
             headers: Headers::default(),
             state: State::Begin,
             pending: None,
@@ -142,9 +167,9 @@ impl Tidier {
         }
     }
 
-    /// One that need not read again what these headers say.
-    pub(crate) fn with_headers(self, headers: Headers) -> Self {
-        Self { headers, ..self }
+    /// One that need not read again what these headers say, and knows what is damaged.
+    pub(crate) fn with_known(self, (headers, damaged): (Headers, BTreeSet<Piece>)) -> Self {
+        Self { headers, damaged, ..self }
     }
 
     pub(crate) fn into_headers(self) -> Headers {
@@ -152,6 +177,16 @@ impl Tidier {
             State::Surveying(survey, _) => survey.headers,
             _ => self.headers,
         }
+    }
+
+    /// What was found to be damaged since this was asked.
+    pub(crate) fn take_damaged(&mut self) -> BTreeSet<Piece> {
+        std::mem::take(&mut self.found)
+    }
+
+    /// Whether the target lets nothing be removed.
+    pub(crate) const fn is_refused(&self) -> bool {
+        self.is_refused
     }
 
     /// What was done so far.
@@ -170,6 +205,12 @@ impl Tidier {
         matches!(self.state, State::Fenced(until_us) if until_us > 0)
     }
 
+    /// Whether it reads what takes the place of what goes.
+    #[must_use]
+    pub const fn is_reading(&self) -> bool {
+        matches!(self.state, State::Reading(..))
+    }
+
     /// Whether ages are counted from before what the clock says: see [`TidyOptions::paced_from_ms`].
     pub(crate) fn is_behind(&self) -> bool {
         self.claim.is_some_and(|claim| claim.is_behind)
@@ -182,7 +223,9 @@ impl Tidier {
             State::Thinning(plan, now) => {
                 (plan.jobs.len() + usize::from(now.is_some()), plan.gone.len())
             }
-            State::Waiting(plan, _) | State::Removing(plan) => (0, plan.gone.len()),
+            State::Reading(plan, _) | State::Waiting(plan, _) | State::Removing(plan) => {
+                (0, plan.gone.len())
+            }
             _ => (0, 0),
         }
     }
@@ -209,6 +252,11 @@ impl Tidier {
     /// # Errors
     /// When the target cannot be used, an object that is read is damaged, or another tidier or writer has come.
     pub fn step(&mut self, target: &dyn Target, clock: &dyn Clock) -> Result<TidyStep> {
+        if let Some(piece) = self.unmarked.last().copied() {
+            mark(target, self.database, piece)?;
+            self.unmarked.pop();
+            return Ok(TidyStep::Worked);
+        }
         match &mut self.state {
             State::Begin => self.begin(target, clock)?,
             State::Fenced(until_us) => {
@@ -220,6 +268,7 @@ impl Tidier {
             }
             State::Surveying(..) => self.survey(target)?,
             State::Thinning(..) => self.thin_out(target, clock)?,
+            State::Reading(..) => self.read(target, clock)?,
             State::Waiting(_, until_us) => {
                 let until_us = *until_us;
                 if clock.monotonic_us() < until_us {
@@ -229,7 +278,7 @@ impl Tidier {
             }
             State::Removing(_) => self.remove(target, clock)?,
             State::Ending => {
-                self.claim()?.end(target)?;
+                self.is_refused = !self.claim()?.end(target)?;
                 self.state = State::Finished;
             }
             State::Finished => return Ok(TidyStep::Finished),
@@ -242,8 +291,15 @@ impl Tidier {
     }
 
     fn begin(&mut self, target: &dyn Target, clock: &dyn Clock) -> Result<()> {
-        let newest = Picture::of(&self.list(target)?).newest();
-        let newest = newest.map(|name| self.headers.of(target, self.database, name)).transpose()?;
+        let mut names = self.list(target)?;
+        names.extend(self.damaged.iter().map(|piece| Name::Damaged { piece: *piece }));
+        let newest = Picture::of(&names).newest();
+        let newest = newest.map(|name| self.headers.of(target, self.database, name)).transpose();
+        let newest = match newest {
+            // The next step looks at what is before it.
+            Err(Error::Damaged { name, .. }) if self.note_damaged(&name) => return Ok(()),
+            newest => newest?,
+        };
         let newest_ms = newest.map_or(i64::MAX, |newest| newest.time_max_ms);
         let times = (newest_ms, self.options.paced_from_ms);
         let claim = TidyClaim::take(target, self.database, clock, times)?;
@@ -254,14 +310,43 @@ impl Tidier {
         Ok(())
     }
 
-    fn list(&self, target: &dyn Target) -> Result<Vec<Name>> {
+    /// Something is damaged. Returns whether that was not known.
+    fn note_damaged(&mut self, name: &Name) -> bool {
+        let Some(piece) = Piece::of(name) else { return false };
+        let is_new = self.damaged.insert(piece);
+        if is_new {
+            self.tidied.damaged.insert(piece);
+            self.found.insert(piece);
+            self.unmarked.push(piece);
+        }
+        is_new
+    }
+
+    fn list(&mut self, target: &dyn Target) -> Result<Vec<Name>> {
         let names = Picture::names(target, self.database)?;
+        self.check_begun(target, &names)?;
         // A writer that claims from now on finds everything that was seen here.
         let claims = target.list(self.database, Folder::Writer)?;
         let latest = claims.iter().map(Name::writer).max().unwrap_or(0);
         let picture = Picture::of(&names);
         let writer = latest.max(picture.writer);
         if writer > picture.begun { Err(Error::Claiming { writer }) } else { Ok(names) }
+    }
+
+    /// Whether the last one of what says that a writer has begun may be believed: the claim of the last writer stays, and no server lacks it.
+    fn check_begun(&mut self, target: &dyn Target, names: &[Name]) -> Result<()> {
+        let begins = names.iter().filter(|name| matches!(name, Name::Begin { .. }));
+        let Some(last) = begins.max_by_key(|name| name.writer()).copied() else { return Ok(()) };
+        let is_its =
+            |name: &&Name| name.writer() >= last.writer() && name.folder() != Folder::Begin;
+        if !names.iter().any(|name| is_its(&name)) {
+            return Err(Error::Unclaimed { name: last });
+        }
+        if self.believed != Some(last) {
+            bare_header(target, self.database, last)?;
+            self.believed = Some(last);
+        }
+        Ok(())
     }
 
     /// The blocks that backups have named.
@@ -284,7 +369,8 @@ impl Tidier {
         }
         self.tidied.states_after = states;
         self.seen = names.iter().copied().collect();
-        let known = (std::mem::take(&mut self.headers), self.tidied.damaged.clone());
+        self.made.clear();
+        let known = (std::mem::take(&mut self.headers), self.damaged.clone());
         let survey = Survey::new(names, self.options.archive.keep, now_ms, known);
         self.state = State::Surveying(Box::new(survey), named);
         Ok(())
@@ -302,7 +388,13 @@ impl Tidier {
         }
         let plan = survey.plan(named);
         self.headers = std::mem::take(&mut survey.headers);
-        self.tidied.damaged = std::mem::take(&mut survey.damaged);
+        let (damaged, marked) = (std::mem::take(&mut survey.damaged), survey.marked().collect());
+        let new = damaged.difference(&self.damaged).copied();
+        let new: Vec<Piece> = new.filter(|piece| !BTreeSet::contains(&marked, piece)).collect();
+        self.unmarked.extend(&new);
+        self.found.extend(&new);
+        self.damaged.extend(&damaged);
+        self.tidied.damaged = damaged;
         match plan {
             Some(plan) => {
                 (self.tidied.kept, self.tidied.last_old) = (plan.kept.clone(), plan.last);
@@ -331,8 +423,9 @@ impl Tidier {
                     *thinner = None;
                 }
                 // What there is of this leap is not complete, and goes.
-                Err(Error::Damaged { name, .. } | Error::Record { name, .. }) => {
-                    self.tidied.damaged.insert(name);
+                Err(Error::Damaged { name, .. } | Error::Record { name, .. })
+                    if self.note_damaged(&name) =>
+                {
                     return self.look_anew(target);
                 }
                 Err(error) => return Err(error),
@@ -350,10 +443,39 @@ impl Tidier {
             return Ok(());
         };
         if !plan.gone.is_empty() {
-            let until_us = clock.monotonic_us().saturating_add(self.options.grace_us);
-            self.state = State::Waiting(plan, until_us);
+            let relied = plan.relied.iter().chain(&self.made).copied().collect();
+            self.state = State::Reading(plan, relied);
         }
         Ok(())
+    }
+
+    /// Reads something that is relied on to its end.
+    fn read(&mut self, target: &dyn Target, clock: &dyn Clock) -> Result<()> {
+        let State::Reading(_, relied) = &self.state else { return Ok(()) };
+        let Some(name) = relied.front().copied() else {
+            let until_us = clock.monotonic_us().saturating_add(self.options.grace_us);
+            if let State::Reading(plan, _) = std::mem::replace(&mut self.state, State::Ending) {
+                self.state = State::Waiting(plan, until_us);
+            }
+            return Ok(());
+        };
+        match self.headers.read(target, self.database, name) {
+            Ok(()) => {
+                if let State::Reading(_, relied) = &mut self.state {
+                    relied.pop_front();
+                }
+                Ok(())
+            }
+            Err(Error::Damaged { .. } | Error::Record { .. }) if self.note_damaged(&name) => {
+                if self.made.contains(&name) {
+                    // What it is made of stays; the next one makes it under another number.
+                    self.state = State::Ending;
+                    return Ok(());
+                }
+                self.look_anew(target)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Puts what is pending.
@@ -366,6 +488,7 @@ impl Tidier {
         }
         self.tidied.objects_put += 1;
         self.tidied.bytes_put += stored.len() as u64;
+        self.made.push(name);
         self.pending = None;
         self.claim()?.check(target, clock).map(|_| ())
     }
@@ -404,25 +527,25 @@ impl Tidier {
             return self.look_anew(target);
         }
         let names = self.list(target)?;
+        let State::Waiting(plan, _) = &self.state else { return Ok(()) };
         if self.is_seen_anew(&names, plan) {
             return self.look_anew(target);
         }
         let gone: HashSet<Name> = plan.gone.iter().copied().collect();
         let left: Vec<Name> = names.iter().filter(|name| !gone.contains(*name)).copied().collect();
-        let (before, after) = (Picture::of(&names), Picture::of(&left));
-        let is_lost = |lsn: &&Lsn| after.chain(**lsn).is_none();
-        if let Some(lsn) = plan.nodes.iter().find(is_lost).copied() {
+        let after = Picture::of_all(&left);
+        let marks = self.damaged.iter().map(|piece| Name::Damaged { piece: *piece });
+        let sound = Picture::of(&left.iter().copied().chain(marks).collect::<Vec<_>>());
+        let lost = plan.nodes.iter().find(|lsn| after.chain(**lsn).is_none());
+        let lost = lost.or_else(|| plan.sound.iter().find(|lsn| sound.chain(**lsn).is_none()));
+        if let Some(lsn) = lost.copied() {
             return Err(Error::WouldLose { lsn });
         }
-        // All that is young, each block of it.
-        for range in before.ranges.iter().filter(|range| range.last > plan.last) {
-            let first = range.first.max(plan.last.next());
-            let there = after.range_of(range.last);
-            if there.is_none_or(|there| there.first > first) {
-                return Err(Error::WouldLose { lsn: first });
-            }
-        }
-        self.tidied.states_after = after.states();
+        // All that is young, each block of it; also of what a writer hides that is said to have begun.
+        keeps_young(&Picture::of_all(&names), &after, plan.last)?;
+        let [names, left] = [names, left].map(without_begins);
+        keeps_young(&Picture::of_all(&names), &Picture::of_all(&left), plan.last)?;
+        self.tidied.states_after = sound.states();
         if let State::Waiting(plan, _) = std::mem::replace(&mut self.state, State::Ending) {
             self.state = State::Removing(plan);
         }

@@ -9,14 +9,17 @@
 //! stand still while a machine is suspended. One that comes next to a claim which is not over waits five.
 //!
 //! **The pace of ages.** Where no person compares the clock with the time, ages go on by a few hours at most from one claim to the next, so a clock
-//! that is a year ahead cannot empty an archive before that is seen, however often the server is started.
+//! that is a year ahead cannot empty an archive before that is seen, however often the server is started. A server puts the first claim with a
+//! time before anything else: what it puts itself may have a wrong one. By that pace the time of claims never goes back: a clock that stands at 1970 for
+//! a while would have it catch up for years.
 
 use env::Clock;
 use redo::Id;
 
-use crate::error::{Error, Result, TargetError};
-use crate::name::{Folder, Name};
-use crate::object::{HEADER_BYTES, Header};
+use crate::error::{Error, Result};
+use crate::headers::bare_header;
+use crate::name::{Folder, Name, WRITER_MAX};
+use crate::object::Header;
 use crate::target::{Put, Target};
 
 /// So long a tidier removes things without looking for later ones.
@@ -35,6 +38,8 @@ pub(crate) struct TidyClaim {
     number: u64,
     /// What ages are counted from.
     pub(crate) now_ms: i64,
+    /// The time that the claim says: the next one's go on from it.
+    said_ms: i64,
     /// Whether that is before what the clock says, and the newest block.
     pub(crate) is_behind: bool,
     /// Until when another tidier may still remove something, by the monotonic clock.
@@ -50,18 +55,17 @@ impl TidyClaim {
         clock: &dyn Clock,
         (newest_ms, paced_from_ms): (i64, Option<i64>),
     ) -> Result<Self> {
-        let claims = target.list(database, Folder::Tidier)?;
-        let last = claims.into_iter().max_by_key(Name::number);
-        let last = last.map(|name| read(target, database, name)).transpose()?;
-        let number = last.map_or(0, |last| last.name.number()) + 1;
+        let last = last_claim(target, database)?;
+        let number = next_number(last.as_ref())?;
         let wanted_ms = clock.now_ms().min(newest_ms);
         // Older programs did not say it.
-        let counted_ms = last.map(|last| last.time_max_ms).filter(|ms| *ms > 0);
+        let counted_ms = last.and_then(|last| time_of(&last));
         let most_ms = paced_from_ms
             .map_or(i64::MAX, |from| counted_ms.unwrap_or(from).saturating_add(PACE_MS));
         let now_ms = wanted_ms.min(most_ms);
+        let said_ms = counted_ms.filter(|_| paced_from_ms.is_some()).unwrap_or(now_ms).max(now_ms);
         let is_behind = now_ms < wanted_ms;
-        let claim = Self { database, number, now_ms, is_behind, fenced_until_us: None };
+        let claim = Self { database, number, now_ms, said_ms, is_behind, fenced_until_us: None };
         if claim.put(target, number, false)? == Put::Taken {
             return Err(Error::OtherTidier { by: number });
         }
@@ -71,15 +75,32 @@ impl TidyClaim {
         Ok(Self { fenced_until_us, ..claim })
     }
 
+    /// Puts a claim with this time if none has one, which removes nothing.
+    pub(crate) fn date(target: &dyn Target, database: Id, found_ms: Option<i64>) -> Result<Dated> {
+        let last = last_claim(target, database)?;
+        if last.as_ref().and_then(time_of).is_some() {
+            return Ok(Dated::Before);
+        }
+        let Some(now_ms) = found_ms else { return Ok(Dated::Unknown) };
+        let number = next_number(last.as_ref())?;
+        let (said_ms, is_behind, fenced_until_us) = (now_ms, false, None);
+        let claim = Self { database, number, now_ms, said_ms, is_behind, fenced_until_us };
+        // Another one that was at work ends, and may still remove something: so long the next one waits.
+        match claim.put(target, number, last.is_none_or(|last| is_over(&last)))? {
+            Put::New => Ok(Dated::Now),
+            Put::Taken => Err(Error::OtherTidier { by: number }),
+        }
+    }
+
     pub(crate) const fn number(&self) -> u64 {
         self.number
     }
 
     fn put(&self, target: &dyn Target, number: u64, is_over: bool) -> Result<Put> {
         let name = Name::Tidier { number };
-        let (now_ms, blocks) = (self.now_ms, u64::from(is_over));
+        let (said_ms, blocks) = (self.said_ms, u64::from(is_over));
         let empty = Header::new(self.database, name);
-        let header = Header { time_min_ms: now_ms, time_max_ms: now_ms, blocks, ..empty };
+        let header = Header { time_min_ms: said_ms, time_max_ms: said_ms, blocks, ..empty };
         Ok(target.put_new(self.database, &name, &header.encode())?)
     }
 
@@ -91,32 +112,53 @@ impl TidyClaim {
         if by == self.number { Ok(lease) } else { Err(Error::OtherTidier { by }) }
     }
 
-    /// Nothing more is removed under it: the next one need not wait.
-    pub(crate) fn end(&self, target: &dyn Target) -> Result<()> {
+    /// Nothing more is removed under it: the next one need not wait. Returns whether the target lets claims be removed.
+    pub(crate) fn end(&self, target: &dyn Target) -> Result<bool> {
         // If there is one of that number, another tidier has come.
         let _put = self.put(target, self.number + 1, true)?;
         for claim in target.list(self.database, Folder::Tidier)? {
             if claim.number() <= self.number {
                 match target.remove(self.database, &claim) {
-                    Err(error) if error.is_refused() => return Ok(()),
+                    Err(error) if error.is_refused() => return Ok(false),
                     removed => removed?,
                 }
             }
         }
-        Ok(())
+        Ok(true)
     }
 }
 
-/// What an earlier claim says. One that says nothing is not over.
-fn read(target: &dyn Target, database: Id, name: Name) -> Result<Header> {
-    let object = target.open(database, &name)?;
-    let mut bytes = [0; HEADER_BYTES];
-    let length = object.bytes().map_err(TargetError::of("read", name.to_string()))?;
-    if length < bytes.len() as u64 {
-        return Ok(Header::new(database, name));
+/// Whether a claim says what ages go on from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dated {
+    /// One did.
+    Before,
+    /// One does now.
+    Now,
+    /// None does, and no time is known.
+    Unknown,
+}
+
+/// What the last claim says; `None` if there is none. One that says nothing is not over.
+fn last_claim(target: &dyn Target, database: Id) -> Result<Option<Header>> {
+    let claims = target.list(database, Folder::Tidier)?;
+    let Some(name) = claims.into_iter().max_by_key(Name::number) else { return Ok(None) };
+    match bare_header(target, database, name) {
+        Err(Error::Target(error)) => Err(error.into()),
+        header => Ok(Some(header.unwrap_or(Header::new(database, name)))),
     }
-    object.read_at(&mut bytes, 0).map_err(TargetError::of("read", name.to_string()))?;
-    Ok(Header::decode(&bytes, database, name).unwrap_or(Header::new(database, name)))
+}
+
+fn next_number(last: Option<&Header>) -> Result<u64> {
+    match last.map(|last| last.name) {
+        Some(name) if name.number() + 1 >= WRITER_MAX => Err(Error::NoTidier { name }),
+        name => Ok(name.map_or(0, |name| name.number()) + 1),
+    }
+}
+
+/// What ages were counted from by the claim, if it says so.
+fn time_of(claim: &Header) -> Option<i64> {
+    Some(claim.time_max_ms).filter(|ms| *ms > 0)
 }
 
 const fn is_over(claim: &Header) -> bool {

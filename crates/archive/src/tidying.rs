@@ -1,17 +1,21 @@
 //! Thinning out by the archiver: an object at a time, when there is nothing to ship, and not by a clock that was set.
 
+use std::collections::BTreeSet;
+
 use base::Lsn;
 use env::Clock;
 use redo::Id;
 
 use crate::desk::ArchiveOptions;
-use crate::error::{Result, TargetResult};
+use crate::error::{Error, Result};
 use crate::figures::TidyState;
 use crate::headers::Headers;
+use crate::keep::Keep;
 use crate::key::Salts;
-use crate::picture::Picture;
+use crate::piece::Piece;
 use crate::target::Target;
 use crate::tidier::{Tidied, Tidier, TidyOptions, TidyStep};
+use crate::tidy_claim::{Dated, TidyClaim};
 
 /// How often it is done.
 const TIDY_EVERY_US: u64 = 3_600_000_000;
@@ -51,14 +55,21 @@ pub(crate) struct Tidying {
     /// What both clocks said at the beginning, and since when they go alike.
     begun: Begun,
     steady: Begun,
-    /// The time of the last block that was found at the beginning.
+    /// The time of the last block that was found at the beginning; of an archive in which nothing was, that of the beginning.
     found_ms: Option<i64>,
+    /// Whether a claim says what ages go on from, and when it is looked for one if none can be put.
+    is_dated: bool,
+    dated_us: u64,
+    /// Nothing could be removed as long as the rules are these.
+    refused: Option<Keep>,
     /// When it was done last.
     tidied_us: Option<u64>,
     /// When it was looked what is there, last.
     looked_us: u64,
     tidier: Option<Tidier>,
     headers: Headers,
+    /// What was found to be damaged, if that was not asked for yet.
+    damaged: BTreeSet<Piece>,
     /// What the last one has done, if that was not asked for yet.
     finished: Option<Tidied>,
     pub(crate) state: TidyState,
@@ -71,10 +82,14 @@ impl Tidying {
             begun,
             steady: begun,
             found_ms: None,
+            is_dated: false,
+            dated_us: 0,
+            refused: None,
             tidied_us: None,
             looked_us: begun.us,
             tidier: None,
             headers: Headers::default(),
+            damaged: BTreeSet::new(),
             finished: None,
             state: TidyState::Off,
         }
@@ -85,12 +100,48 @@ impl Tidying {
         self.found_ms = Some(time_ms).filter(|ms| *ms > 0);
     }
 
+    /// There was nothing.
+    pub(crate) fn note_empty(&mut self) {
+        self.note_found(self.begun.wall_ms);
+    }
+
+    /// Puts a claim that says what ages go on from, if none does: before this process has put anything, whose clock may be wrong. Returns whether it
+    /// did.
+    pub(crate) fn date(
+        &mut self,
+        target: &dyn Target,
+        database: Id,
+        keep: Keep,
+        now_us: u64,
+    ) -> Result<bool> {
+        let passed_ms = self.begun.passed_ms(now_us);
+        if keep.is_all() || self.is_dated || now_us < self.dated_us {
+            return Ok(false);
+        }
+        // If it is refused, or nothing is known, another machine may do it.
+        self.dated_us = now_us.saturating_add(TIDY_EVERY_US);
+        let from_ms = self.found_ms.map(|found_ms| found_ms.saturating_add(passed_ms));
+        match TidyClaim::date(target, database, from_ms) {
+            Ok(dated) => {
+                self.is_dated = dated != Dated::Unknown;
+                Ok(dated == Dated::Now)
+            }
+            Err(error) => {
+                let is_refused = matches!(&error, Error::Target(error) if error.is_refused());
+                if !is_refused {
+                    self.dated_us = now_us;
+                }
+                Err(error)
+            }
+        }
+    }
+
     /// Does some of it, if it is time to. Returns whether something was done.
     pub(crate) fn step(
         &mut self,
         target: &dyn Target,
         clock: &dyn Clock,
-        (database, options): (Id, &ArchiveOptions),
+        (database, options, damaged): (Id, &ArchiveOptions, &BTreeSet<Piece>),
         salts: &mut Salts,
     ) -> Result<bool> {
         let now = Begun::now(clock);
@@ -110,6 +161,14 @@ impl Tidying {
             self.state = if keep.is_all() { TidyState::Off } else { waiting };
             return Ok(false);
         }
+        if !self.is_dated {
+            self.state = TidyState::Behind;
+            return Ok(false);
+        }
+        if self.refused.is_some_and(|rules| rules == keep) {
+            self.state = TidyState::Refused;
+            return Ok(false);
+        }
         let Some(tidier) = &mut self.tidier else {
             let is_due = now.us >= self.tidied_us.unwrap_or(self.begun.us) + TIDY_EVERY_US;
             if is_due {
@@ -118,14 +177,17 @@ impl Tidying {
                 let paced_from_ms = Some(from_ms);
                 let options = TidyOptions { paced_from_ms, ..TidyOptions::new(*options) };
                 let tidier = Tidier::new(database, options, salts.next(b"tidier", &[]));
-                self.tidier = Some(tidier.with_headers(std::mem::take(&mut self.headers)));
+                let known = (std::mem::take(&mut self.headers), damaged.clone());
+                self.tidier = Some(tidier.with_known(known));
                 self.state = TidyState::Working;
             } else if self.state != TidyState::Behind {
                 self.state = TidyState::Idle;
             }
             return Ok(is_due);
         };
-        match tidier.step(target, clock)? {
+        let step = tidier.step(target, clock);
+        self.damaged.extend(tidier.take_damaged());
+        match step? {
             TidyStep::Worked => {
                 self.state = TidyState::Working;
                 Ok(true)
@@ -136,6 +198,7 @@ impl Tidying {
             }
             TidyStep::Finished => {
                 let is_behind = tidier.is_behind();
+                self.refused = Some(keep).filter(|_| tidier.is_refused());
                 self.finished = Some(tidier.tidied().clone());
                 self.give_up(now.us);
                 self.state = if is_behind { TidyState::Behind } else { TidyState::Idle };
@@ -158,20 +221,27 @@ impl Tidying {
         self.tidier.as_ref()?.restorable_from(lsn)
     }
 
-    /// The first block from which on each one up to `lsn` is there, once an hour: another machine may have thinned out the archive.
-    pub(crate) fn look(
-        &mut self,
-        target: &dyn Target,
-        database: Id,
-        lsn: Lsn,
-        now_us: u64,
-    ) -> TargetResult<Option<Lsn>> {
-        if now_us < self.looked_us.saturating_add(TIDY_EVERY_US) {
-            return Ok(None);
+    /// Whether it is time to look what is there: another machine may have thinned out the archive.
+    pub(crate) const fn is_to_look(&mut self, now_us: u64) -> bool {
+        let is_due = now_us >= self.looked_us.saturating_add(TIDY_EVERY_US);
+        if is_due {
+            self.looked_us = now_us;
         }
-        self.looked_us = now_us;
-        let picture = Picture::read(target, database)?;
-        Ok(picture.range_of(lsn).map(|range| range.first))
+        is_due
+    }
+
+    /// It has failed.
+    pub(crate) fn note_error(&mut self, error: &Error, now_us: u64, keep: Keep) {
+        self.give_up(now_us);
+        if matches!(error, Error::Target(error) if error.is_refused()) {
+            // Each time would leave a claim and leaps next to what cannot go.
+            (self.refused, self.state) = (Some(keep), TidyState::Refused);
+        }
+    }
+
+    /// What was found to be damaged since this was asked.
+    pub(crate) fn take_damaged(&mut self) -> BTreeSet<Piece> {
+        std::mem::take(&mut self.damaged)
     }
 
     /// What was done, if it was done since this was asked.

@@ -34,7 +34,7 @@ pub struct Verified {
     pub locked: Vec<Error>,
 }
 
-/// Reads every object that a restore may read, and compares it with its checksums and its neighbours. `progress` is told
+/// Reads every object that a restore may read, also what is marked as damaged, and compares it with its checksums and its neighbours. `progress` is told
 /// how many were read, of how many.
 ///
 /// # Errors
@@ -44,7 +44,7 @@ pub fn verify(
     database: Id,
     progress: &mut dyn FnMut(u64, u64),
 ) -> TargetResult<Verified> {
-    let picture = Picture::read(target, database)?;
+    let picture = Picture::read_all(target, database)?;
     let mut verified = Verified::default();
     let total = picture.ranges.iter().map(|range| range.fills.len() + chain_of(range).1.len());
     let total = total.sum::<usize>() as u64;
@@ -55,7 +55,7 @@ pub fn verify(
             if let Err(error) = read {
                 // One that is not there any more was too old, if there is another way to what is behind it.
                 let is_gone = is_not_found(&error) && {
-                    let now = Picture::read(target, database)?;
+                    let now = Picture::read_all(target, database)?;
                     let mut newer = now.ranges.iter().flat_map(|range| &range.fills);
                     let is_replaced = newer.any(|(newer, _)| newer.lsn > fill.lsn);
                     !now.is_whole(fill) && (is_replaced || now.range_of(range.last).is_some())
@@ -80,7 +80,7 @@ pub fn verify(
                 // Of what was thinned out the last block may not be there.
                 Ok(crc) => last_crc = matches!(name, Name::Log { .. }).then_some(crc),
                 Err(error) if is_not_found(&error) => {
-                    let now = Picture::read(target, database)?;
+                    let now = Picture::read_all(target, database)?;
                     if let Some((first, behind)) = logs_behind(&now, range, last, name) {
                         last_crc = last_crc.filter(|_| first == last);
                         (last, logs) = (first, behind);

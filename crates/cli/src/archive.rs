@@ -210,8 +210,23 @@ fn as_json(database: Id, overview: &Overview) -> serde_json::Value {
         "objects": overview.objects,
         "bytes": overview.bytes,
         "restorable": overview.spans.iter().map(span).collect::<Vec<_>>(),
-        "backups": overview.backups.iter().map(backup).collect::<Vec<_>>(),
+        "backups": overview.backups.known.iter().map(backup).collect::<Vec<_>>(),
+        "damaged_names": strings(&overview.backups.damaged),
+        "damaged": strings(&overview.damaged),
     })
+}
+
+fn strings<T: ToString>(all: &[T]) -> Vec<String> {
+    all.iter().map(ToString::to_string).collect()
+}
+
+/// Says which backups have names that cannot be read.
+pub(crate) fn say_nameless(backups: &archive::ArchivedBackups) {
+    for name in &backups.damaged {
+        eprintln!(
+            "{name} is damaged: the backup of that block has no name any more, and is kept; it is restored by the number of the block"
+        );
+    }
 }
 
 fn timeline(place: &Place) -> anyhow::Result<ExitCode> {
@@ -232,13 +247,20 @@ fn timeline(place: &Place) -> anyhow::Result<ExitCode> {
     if overview.spans.is_empty() {
         println!("nothing can be restored yet: the first copy of the data is not complete");
     }
+    for piece in &overview.damaged {
+        println!(
+            "  ✗ {piece} is marked as damaged: what only it leads to is not below, and is tried if you ask for its block"
+        );
+    }
+    say_nameless(&overview.backups);
     let mut last = None;
     for span in &overview.spans {
         if let Some(last) = last.filter(|_| !span.is_thinned) {
             println!("  ┄ blocks behind {last} up to {} are missing", span.first);
         }
         last = Some(span.last);
-        let named = overview.backups.iter().filter(|it| (span.first..=span.last).contains(&it.lsn));
+        let named = overview.backups.known.iter();
+        let named = named.filter(|it| (span.first..=span.last).contains(&it.lsn));
         let names: Vec<String> =
             named.map(|it| format!("{} (block {})", it.name, it.lsn)).collect();
         let named =
@@ -376,14 +398,21 @@ impl FromArchive<'_> {
         }
         let Some((last, last_time_ms)) = restored.cut_off else { return Ok(ExitCode::SUCCESS) };
         let behind_ms = last_time_ms.saturating_sub(restored.time_ms.unwrap_or(last_time_ms));
+        // Of what is damaged the time may not be known.
+        let (of, seconds) = match last_time_ms {
+            0 => (String::new(), String::new()),
+            ms => {
+                let missing = std::time::Duration::from_millis(behind_ms.max(0).cast_unsigned());
+                let seconds = format!(" and {:.1} s", missing.as_secs_f64());
+                (format!(", of {},", TimeOfBlock(ms)), seconds)
+            }
+        };
         eprintln!(
-            "NOT THE NEWEST STATE: the archive has blocks up to {last}, of {}, but lacks some behind block {}, and no complete \
-             copy of the data is behind those (see `indelible backup timeline`). {} blocks and {:.1} s are missing; if the \
-             server's own disks are there, they have them",
-            TimeOfBlock(last_time_ms),
+            "NOT THE NEWEST STATE: the archive has blocks up to {last}{of} but lacks some behind block {}, or they are damaged, \
+             and no complete copy of the data is behind those (see `indelible backup timeline`). {} blocks{seconds} are \
+             missing; if the server's own disks are there, they have them",
             restored.parent.lsn,
             last.0 - restored.parent.lsn.0,
-            std::time::Duration::from_millis(behind_ms.max(0).cast_unsigned()).as_secs_f64()
         );
         Ok(ExitCode::from(NOT_NEWEST))
     }

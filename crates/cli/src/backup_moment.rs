@@ -13,7 +13,7 @@ use redo::{RestorePoint, TimeOfBlock};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::archive::{NOT_NEWEST, Place, is_archive, restored_as_json};
+use crate::archive::{NOT_NEWEST, Place, is_archive, restored_as_json, say_nameless};
 use crate::export::{self, Dump};
 use crate::moment::{Made, Moment};
 use crate::progress::Line;
@@ -136,7 +136,8 @@ pub(crate) fn show(show: &Show) -> anyhow::Result<ExitCode> {
     line.end();
     let found = found?;
     let backups = archive::backups(&*target, database)?;
-    let names = backups.into_iter().filter(|backup| backup.lsn == found.parent.lsn);
+    say_nameless(&backups);
+    let names = backups.known.into_iter().filter(|backup| backup.lsn == found.parent.lsn);
     let names: Vec<String> = names.map(|backup| backup.name).collect();
     if place.json {
         let mut said = restored_as_json(&found);

@@ -106,6 +106,8 @@ fn run(tidier: &mut Tidier, target: &dyn archive::Target, clock: &OsClock) -> an
                 if leaps > 0 {
                     let (done, all) = ((most.0 - leaps) as u64, most.0 as u64);
                     line.show_count("thinning out", done, all, "times");
+                } else if tidier.is_reading() {
+                    line.show_count("reading what takes its place", 0, objects as u64, "objects");
                 } else if objects > 0 {
                     let (done, all) = ((most.1 - objects) as u64, most.1 as u64);
                     line.show_count("removing", done, all, "objects");

@@ -280,15 +280,29 @@ pub(crate) fn threads() -> NonZero<usize> {
 pub(crate) fn write_configuration(directory: &Path, text: &str) {
     let path = directory.join("indelible.conf.restored");
     let head = "# What the server's configuration was when the backup was made, without secrets. It is not applied.\n";
-    let options =
-        || File::options().write(true).create(true).truncate(true).mode(0o600).open(&path);
-    match options().and_then(|mut file| file.write_all([head, text].concat().as_bytes())) {
+    match replace_file(&path, [head, text].concat().as_bytes()) {
         Ok(()) => eprintln!("the configuration of then is in {}, and not applied", path.display()),
         Err(error) => eprintln!(
             "all is restored, but the configuration of then could not be written to {}: {error}; `indelible backup show` has it",
             path.display()
         ),
     }
+}
+
+/// Puts a file that only its owner reads in the place of what has its name: a link there is replaced, and never followed, because the directory
+/// may be another user's.
+fn replace_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let new = path.with_file_name(name);
+    // A file of this process alone: one of that name is of a process that is gone.
+    let _none = std::fs::remove_file(&new);
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(&new)?;
+    let written = file.write_all(bytes).and_then(|()| std::fs::rename(&new, path));
+    if written.is_err() {
+        let _kept = std::fs::remove_file(&new);
+    }
+    written
 }
 
 fn no_log(directory: &Path) -> ExitCode {
@@ -390,7 +404,27 @@ pub(crate) fn json(restored: &Restored) -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
     use super::*;
+
+    /// A restore by root in a directory of another user, with a link of that name.
+    #[test]
+    fn a_configuration_never_goes_where_a_link_leads() {
+        let directory = tempfile::tempdir().unwrap();
+        let (victim, path) =
+            (directory.path().join("victim"), directory.path().join("indelible.conf.restored"));
+        std::fs::write(&victim, "precious").unwrap();
+        symlink(&victim, &path).unwrap();
+        for text in ["port 1\n", "port 2\n"] {
+            write_configuration(directory.path(), text);
+            assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
+            assert!(std::fs::read_to_string(&path).unwrap().ends_with(text));
+            let metadata = std::fs::symlink_metadata(&path).unwrap();
+            assert!(metadata.is_file() && metadata.permissions().mode() & 0o777 == 0o600);
+        }
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2);
+    }
 
     #[test]
     fn points_are_blocks_times_or_so_long_ago() {

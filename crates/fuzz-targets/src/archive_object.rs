@@ -4,7 +4,7 @@ use std::io;
 
 use archive::{
     Builder, Compression, Encoding, Fill, Folder, HEADER_BYTES, Header, Key, Keys, Name, Object,
-    ObjectReader, encode,
+    ObjectReader, Piece, encode,
 };
 use base::checksum::{crc32c, crc32c_append};
 use base::{DbId, Lsn, Record, RecordKind};
@@ -26,7 +26,7 @@ impl Object for Bytes {
     }
 }
 
-fn names() -> [Name; 8] {
+fn names() -> [Name; 11] {
     let fill = Fill { lsn: Lsn(9), writer: 2, number: 1 };
     [
         Name::Writer { writer: 2 },
@@ -37,6 +37,9 @@ fn names() -> [Name; 8] {
         Name::Thin { first: Lsn(4), last: Lsn(9), from: Lsn(3), to: Lsn(9), tidier: 1 },
         Name::Tidier { number: 1 },
         Name::Named { lsn: Lsn(9), writer: 2, id: 7 },
+        Name::Damaged { piece: Piece::Log { first: Lsn(3), last: Lsn(4), writer: 2 } },
+        Name::Damaged { piece: Piece::Copy { fill } },
+        Name::Damaged { piece: Piece::Leap { from: Lsn(3), to: Lsn(9), tidier: 1 } },
     ]
 }
 
@@ -149,7 +152,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let name = names()[1].file_name().into_bytes();
     let mut seeds = vec![base, whole.encode().to_vec(), name];
     // Claims and the like are headers alone.
-    let alone = [0, 4, 6].map(|at| Header::new(DATABASE, names()[at]).encode().to_vec());
+    let alone = [0, 4, 6, 8, 9, 10].map(|at| Header::new(DATABASE, names()[at]).encode().to_vec());
     seeds.extend(alone);
     seeds.extend([compressed, sealed].into_iter().flatten());
     seeds

@@ -15,6 +15,9 @@ use crate::relative_path::RelativePath;
 /// About what a file that is expected takes of memory, next to its path and its checksums.
 const FILE_BYTES: u64 = 128;
 
+/// What those of one frame take next to them.
+const FRAME_BYTES: u64 = 64;
+
 /// What all sessions of a server want to read back.
 #[derive(Debug, Default)]
 pub(crate) struct Expectations(Mutex<Inner>);
@@ -126,6 +129,11 @@ impl Room {
 /// About what it takes to expect a file with so many checksums.
 pub(crate) fn cost_bytes(path: &RelativePath, checksums: usize) -> u64 {
     FILE_BYTES + path.as_bytes().len() as u64 + 4 * checksums as u64
+}
+
+/// About what the checksums of so many pages take that came together: a client may send each page alone.
+pub(crate) const fn cost_of_frame(pages: usize) -> u64 {
+    FRAME_BYTES + 4 * pages as u64
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ use crate::concurrency_controller::{Checksums, Range, Schedule};
 use crate::connection::Connection;
 use crate::device_capacity::device_capacity_bytes;
 use crate::error::{Error, Result};
-use crate::expectations::{Expectation, Expectations, Room, cost_bytes};
+use crate::expectations::{Expectation, Expectations, Room, cost_bytes, cost_of_frame};
 use crate::frame::{BODY_MAX, PAGE_BYTES, PAGES_PER_FRAME};
 use crate::message::{Answer, Message, NAMES_BYTES_MAX, Request};
 use crate::relative_path::{RelativePath, STAGING};
@@ -230,7 +230,7 @@ impl Session {
                 self.schedule.writing(body.len() as u64);
                 written = staged.file.write_all_at(&body, done);
             }
-            cost += 4 * found.len() as u64;
+            cost += cost_of_frame(found.len());
             match &mut checksums {
                 Some(all) if written.is_ok() && self.room.has(cost) => {
                     all.push((first_page, found))
@@ -411,8 +411,8 @@ impl Session {
         };
         let Some((first_page, last)) = checksums.last() else { return };
         let end_page = first_page + last.len() as u64;
-        let count = checksums.iter().map(|(_, some)| some.len()).sum();
-        let cost_bytes = cost_bytes(path, count);
+        let frames = checksums.iter().map(|(_, some)| cost_of_frame(some.len()));
+        let cost_bytes = cost_bytes(path, 0) + frames.sum::<u64>();
         let Ok(below) = self.below(path) else { return };
         if !self.room.take(cost_bytes) {
             self.untracked.get_or_insert(self.put);
@@ -476,8 +476,14 @@ impl Session {
         let is_good = found.is_ok_and(|found| found == *expected) || is_removed(self);
         if !is_good {
             self.summary.damaged += 1;
-            if self.damaged.len() < DAMAGED_MAX && !self.damaged.contains(&path) {
+            if self.damaged.contains(&path) {
+                // It is told.
+            } else if self.damaged.len() < DAMAGED_MAX {
                 self.damaged.push_back(path);
+            } else {
+                // It is not, so nothing behind it is said to be verified.
+                let number = u64::from(range.entry);
+                self.untracked = Some(self.untracked.map_or(number, |first| first.min(number)));
             }
         }
         if !is_good || range.first_page + range.pages == end_page {

@@ -86,7 +86,7 @@ impl Old {
     }
 
     /// The blocks that are kept for their time, of those that are old, by looking at all of them.
-    fn expected(&self) -> BTreeSet<u64> {
+    pub(crate) fn expected(&self) -> BTreeSet<u64> {
         let now_ms = *self.times_ms.values().next_back().unwrap();
         let age = |hours: i64| now_ms - hours * HOUR_MS;
         let mut last_of = BTreeMap::new();
@@ -400,7 +400,7 @@ fn what_a_backup_names_is_kept_until_it_is_deleted() {
     let database = archive::database_of(&target, None).unwrap();
     let names = |old: &Old| {
         let backups = archive::backups(&old.world.target(), database).unwrap();
-        backups.into_iter().map(|backup| (backup.name, backup.lsn.0)).collect::<Vec<_>>()
+        backups.known.into_iter().map(|backup| (backup.name, backup.lsn.0)).collect::<Vec<_>>()
     };
     assert_eq!(names(&old), [("first".to_owned(), 7), ("half".to_owned(), lsn)]);
     old.tidy("1h:all 3d:day");

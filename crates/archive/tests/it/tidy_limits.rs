@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use archive::{
-    ArchiveOptions, Directory, Folder, Keep, Name, NamedBlock, Object, Put, Target, TargetResult,
-    TidyState, TidyStep, Why,
+    ArchiveOptions, Directory, Folder, Keep, Name, NamedBlock, Object, Picture, Piece, Put, Target,
+    TargetResult, TidyState, TidyStep, Why,
 };
 use base::Lsn;
 use env::Clock;
@@ -121,16 +121,119 @@ fn a_clock_that_is_ahead_at_a_start_empties_no_archive() {
         old.hours(24);
         let hours = last_of_hours(&old);
         old.world.clock.jump_ms(365 * 24 * HOUR_MS);
-        old.world.restart(false);
-        old.world.desk.set_options(keeping(HOURLY));
-        old.hours(1);
-        let is_behind = idle_hours(&mut old, 6, TidyState::Behind);
-        assert!(is_behind && old.world.desk.figures().tidied > 1, "{is_thinned_before}");
-        let picture = old.picture();
-        for lsn in hours {
-            assert!(picture.chain(lsn).is_some(), "{is_thinned_before}: {lsn}");
+        // The second one finds blocks of a year ahead.
+        for start in 0..2 {
+            old.world.restart(false);
+            old.world.desk.set_options(keeping(HOURLY));
+            old.hours(1);
+            let is_behind = idle_hours(&mut old, 6, TidyState::Behind);
+            let what = format!("{is_thinned_before}, {start}");
+            assert!(is_behind && old.world.desk.figures().tidied > 1, "{what}");
+            let picture = old.picture();
+            for lsn in &hours {
+                assert!(picture.chain(*lsn).is_some(), "{what}: {lsn}");
+            }
         }
     }
+}
+
+/// The first process whose clock is ahead ends before it has thinned out anything, and leaves blocks of that time.
+#[test]
+fn a_clock_that_is_ahead_at_a_short_start_empties_no_archive() {
+    let mut old = Old::new(42, Coding::Plain);
+    old.hours(24);
+    let hours = last_of_hours(&old);
+    old.world.clock.jump_ms(365 * 24 * HOUR_MS);
+    for _ in 0..3 {
+        old.world.restart(false);
+        old.world.desk.set_options(keeping(HOURLY));
+        (0..3).for_each(|_| old.world.write());
+        old.world.settle();
+        old.world.clock.advance_us(600_000_000);
+    }
+    let is_behind = idle_hours(&mut old, 6, TidyState::Behind);
+    assert!(is_behind && old.world.desk.figures().tidied > 1);
+    let picture = old.picture();
+    for lsn in hours {
+        assert!(picture.chain(lsn).is_some(), "{lsn}");
+    }
+}
+
+/// Nothing that was found says what time it was, and no tidier: nothing goes before a person says so.
+#[test]
+fn without_any_time_to_count_from_nothing_goes() {
+    let mut old = Old::new(43, Coding::Plain);
+    old.hours(24);
+    for folder in [Folder::Log, Folder::Whole] {
+        for name in list(&old, folder) {
+            old.world.damage(&name, true);
+        }
+    }
+    let before = Picture::read_all(&old.world.target(), database_of(&old)).unwrap();
+    old.world.restart(false);
+    old.world.desk.set_options(keeping(HOURLY));
+    old.hours(1);
+    assert!(idle_hours(&mut old, 5, TidyState::Behind));
+    assert_eq!((old.world.desk.figures().tidied, list(&old, Folder::Tidier)), (0, Vec::new()));
+    let after = Picture::read_all(&old.world.target(), database_of(&old)).unwrap();
+    assert!(before.ranges.iter().all(|range| after.chain(range.first).is_some()));
+    old.tidy("100d:all");
+    assert!(!list(&old, Folder::Tidier).is_empty());
+    idle_hours(&mut old, 5, TidyState::Idle);
+    assert!(old.world.desk.figures().tidied > 0);
+}
+
+/// A clock that stands at 1973 for one round does not hold ages back for years.
+#[test]
+fn the_time_that_ages_go_on_from_never_goes_back() {
+    let mut old = Old::new(44, Coding::Plain);
+    old.world.desk.set_options(keeping(HOURLY));
+    old.hours(10);
+    for ms in [-1_600_000_000_000, 1_600_000_000_000] {
+        old.world.clock.jump_ms(ms);
+        old.world.restart(false);
+        old.world.desk.set_options(keeping(HOURLY));
+        idle_hours(&mut old, 4, TidyState::Idle);
+        assert!(old.world.desk.figures().tidied > 0);
+    }
+    assert_eq!(old.world.desk.figures().tidy_state, TidyState::Idle);
+    old.hours(10);
+    assert!(!idle_hours(&mut old, 3, TidyState::Behind));
+}
+
+/// Each round would leave a claim, and leaps next to what cannot go.
+#[test]
+fn a_target_that_lets_nothing_be_removed_is_asked_once() {
+    let mut old = Old::new(45, Coding::Plain);
+    old.world.mood.lock().unwrap().refuses_removals = true;
+    old.world.desk.set_options(keeping(HOURLY));
+    old.hours(12);
+    assert_eq!(old.world.desk.figures().tidy_state, TidyState::Refused);
+    let claims = list(&old, Folder::Tidier).len();
+    let leaps = list(&old, Folder::Thin).len();
+    assert!(claims <= 3, "{claims}");
+    old.hours(12);
+    assert_eq!(list(&old, Folder::Tidier).len(), claims);
+    assert_eq!(list(&old, Folder::Thin).len(), leaps);
+    // By other rules it is tried again.
+    old.world.mood.lock().unwrap().refuses_removals = false;
+    old.world.desk.set_options(keeping("3h:all 30d:hour"));
+    old.hours(3);
+    assert!(old.world.desk.figures().tidied_objects > 0);
+    old.check();
+}
+
+/// What is damaged, and is met only when a leap is made of it.
+#[test]
+fn it_is_planned_at_once_without_what_is_found_damaged() {
+    let mut old = Old::new(46, Coding::Plain);
+    old.hours(30);
+    let logs = list(&old, Folder::Log);
+    let damaged = logs[logs.len() / 2];
+    old.world.damage(&damaged, false);
+    let tidied = old.tidy(HOURLY);
+    assert_eq!(tidied.damaged.iter().copied().collect::<Vec<_>>(), [Piece::of(&damaged).unwrap()]);
+    assert!(tidied.objects_removed > 10, "{tidied:?}");
 }
 
 /// A wall clock that was set is believed when it has gone as the other one for an hour.
@@ -225,10 +328,13 @@ struct Slow {
     clock: Arc<ManualClock>,
     looked_us: AtomicU64,
     removed: AtomicU64,
+    /// How long it takes to put something.
+    put_us: u64,
 }
 
 impl Target for Slow {
     fn put_new(&self, database: Id, name: &Name, bytes: &[u8]) -> TargetResult<Put> {
+        self.clock.advance_us(self.put_us);
         self.inner.put_new(database, name, bytes)
     }
 
@@ -270,6 +376,7 @@ fn nothing_is_removed_long_after_it_was_looked_for_other_tidiers() {
         clock: Arc::clone(&old.world.clock),
         looked_us: AtomicU64::new(0),
         removed: AtomicU64::new(0),
+        put_us: 0,
     };
     let mut tidier = old.tidier(KEEP, 0, 3);
     while tidier.step(&slow, &*old.world.clock).unwrap() != TidyStep::Finished {}
@@ -305,6 +412,27 @@ fn a_tidier_waits_for_one_that_has_not_ended_and_for_no_other() {
     old.check();
 }
 
+/// The one before may have looked just before the claim was there, however long that took.
+#[test]
+fn the_wait_for_another_tidier_begins_when_the_claim_is_there() {
+    let mut old = Old::new(47, Coding::Plain);
+    old.hours(30);
+    let clock = Arc::clone(&old.world.clock);
+    let mut suspended = old.tidier(KEEP, 60_000_000, 3);
+    until_waiting(&mut suspended, &old);
+    let slow = Slow {
+        inner: target(&old.world.target_disk),
+        clock: Arc::clone(&clock),
+        looked_us: AtomicU64::new(0),
+        removed: AtomicU64::new(0),
+        put_us: 400_000_000,
+    };
+    let mut next = old.tidier(KEEP, 0, 4);
+    assert_eq!(next.step(&slow, &*clock).unwrap(), TidyStep::Worked);
+    let there_us = clock.monotonic_us();
+    assert_eq!(next.step(&slow, &*clock).unwrap(), TidyStep::Waiting(there_us + 300_000_000));
+}
+
 /// An object that cannot be read leads to nothing; the rest is thinned out, and the archiver says which it was.
 #[test]
 fn what_is_damaged_stays_as_it_is_and_the_rest_is_thinned_out() {
@@ -317,13 +445,7 @@ fn what_is_damaged_stays_as_it_is_and_the_rest_is_thinned_out() {
         let logs: Vec<Name> =
             before.ranges.iter().flat_map(|range| range.logs.iter().copied()).collect();
         let damaged = logs[logs.len() / 3];
-        let object = target.open(database, &damaged).unwrap();
-        let mut bytes = vec![0; usize::try_from(object.bytes().unwrap()).unwrap()];
-        object.read_at(&mut bytes, 0).unwrap();
-        let at = if from_end { bytes.len() - 1 } else { 70 };
-        bytes[at] ^= 1;
-        target.remove(database, &damaged).unwrap();
-        target.put_new(database, &damaged, &bytes).unwrap();
+        old.world.damage(&damaged, !from_end);
         old.world.desk.set_options(keeping(HOURLY));
         idle_hours(&mut old, 4, TidyState::Idle);
         let figures = old.world.desk.figures();
@@ -331,7 +453,9 @@ fn what_is_damaged_stays_as_it_is_and_the_rest_is_thinned_out() {
         assert_eq!(figures.tidy_damaged, 1, "{from_end}: {figures:?}");
         assert!(figures.last_error.unwrap().contains(&damaged.to_string()));
         let Name::Log { first, last, .. } = damaged else { panic!("{damaged}") };
-        let picture = old.picture();
+        // What only it leads to is there, and not said to be restorable.
+        assert!(old.picture().chain(last).is_none());
+        let picture = Picture::read_all(&target, database).unwrap();
         let mut checked = 0;
         for lsn in last_of_hours(&old) {
             if !(first..=last).contains(&lsn) && before.chain(lsn).is_some() {

@@ -181,6 +181,8 @@ pub(crate) struct Mood {
     pub(crate) puts: u64,
     /// The last one of so many objects that are opened from now on cannot be.
     pub(crate) opens_until_lost: u64,
+    /// That list of a folder, counted from now on, has nothing.
+    pub(crate) hidden: Option<(Folder, u64)>,
     /// It reads back what was put, but for the last so many objects.
     pub(crate) unread: Option<u64>,
     /// What it has read back as something else and not told yet.
@@ -248,6 +250,14 @@ impl Target for Moody {
     }
 
     fn list(&self, database: Id, folder: Folder) -> TargetResult<Vec<Name>> {
+        if let Some((hidden, left)) = &mut self.mood.lock().unwrap().hidden
+            && *hidden == folder
+        {
+            *left = left.wrapping_sub(1);
+            if *left == 0 {
+                return Ok(Vec::new());
+            }
+        }
         self.call(|| self.inner.list(database, folder))
     }
 
@@ -473,6 +483,27 @@ impl World {
 
     pub(crate) fn picture(&self) -> Picture {
         picture(&self.target())
+    }
+
+    /// Objects in a folder.
+    pub(crate) fn list(&self, folder: Folder) -> Vec<Name> {
+        match archive::database_of(&self.target(), None) {
+            Ok(database) => self.target().list(database, folder).unwrap(),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// A bit of an object turns at rest, in its header or at its end.
+    pub(crate) fn damage(&self, name: &Name, is_header: bool) {
+        let target = self.target();
+        let database = archive::database_of(&target, None).unwrap();
+        let object = target.open(database, name).unwrap();
+        let mut bytes = vec![0; usize::try_from(object.bytes().unwrap()).unwrap()];
+        object.read_at(&mut bytes, 0).unwrap();
+        let at = if is_header { 70 } else { bytes.len() - 1 };
+        bytes[at] ^= 1;
+        target.remove(database, name).unwrap();
+        target.put_new(database, name, &bytes).unwrap();
     }
 
     /// Restores blocks out of all that can be, every `step`-th, and the ends; and what was told. Returns how many.

@@ -300,6 +300,19 @@ fn find(name: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
+    /// Secrets are in no log, no note and no backup, also of what no server runs with yet.
+    #[test]
+    fn what_has_a_password_is_sensitive() {
+        let is_secret = |name: &str| {
+            ["pass", "auth", "secret"].iter().any(|word| name.contains(word))
+                && !name.starts_with("tls-auth-clients")
+        };
+        let secrets = DIRECTIVES.iter().filter(|directive| is_secret(directive.name));
+        let told: Vec<&str> =
+            secrets.clone().filter(|it| !it.sensitive).map(|it| it.name).collect();
+        assert!(told.is_empty() && secrets.count() >= 4, "{told:?}");
+    }
+
     #[test]
     fn a_configuration_that_redis_keeps_data_under_has_the_log_on() {
         for (appendonly, save, is_kept) in

@@ -159,6 +159,23 @@ fn what_is_read_back_as_something_else_is_told_of_once_and_what_was_removed_is_n
     assert_eq!(store.stand().unwrap(), stand(5, 4, &[]));
 }
 
+/// So many that not each of them is told.
+#[test]
+fn behind_damage_that_is_not_told_nothing_is_said_to_be_verified() {
+    let keeper = Keeper::start(NO_LIMITS);
+    let store = keeper.store();
+    for number in 0..103 {
+        store.put_new(&path(&format!("file-{number}")), &random_bytes(1, 100)).unwrap();
+    }
+    for number in 0..103 {
+        fs::remove_file(keeper.file(&format!("file-{number}"))).unwrap();
+    }
+    store.put_new(&path("good"), &random_bytes(2, 10_000)).unwrap();
+    store.put_new(&path("more"), &random_bytes(3, 70_000)).unwrap();
+    let told = store.stand().unwrap();
+    assert_eq!((told.put, told.damaged.len(), told.verified), (105, 100, 100));
+}
+
 /// A power cut of a machine whose device lied, or `rm`.
 #[test]
 fn what_is_gone_and_was_not_removed_by_a_request_is_damaged() {
