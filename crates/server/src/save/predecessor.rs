@@ -227,8 +227,8 @@ impl fmt::Display for Age {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (of, unit) = match self.0 {
             ..120 => (1, "s"),
-            ..7_200 => (60, "minutes"),
-            ..172_800 => (3600, "hours"),
+            120..7_200 => (60, "minutes"),
+            7_200..172_800 => (3600, "hours"),
             _ => (86_400, "days"),
         };
         write!(f, "{} {unit}", self.0 / of)
