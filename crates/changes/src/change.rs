@@ -136,7 +136,7 @@ pub(crate) fn name_of<'a>(value_type: Option<Type>, sub: &'a [u8]) -> ElementNam
     let of_node = || sub.try_into().ok().map(u64::from_be_bytes);
     let of_part = || sub.try_into().ok().map(u32::from_be_bytes);
     let name = match value_type {
-        None => None,
+        None | Some(Type::Stream) => None,
         Some(Type::String) => of_part().map(|index| {
             ElementName::Offset(u64::from(index) * keyspace::string::CHUNK_BYTES as u64)
         }),
@@ -156,6 +156,10 @@ pub(crate) const fn type_of_element(kind: RecordKind) -> Option<Type> {
         RecordKind::HashField => Some(Type::Hash),
         RecordKind::SetMember => Some(Type::Set),
         RecordKind::ZSetMember => Some(Type::ZSet),
+        RecordKind::StreamNode
+        | RecordKind::StreamGroup
+        | RecordKind::StreamConsumer
+        | RecordKind::StreamPending => Some(Type::Stream),
         _ => None,
     }
 }

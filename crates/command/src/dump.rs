@@ -48,6 +48,7 @@ fn payload_bytes_min(ctx: &mut Context<'_>, key: &[u8]) -> Result<usize, WrongTy
             hash.for_each(|field, value| sum += bytes(field) + bytes(value));
             sum
         }),
+        Type::Stream => None,
     };
     Ok(sum.unwrap_or(0))
 }
@@ -141,7 +142,7 @@ impl Options {
 /// Copies out the value of a key; looking at it does not count as use.
 ///
 /// # Errors
-/// None that can happen: it is read as the type that it has.
+/// That it is a stream: no payload has one yet.
 pub fn value_of(
     keyspace: &mut Keyspace,
     db: DbIndex,
@@ -166,6 +167,8 @@ pub fn value_of(
             hash.for_each(|field, value| fields.push((field.to_vec(), value.to_vec())));
             Value::Hash(fields)
         }),
+        // No payload has one yet, and no command makes one.
+        Type::Stream => return Err(WrongType),
     })
 }
 

@@ -121,7 +121,13 @@ impl<T: Target> Dumper<T> {
                 let kind = [record.kind as u8];
                 sorter.push(record.object, Some(order.into()), 1, &[address, &kind, record.value])
             }
-            RecordKind::HashField | RecordKind::SetMember | RecordKind::ZSetMember => {
+            RecordKind::HashField
+            | RecordKind::SetMember
+            | RecordKind::ZSetMember
+            | RecordKind::StreamNode
+            | RecordKind::StreamGroup
+            | RecordKind::StreamConsumer
+            | RecordKind::StreamPending => {
                 self.head.clear();
                 self.head.push(record.kind as u8);
                 varint::put(&mut self.head, record.sub.len() as u64);

@@ -19,6 +19,8 @@ pub fn pass_on<T: Target>(
         Contents::Hash(hash) => (Type::Hash, hash.len()),
         Contents::Set(set) => (Type::Set, set.len()),
         Contents::ZSet(zset) => (Type::ZSet, zset.len()),
+        // No target takes one yet: they refuse the key.
+        Contents::Stream(stream) => (Type::Stream, stream.len()),
     };
     let (key, count, expires_at_ms) = (entry.key, count as u64, entry.expires_at_ms);
     target.begin(&DumpedKey { database, key, value_type, count, expires_at_ms })?;
@@ -47,6 +49,7 @@ pub fn pass_on<T: Target>(
         Contents::ZSet(zset) => zset
             .iter()
             .try_for_each(|(member, score)| target.element(Element::Scored(member, score)))?,
+        Contents::Stream(_) => {}
     }
     target.end()
 }

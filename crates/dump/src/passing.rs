@@ -115,7 +115,7 @@ impl<T: Target> Passing<T> {
         while let Some(first) = elements.next() {
             let mut second = || elements.next().expect("their number was checked");
             self.element(match value_type {
-                Type::String => unreachable!("strings are not packed"),
+                Type::String | Type::Stream => unreachable!("they are not packed"),
                 Type::List => Element::Item(first),
                 Type::Set => Element::Member(first),
                 Type::Hash => Element::Field(first, second()),
@@ -150,6 +150,9 @@ impl<T: Target> Passing<T> {
         let (root, key) = Root::read(payload);
         let Root { kind, database, expires_at_ms, string_bytes } = root;
         let value_type = Type::of_record(kind).expect("roots have values");
+        if value_type == Type::Stream {
+            return Err(Error::Stream { object });
+        }
         let count = if value_type == Type::String { string_bytes } else { weight };
         if count == 0 && value_type != Type::String {
             let what = "no elements";
@@ -275,7 +278,7 @@ fn address_of<T: Target>(payload: &[u8]) -> (Option<RecordAddr>, &[u8]) {
 const fn arity(value_type: Type) -> u64 {
     match value_type {
         Type::Hash | Type::ZSet => 2,
-        Type::String | Type::List | Type::Set => 1,
+        Type::String | Type::List | Type::Set | Type::Stream => 1,
     }
 }
 

@@ -87,7 +87,7 @@ impl<W: Write> RdbTarget<W> {
 
     /// Begins a key whose times, form and name were copied.
     pub(crate) fn key_copied(&mut self, value_type: Type, count: u64) -> Result<(), WriteError> {
-        let kind = kind_of(value_type);
+        let kind = kind_of(value_type)?;
         self.writer.key_copied(kind, count)?;
         self.begin_string(kind, count)
     }
@@ -124,14 +124,15 @@ pub(crate) const fn is_in_parts(bytes: u64) -> bool {
     bytes > GATHERED_BYTES
 }
 
-const fn kind_of(value_type: Type) -> Kind {
-    match value_type {
+const fn kind_of(value_type: Type) -> Result<Kind, WriteError> {
+    Ok(match value_type {
         Type::String => Kind::String,
         Type::List => Kind::List,
         Type::Hash => Kind::Hash,
         Type::Set => Kind::Set,
         Type::ZSet => Kind::ZSet,
-    }
+        Type::Stream => return Err(WriteError::Stream),
+    })
 }
 
 impl<W: Write> Target for RdbTarget<W> {
@@ -139,7 +140,7 @@ impl<W: Write> Target for RdbTarget<W> {
 
     fn begin(&mut self, key: &DumpedKey<'_>) -> Result<(), WriteError> {
         self.select(key.database)?;
-        let kind = kind_of(key.value_type);
+        let kind = kind_of(key.value_type)?;
         let count = (kind != Kind::String).then_some(key.count);
         let (expires_at_ms, idle_s, frequency) = (key.expires_at_ms, None, None);
         self.writer.key(&Key { key: key.key, kind, count, expires_at_ms, idle_s, frequency })?;
@@ -157,6 +158,7 @@ impl<W: Write> Target for RdbTarget<W> {
             Element::Member(member) => self.writer.member(member),
             Element::Scored(member, score) => self.writer.scored(member, score),
             Element::Field(name, value) => self.writer.field(name, value, None),
+            Element::Record(..) => Err(WriteError::Stream),
         }
     }
 

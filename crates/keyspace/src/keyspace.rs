@@ -22,6 +22,7 @@ use crate::journal::Journal;
 use crate::libraries::Libraries;
 use crate::limbo::Limbo;
 use crate::lost::Lost;
+use crate::object::Object;
 use crate::recorder::Recorder;
 use crate::settings::Settings;
 use crate::source::Source;
@@ -439,7 +440,10 @@ impl Keyspace {
                 None => return Ok(None),
             },
             None if create => {
-                let mut entry = Entry::with_bytes(key, C::packed_kind().0, &[0]);
+                let mut entry = match C::packed_kind() {
+                    Some(kind) => Entry::with_bytes(key, kind.0, &[0]),
+                    None => Entry::with_object(key, Object::begin(C::TYPE, &mut self.recorder)),
+                };
                 entry.set_access(access::fresh(&self.settings, self.now_ms));
                 self.dbs[db].insert(&mut self.walk, self.recorder.hasher, hash, entry)
             }
@@ -476,7 +480,11 @@ impl Keyspace {
             self.dbs[db].remove(&mut self.walk, self.recorder.hasher, hash, key);
         } else if closed.changed {
             self.dbs[db].note_object_changed(place, self.recorder.open_lsn());
-            self.modified(db, key);
+            if closed.is_quiet {
+                self.dirty += 1;
+            } else {
+                self.modified(db, key);
+            }
         }
         if created {
             self.created(db, key);

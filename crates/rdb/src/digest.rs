@@ -15,6 +15,9 @@ use sha1::{Digest as _, Sha1};
 
 use crate::event::{Event, Key, Kind};
 
+/// The number that Redis has for streams.
+const STREAM_TYPE: u32 = 6;
+
 /// Bytes of a fingerprint.
 const FINGERPRINT_BYTES: usize = 20;
 
@@ -72,6 +75,26 @@ impl Fingerprint {
             element.xor(b"!!hexpire!!");
         }
         self.xor(&element.0);
+    }
+
+    /// Adds that the value is a stream.
+    pub fn stream(&mut self) {
+        self.mix(&STREAM_TYPE.to_be_bytes());
+    }
+
+    /// Adds the next entry of a stream: both numbers of its id, and names and values. What groups know does not
+    /// matter, as in Redis.
+    pub fn entry<'a>(
+        &mut self,
+        ms: u64,
+        seq: u64,
+        pairs: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    ) {
+        self.mix(format!("{ms}.{seq}").as_bytes());
+        for (name, value) in pairs {
+            self.mix(name);
+            self.mix(value);
+        }
     }
 
     /// Adds, last, that the key expires; when does not matter.

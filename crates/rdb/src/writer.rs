@@ -83,6 +83,10 @@ pub enum WriteError {
         at_least: Version,
     },
 
+    /// It would have a stream.
+    #[error("streams cannot be written into a dump yet")]
+    Stream,
+
     /// A key did not get as many elements, or a string as many bytes, as was said: a broken promise of the caller's.
     #[error(
         "a key was said to have {said} elements and was given {given}: this is a mistake in the program"

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use base::DbIndex;
+use keyspace::stream::StreamId;
 use keyspace::{Contents, Inspected, Keyspace};
 use rdb::Kind;
 
@@ -153,6 +154,29 @@ fn parts_of(contents: &Contents<'_>, mut visit: impl FnMut(&[u8], &[u8])) {
                 visit(member, &scored_value(score, rank));
             }
         }
+        Contents::Stream(stream) => {
+            for entry in stream.range(StreamId::MIN, StreamId::MAX) {
+                let fields: Vec<&[u8]> =
+                    entry.pairs().flat_map(|(n, v)| [n, b"=", v, b"&"]).collect();
+                visit(&entry.id.to_bytes(), &fields.concat());
+            }
+            let numbers = (stream.last_id(), stream.entries_added(), stream.max_deleted_id());
+            visit(b"numbers", format!("{numbers:?}").as_bytes());
+            for group in stream.groups() {
+                let read = (group.last_id(), group.entries_read());
+                visit(group.name(), format!("{read:?}").as_bytes());
+                for consumer in group.consumers() {
+                    let name = [group.name(), b"/", consumer.name()].concat();
+                    let times = (consumer.seen_ms(), consumer.active_ms());
+                    visit(&name, format!("{times:?}").as_bytes());
+                }
+                for pending in group.pending_from(StreamId::MIN) {
+                    let name = [group.name(), b"#", &pending.id.to_bytes()].concat();
+                    let held = format!("{:?} {:?}", pending.consumer, pending.delivery);
+                    visit(&name, held.as_bytes());
+                }
+            }
+        }
     }
 }
 
@@ -235,6 +259,7 @@ fn digest(entry: &Inspected<'_>) -> u64 {
         Contents::Hash(_) => 3,
         Contents::Set(_) => 4,
         Contents::ZSet(_) => 5,
+        Contents::Stream(_) => 6,
     };
     let mut sum = 0_u64;
     parts_of(&entry.contents, |name, value| sum = sum.wrapping_add(part(name, value)));

@@ -40,6 +40,9 @@ pub enum Element<'a> {
     Scored(&'a [u8], f64),
     /// A field of a hash, and its value.
     Field(&'a [u8], &'a [u8]),
+    /// What a record of a stream has: the name that it has there, and its value. First comes the root, without a
+    /// name.
+    Record(&'a [u8], &'a [u8]),
 }
 
 /// What takes the keys of a walk: each key, its elements, its end. Keys come in any order, and so do
@@ -293,7 +296,7 @@ fn take_byte(rest: &mut &[u8]) -> Option<u8> {
 const fn arity(value_type: Type) -> usize {
     match value_type {
         Type::Hash | Type::ZSet => 2,
-        Type::String | Type::List | Type::Set => 1,
+        Type::String | Type::List | Type::Set | Type::Stream => 1,
     }
 }
 
@@ -303,6 +306,7 @@ fn element<'a>(value_type: Type, name: &'a [u8], value: &'a [u8]) -> Option<Elem
         Type::Set => Some(Element::Member(name)),
         Type::Hash => Some(Element::Field(name, value)),
         Type::ZSet => Some(Element::Scored(name, f64::from_le_bytes(value.try_into().ok()?))),
+        Type::Stream => Some(Element::Record(name, value)),
         Type::String => None,
     }
 }

@@ -5,6 +5,7 @@ use base::DbIndex;
 use keyspace::hash::Hash;
 use keyspace::list::List;
 use keyspace::set::Set;
+use keyspace::stream::{Stream, StreamId};
 use keyspace::zset::ZSet;
 use keyspace::{Keyspace, Need, Type};
 use rdb::{DatasetFingerprint, Fingerprint, Kind};
@@ -75,6 +76,14 @@ fn add_value(keyspace: &mut Keyspace, db: DbIndex, key: &[u8], fingerprint: &mut
             fingerprint.kind(Kind::Hash);
             if let Ok(Some(hash)) = keyspace.read::<Hash>(db, key) {
                 hash.for_each(|field, value| fingerprint.field(field, value, false));
+            }
+        }
+        Type::Stream => {
+            fingerprint.stream();
+            if let Ok(Some(stream)) = keyspace.read::<Stream>(db, key) {
+                for entry in stream.range(StreamId::MIN, StreamId::MAX) {
+                    fingerprint.entry(entry.id.ms, entry.id.seq, entry.pairs());
+                }
             }
         }
     }
