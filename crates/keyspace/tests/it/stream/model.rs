@@ -324,7 +324,11 @@ impl Checked {
             return;
         }
         let whole_bytes_max = if is_whole { 4096 } else { 0 };
-        let algorithm = if bytes % 5 == 0 { Algorithm::CopyOnUpdate } else { Algorithm::Piggyback };
+        let algorithm = if bytes.is_multiple_of(5) {
+            Algorithm::CopyOnUpdate
+        } else {
+            Algorithm::Piggyback
+        };
         let options =
             Options { algorithm, chunk_bytes: 500, whole_bytes_max, ..Options::default() };
         self.keyspace.begin_walk(options).expect("all is in memory");
