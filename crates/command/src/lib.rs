@@ -41,4 +41,4 @@ mod zset;
 pub use command_spec::{keys, names, spec, table};
 pub use dump::value_of;
 pub use scan::parse_cursor;
-pub use stream::HANDLERS as STREAM_HANDLERS;
+pub use stream::{add_group, set_numbers};

@@ -1,13 +1,14 @@
 //! Stream commands: entries. What groups of consumers do is in [`group`] and [`claim`], how entries are read in
 //! [`read`], what a stream tells of itself in [`info`].
 
-mod claim;
-mod group;
+pub(crate) mod claim;
+pub(crate) mod dump;
+pub(crate) mod group;
 mod id;
-mod info;
+pub(crate) mod info;
 mod options;
-mod pending;
-mod read;
+pub(crate) mod pending;
+pub(crate) mod read;
 
 use keyspace::Notify;
 use keyspace::stream::{Stream, StreamEntry, StreamId, StreamView, Trim};
@@ -16,36 +17,8 @@ use resp::Writer;
 use crate::argument;
 use crate::context::Context;
 use crate::error::{CommandError, Done};
-use crate::handlers::Handler;
+pub use dump::{add_group, set_numbers};
 use options::{AddId, AddOptions};
-
-/// The handlers by the names of their commands. They are served once dumps, DUMP and imports know streams: until then
-/// a stream could be lost by these.
-pub static HANDLERS: &[(&str, Handler)] = &[
-    ("xack", group::xack),
-    ("xadd", xadd),
-    ("xautoclaim", claim::xautoclaim),
-    ("xclaim", claim::xclaim),
-    ("xdel", xdel),
-    ("xgroup|create", group::create),
-    ("xgroup|createconsumer", group::create_consumer),
-    ("xgroup|delconsumer", group::delete_consumer),
-    ("xgroup|destroy", group::destroy),
-    ("xgroup|help", group::help),
-    ("xgroup|setid", group::set_id),
-    ("xinfo|consumers", info::consumers),
-    ("xinfo|groups", info::groups),
-    ("xinfo|help", info::help),
-    ("xinfo|stream", info::stream),
-    ("xlen", xlen),
-    ("xpending", pending::xpending),
-    ("xrange", xrange),
-    ("xread", read::xread),
-    ("xreadgroup", read::xreadgroup),
-    ("xrevrange", xrevrange),
-    ("xsetid", xsetid),
-    ("xtrim", xtrim),
-];
 
 /// An entry has at most so many bytes of names and values, as in Redis.
 const ENTRY_BYTES_MAX: usize = 1 << 30;
@@ -108,6 +81,7 @@ pub(crate) fn xadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     if rest.iter().map(|part| part.len()).sum::<usize>() > ENTRY_BYTES_MAX {
         return Err(CommandError::other("ERR Elements are too large to be stored"));
     }
+    ctx.bring_stream()?;
     let updated = ctx.keyspace.update::<Stream, _>(ctx.db, key, true, |stream| {
         stream.append(id, rest);
         options.trim.map_or(0, |trim| stream.trim(trim))

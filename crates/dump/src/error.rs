@@ -32,13 +32,6 @@ pub enum Error {
         what: &'static str,
     },
 
-    /// The log has a stream.
-    #[error("the log has a stream ({object:?}), and dumps have no streams yet", object = object.0)]
-    Stream {
-        /// Its object.
-        object: ObjectId,
-    },
-
     /// The file in which large values are sorted cannot be used.
     #[error(transparent)]
     Spill(#[from] FileError),

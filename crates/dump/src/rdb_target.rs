@@ -5,6 +5,7 @@ use std::io::Write;
 use keyspace::Type;
 use rdb::{Key, Kind, WriteError, WriteOptions, Writer};
 
+use crate::stream_target::StreamParts;
 use crate::target::{DumpedKey, Element, Target};
 
 /// A string up to so long is gathered, and may be compressed; a longer one is passed on as it comes.
@@ -21,6 +22,8 @@ pub struct RdbTarget<W> {
     /// The string that is gathered.
     string: Vec<u8>,
     is_gathered: bool,
+    /// The stream that is written.
+    stream: Option<StreamParts>,
 }
 
 impl<W: Write> RdbTarget<W> {
@@ -38,7 +41,8 @@ impl<W: Write> RdbTarget<W> {
             writer.aux(name.as_bytes(), value.as_bytes())?;
         }
         let (sizes, string) = (Vec::new(), Vec::new());
-        Ok(Self { writer, database: None, sizes, string, is_gathered: false })
+        let (is_gathered, stream) = (false, None);
+        Ok(Self { writer, database: None, sizes, string, is_gathered, stream })
     }
 
     /// Takes how many keys each database has, and how many of them expire. The file says so before
@@ -87,7 +91,7 @@ impl<W: Write> RdbTarget<W> {
 
     /// Begins a key whose times, form and name were copied.
     pub(crate) fn key_copied(&mut self, value_type: Type, count: u64) -> Result<(), WriteError> {
-        let kind = kind_of(value_type)?;
+        let kind = kind_of(value_type);
         self.writer.key_copied(kind, count)?;
         self.begin_string(kind, count)
     }
@@ -124,15 +128,15 @@ pub(crate) const fn is_in_parts(bytes: u64) -> bool {
     bytes > GATHERED_BYTES
 }
 
-const fn kind_of(value_type: Type) -> Result<Kind, WriteError> {
-    Ok(match value_type {
+const fn kind_of(value_type: Type) -> Kind {
+    match value_type {
         Type::String => Kind::String,
         Type::List => Kind::List,
         Type::Hash => Kind::Hash,
         Type::Set => Kind::Set,
         Type::ZSet => Kind::ZSet,
-        Type::Stream => return Err(WriteError::Stream),
-    })
+        Type::Stream => Kind::Stream,
+    }
 }
 
 impl<W: Write> Target for RdbTarget<W> {
@@ -140,7 +144,12 @@ impl<W: Write> Target for RdbTarget<W> {
 
     fn begin(&mut self, key: &DumpedKey<'_>) -> Result<(), WriteError> {
         self.select(key.database)?;
-        let kind = kind_of(key.value_type)?;
+        let kind = kind_of(key.value_type);
+        if kind == Kind::Stream {
+            // How many nodes it has, its root says.
+            self.stream = Some(StreamParts::new(key.key, key.expires_at_ms));
+            return Ok(());
+        }
         let count = (kind != Kind::String).then_some(key.count);
         let (expires_at_ms, idle_s, frequency) = (key.expires_at_ms, None, None);
         self.writer.key(&Key { key: key.key, kind, count, expires_at_ms, idle_s, frequency })?;
@@ -158,11 +167,21 @@ impl<W: Write> Target for RdbTarget<W> {
             Element::Member(member) => self.writer.member(member),
             Element::Scored(member, score) => self.writer.scored(member, score),
             Element::Field(name, value) => self.writer.field(name, value, None),
-            Element::Record(..) => Err(WriteError::Stream),
+            Element::Stream(root) => {
+                let stream = self.stream.as_mut().expect("it was begun");
+                stream.root(&root, &mut self.writer)
+            }
+            Element::Record(name, value) => {
+                let stream = self.stream.as_mut().expect("it was begun");
+                stream.record(name, value, &mut self.writer)
+            }
         }
     }
 
     fn end(&mut self) -> Result<(), WriteError> {
+        if let Some(mut stream) = self.stream.take() {
+            stream.end(&mut self.writer)?;
+        }
         if std::mem::take(&mut self.is_gathered) {
             self.writer.string(&self.string)?;
             self.string.clear();

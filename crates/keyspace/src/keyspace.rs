@@ -59,6 +59,8 @@ pub struct Keyspace<J: ?Sized = dyn Journal> {
     /// Where the newest `Databases` record is.
     pub(crate) databases_addr: Option<RecordAddr>,
     pub(crate) libraries: Libraries,
+    /// There is a stream, or was.
+    pub(crate) had_streams: bool,
     pub(crate) next_db_id: u64,
     pub(crate) settings: Settings,
     pub(crate) now_ms: i64,
@@ -67,6 +69,8 @@ pub struct Keyspace<J: ?Sized = dyn Journal> {
     pub(crate) effects: Effects,
     pub(crate) watched: Interest,
     pub(crate) awaited: Interest,
+    /// Of those that are waited for, which are ready at any change.
+    pub(crate) awaited_changes: Interest,
     pub(crate) access_tracked: bool,
     pub(crate) is_frozen: bool,
     pub(crate) is_timeless: bool,
@@ -102,6 +106,7 @@ impl<J: Journal> Keyspace<J> {
             scratch: Vec::new(),
             databases_addr: None,
             libraries: Libraries::default(),
+            had_streams: false,
             next_db_id: count,
             settings: Settings::default(),
             now_ms: 0,
@@ -110,6 +115,7 @@ impl<J: Journal> Keyspace<J> {
             effects: Effects::default(),
             watched: Interest::default(),
             awaited: Interest::default(),
+            awaited_changes: Interest::default(),
             access_tracked: true,
             is_frozen: false,
             is_timeless: false,
@@ -137,6 +143,8 @@ impl Keyspace {
     pub fn succeed(&mut self, before: &mut Self) {
         self.watched = std::mem::take(&mut before.watched);
         self.awaited = std::mem::take(&mut before.awaited);
+        self.awaited_changes = std::mem::take(&mut before.awaited_changes);
+        self.had_streams |= before.had_streams;
         self.effects = std::mem::take(&mut before.effects);
         self.stats = before.stats;
         self.dirty = before.dirty;

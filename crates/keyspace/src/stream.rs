@@ -29,11 +29,14 @@ mod groups;
 mod id;
 mod name;
 mod node;
+mod record;
 mod tracker;
+
+use base::RecordKind;
 
 use crate::collection::{Cell, Closed, Collection, PackedKind, ValueRef};
 use crate::entry::Payload;
-use crate::keyspace::body_of;
+use crate::keyspace::{Keyspace, body_of};
 use crate::object::Body;
 use crate::value_type::Type;
 
@@ -46,6 +49,7 @@ pub use entries::{Keep, Range, RangeBack, Trim};
 pub use group::{ConsumerView, Delivery, GroupView, PendingView};
 pub use id::StreamId;
 pub use node::{Pairs, StreamEntry};
+pub use record::{NodeEntries, StreamElement, StreamRecord, StreamRoot};
 
 /// The marker of streams, for [`crate::Keyspace::read`] and [`crate::Keyspace::update`].
 #[derive(Debug, Clone, Copy)]
@@ -90,6 +94,24 @@ impl<'a> StreamView<'a> {
     #[must_use]
     pub const fn node_count(self) -> usize {
         self.0.entries.nodes().len()
+    }
+
+    /// In how many units, as XTRIM about cuts them off, the entries lie.
+    #[must_use]
+    pub const fn unit_count(self) -> usize {
+        self.0.entries.units()
+    }
+
+    /// Gives out the value of the root's record, and the name and value of each element's.
+    ///
+    /// # Errors
+    /// Those of what takes them.
+    pub fn for_each_record<E>(
+        self,
+        root: impl FnOnce(&[u8]) -> Result<(), E>,
+        visit: impl FnMut(&[u8], &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.0.for_each_record(root, visit)
     }
 
     /// The first entry.
@@ -298,6 +320,18 @@ impl GroupGuard<'_> {
         ConsumerId(groups.create_consumer(self.number, name, now_ms, tracker))
     }
 
+    /// Makes a consumer, whose name no other one has, as it was elsewhere.
+    pub fn restore_consumer(
+        &mut self,
+        name: &[u8],
+        seen_ms: i64,
+        active_ms: Option<i64>,
+    ) -> ConsumerId {
+        let id = self.create_consumer(name, seen_ms);
+        self.stream.groups.set_active(self.number, id.0, active_ms);
+        id
+    }
+
     /// Deletes a consumer, and what it holds. How many entries that was.
     pub fn delete_consumer(&mut self, consumer: ConsumerId) -> usize {
         let LargeStream { groups, tracker, .. } = self.stream;
@@ -335,6 +369,27 @@ fn body_of_cell<'a>(cell: &'a mut Cell<'_>) -> &'a mut LargeStream {
     }
 }
 
+impl Keyspace {
+    /// Lets streams follow, which an older program does not know. Between blocks only, so in front of all that a
+    /// command or transaction logs: the first one of a log begins new files.
+    pub fn declare_streams(&mut self) {
+        self.had_streams = true;
+        self.recorder.journal.declare(RecordKind::Stream);
+    }
+
+    /// Whether the log may have streams; `None` without a log.
+    #[must_use]
+    pub fn streams_declared(&self) -> Option<bool> {
+        self.recorder.journal.has_declared(RecordKind::Stream)
+    }
+
+    /// Whether there may be a stream.
+    #[must_use]
+    pub fn may_have_streams(&self) -> bool {
+        self.had_streams || self.streams_declared() == Some(true)
+    }
+}
+
 impl Collection for Stream {
     type View<'a> = StreamView<'a>;
     type Guard<'a> = StreamGuard<'a>;
@@ -364,9 +419,12 @@ impl Collection for Stream {
             let Body::Stream(stream) = &mut object.body else {
                 unreachable!("the type was checked at lookup")
             };
-            if stream.log(id, recorder) {
+            let (is_logged, is_root_touched) = stream.log(id, recorder);
+            if is_root_touched {
                 guard.cell.log_key();
             }
+            // What was set to what it was is no change: nothing that is read depends on it.
+            guard.changed = is_logged || is_root_touched;
         }
         // One without entries stays.
         let empty = !was_there && !guard.changed;

@@ -14,9 +14,7 @@ use std::collections::BTreeMap;
 use sha1::{Digest as _, Sha1};
 
 use crate::event::{Event, Key, Kind};
-
-/// The number that Redis has for streams.
-const STREAM_TYPE: u32 = 6;
+use crate::stream::EntryId;
 
 /// Bytes of a fingerprint.
 const FINGERPRINT_BYTES: usize = 20;
@@ -42,6 +40,7 @@ impl Fingerprint {
             Kind::Set => 2,
             Kind::ZSet => 3,
             Kind::Hash => 4,
+            Kind::Stream => 6,
         };
         self.mix(&number.to_be_bytes());
     }
@@ -77,24 +76,15 @@ impl Fingerprint {
         self.xor(&element.0);
     }
 
-    /// Adds that the value is a stream.
-    pub fn stream(&mut self) {
-        self.mix(&STREAM_TYPE.to_be_bytes());
+    /// Adds the next entry of a stream, whose fields follow. What groups know does not matter, as in Redis.
+    pub fn entry(&mut self, id: EntryId) {
+        self.mix(format!("{}.{}", id.ms, id.seq).as_bytes());
     }
 
-    /// Adds the next entry of a stream: both numbers of its id, and names and values. What groups know does not
-    /// matter, as in Redis.
-    pub fn entry<'a>(
-        &mut self,
-        ms: u64,
-        seq: u64,
-        pairs: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
-    ) {
-        self.mix(format!("{ms}.{seq}").as_bytes());
-        for (name, value) in pairs {
-            self.mix(name);
-            self.mix(value);
-        }
+    /// Adds the next field of an entry.
+    pub fn pair(&mut self, name: &[u8], value: &[u8]) {
+        self.mix(name);
+        self.mix(value);
     }
 
     /// Adds, last, that the key expires; when does not matter.
@@ -218,6 +208,8 @@ impl Fingerprint {
             Event::Field { name, value, expires_at_ms } => {
                 self.field(name, value, expires_at_ms.is_some());
             }
+            Event::Entry(id) => self.entry(id),
+            Event::Pair(name, value) => self.pair(name, value),
             _ => {}
         }
     }

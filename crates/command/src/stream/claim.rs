@@ -8,7 +8,7 @@ use crate::argument::{self, is};
 use crate::context::Context;
 use crate::error::{CommandError, Done};
 
-/// Who takes over entries, of whom: all that both commands need.
+/// Which consumer of which group takes over entries: all that both commands need.
 struct Claim<'a> {
     group: &'a [u8],
     consumer: &'a [u8],

@@ -91,6 +91,7 @@ pub(crate) fn create(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         return Err(NO_STREAM);
     }
     let last_id = last_id(args[4], stream, true)?;
+    ctx.bring_stream()?;
     let updated = ctx.keyspace.update::<Stream, _>(ctx.db, key, true, |stream| {
         stream.create();
         stream.create_group(name, last_id, options.entries_read)
@@ -129,6 +130,8 @@ pub(crate) fn destroy(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let is_destroyed = updated.is_some_and(|updated| updated.value);
     ctx.reply.int(i64::from(is_destroyed));
     if is_destroyed {
+        // Those that wait for entries of it are told.
+        ctx.keyspace.wake(ctx.db, key);
         ctx.notify(Notify::STREAM, "xgroup-destroy", key);
     }
     Ok(())

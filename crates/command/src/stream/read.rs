@@ -25,6 +25,8 @@ struct Asked<'a, 'b> {
     keys: &'a [&'b [u8]],
     ids: &'a [&'b [u8]],
     reader: Option<Reader<'b>>,
+    /// How long to wait, in milliseconds (0: for ever).
+    block_ms: Option<i64>,
 }
 
 impl<'a, 'b> Asked<'a, 'b> {
@@ -33,7 +35,7 @@ impl<'a, 'b> Asked<'a, 'b> {
         is_of_group: bool,
         in_script: bool,
     ) -> Result<Self, CommandError> {
-        let (mut count, mut group, mut no_ack) = (0, None, false);
+        let (mut count, mut group, mut no_ack, mut block_ms) = (0, None, false, None);
         let mut words = &args[1..];
         while let [word, rest @ ..] = words {
             words = match rest {
@@ -45,7 +47,7 @@ impl<'a, 'b> Asked<'a, 'b> {
                         );
                         return Err(CommandError::Other(text.into()));
                     }
-                    check_timeout(timeout)?;
+                    block_ms = Some(timeout_ms(timeout)?);
                     rest
                 }
                 [number, rest @ ..] if is(word, "COUNT") => {
@@ -65,7 +67,7 @@ impl<'a, 'b> Asked<'a, 'b> {
                         let text = "ERR Missing GROUP option for XREADGROUP";
                         return Err(CommandError::other(text));
                     }
-                    return Ok(Self { count, keys, ids, reader });
+                    return Ok(Self { count, keys, ids, reader, block_ms });
                 }
                 [_, _, ..] if is(word, "GROUP") && !is_of_group => {
                     return Err(CommandError::other(
@@ -92,16 +94,44 @@ impl<'a, 'b> Asked<'a, 'b> {
         }
         Err(CommandError::Syntax)
     }
+
+    /// Nothing was found: waits for it, or says so. Each id is `resolved` when the command is executed again.
+    fn find_nothing(
+        &self,
+        ctx: &mut Context<'_>,
+        args: &[&[u8]],
+        resolved: impl Iterator<Item = Option<StreamId>>,
+    ) -> Done {
+        let Some(block_ms) = self.block_ms else {
+            ctx.reply.null_array();
+            return Ok(());
+        };
+        let deadline_ms = match block_ms {
+            0 => None,
+            ms => Some(ctx.keyspace.now_ms().checked_add(ms).ok_or(OUT_OF_RANGE)?),
+        };
+        let mut args: Vec<Vec<u8>> = args.iter().map(|arg| arg.to_vec()).collect();
+        let first = args.len() - self.ids.len();
+        for (arg, id) in args[first..].iter_mut().zip(resolved) {
+            if let Some(id) = id {
+                *arg = id.to_string().into_bytes();
+            }
+        }
+        ctx.block_for_changes(self.keys, deadline_ms, args);
+        Ok(())
+    }
 }
 
-/// Waiting is still to come; what BLOCK says is checked all the same.
-fn check_timeout(argument: &[u8]) -> Result<(), CommandError> {
+const OUT_OF_RANGE: CommandError = CommandError::other("ERR timeout is out of range");
+
+/// What BLOCK says.
+fn timeout_ms(argument: &[u8]) -> Result<i64, CommandError> {
     let ms = argument::int(argument)
         .map_err(|_| CommandError::other("ERR timeout is not an integer or out of range"))?;
     if ms < 0 {
         return Err(CommandError::other("ERR timeout is negative"));
     }
-    Ok(())
+    Ok(ms)
 }
 
 /// Where a reader goes on.
@@ -141,11 +171,20 @@ fn has_after(stream: StreamView<'_>, id: StreamId) -> bool {
     stream.last().is_some_and(|last| last.id > id)
 }
 
+/// Whether a command that waited looks at this key.
+fn is_looked_at(ctx: &Context<'_>, key: &[u8]) -> bool {
+    ctx.ready.is_none_or(|ready| ready == key)
+}
+
 pub(crate) fn xread(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let asked = Asked::parse(args, false, ctx.in_script)?;
     let mut after = Vec::with_capacity(asked.ids.len());
     for (key, id) in asked.keys.iter().zip(asked.ids) {
-        let stream = ctx.keyspace.read::<Stream>(ctx.db, key)?;
+        let stream = match ctx.keyspace.read::<Stream>(ctx.db, key) {
+            // It waits on, whatever the key has become.
+            Err(_) if ctx.ready.is_some() => None,
+            stream => stream?,
+        };
         after.push(match *id {
             b"$" => stream.map_or(StreamId::MIN, StreamView::last_id),
             b">" => {
@@ -158,13 +197,20 @@ pub(crate) fn xread(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         });
     }
     let mut served = Served { mark: ctx.reply.mark(), count: 0 };
-    for (key, after) in asked.keys.iter().zip(after) {
-        let stream = ctx.keyspace.read::<Stream>(ctx.db, key)?;
+    for (key, after) in asked.keys.iter().zip(&after) {
+        let after = *after;
+        if !is_looked_at(ctx, key) {
+            continue;
+        }
+        let Ok(stream) = ctx.keyspace.read::<Stream>(ctx.db, key) else { continue };
         if let Some(stream) = stream.filter(|stream| has_after(*stream, after)) {
             served.begin(ctx.reply, key);
             let start = after.next().expect("there is an entry behind it");
             write_entries(ctx.reply, stream.range(start, StreamId::MAX), asked.count);
         }
+    }
+    if served.count == 0 {
+        return asked.find_nothing(ctx, args, after.into_iter().map(Some));
     }
     served.finish(ctx.reply);
     Ok(())
@@ -175,6 +221,12 @@ pub(crate) fn xreadgroup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let reader = asked.reader.expect("it was parsed so");
     let mut from = Vec::with_capacity(asked.ids.len());
     for (key, id) in asked.keys.iter().zip(asked.ids) {
+        if ctx.ready.is_some() {
+            check_ready(ctx, key, reader)?;
+            // Others are not waited for.
+            from.push(From::New);
+            continue;
+        }
         let stream = ctx.keyspace.read::<Stream>(ctx.db, key)?;
         if stream.and_then(|stream| stream.group(reader.group)).is_none() {
             let (key, group) =
@@ -201,7 +253,11 @@ pub(crate) fn xreadgroup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     }
     let mut served = Served { mark: ctx.reply.mark(), count: 0 };
     let now_ms = ctx.keyspace.now_ms();
-    for (key, from) in asked.keys.iter().zip(from) {
+    for (key, from) in asked.keys.iter().zip(&from) {
+        let from = *from;
+        if !is_looked_at(ctx, key) || (ctx.ready.is_some() && !has_new(ctx, key, reader)) {
+            continue;
+        }
         let updated = ctx.keyspace.update::<Stream, _>(ctx.db, key, false, |stream| {
             let mut group = stream.group(reader.group).expect("it was just seen");
             let known = group.consumer(reader.consumer);
@@ -233,8 +289,33 @@ pub(crate) fn xreadgroup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
             ctx.notify(Notify::STREAM, "xgroup-createconsumer", key);
         }
     }
+    if served.count == 0 {
+        return asked.find_nothing(ctx, args, from.iter().map(|_| None));
+    }
     served.finish(ctx.reply);
     Ok(())
+}
+
+/// What one that waits for entries of a group is told when there cannot be any more.
+fn check_ready(ctx: &mut Context<'_>, key: &[u8], reader: Reader<'_>) -> Done {
+    if !is_looked_at(ctx, key) {
+        return Ok(());
+    }
+    let Ok(Some(stream)) = ctx.keyspace.read::<Stream>(ctx.db, key) else {
+        return Err(CommandError::other("UNBLOCKED the stream key no longer exists"));
+    };
+    match stream.group(reader.group) {
+        Some(_) => Ok(()),
+        None => Err(CommandError::other(
+            "NOGROUP the consumer group this client was blocked on no longer exists",
+        )),
+    }
+}
+
+/// Whether there is an entry that the group was not given.
+fn has_new(ctx: &mut Context<'_>, key: &[u8], reader: Reader<'_>) -> bool {
+    let Ok(Some(stream)) = ctx.keyspace.read::<Stream>(ctx.db, key) else { return false };
+    stream.group(reader.group).is_some_and(|group| has_after(stream, group.last_id()))
 }
 
 /// Entries that the group was not given yet.

@@ -3,23 +3,9 @@
 
 use base::DbIndex;
 use command::context::{Blocking, Context};
-use command::handlers::{self, Handler};
-use command::{STREAM_HANDLERS, table};
+use command::{handlers, table};
 use keyspace::{Keyspace, NoJournal, Notify};
 use resp::{Protocol, Writer};
-
-/// The handler of a command of streams, which are not served yet.
-fn stream_handler(arguments: &[&[u8]]) -> Option<Handler> {
-    let word = |at: usize| {
-        let word = arguments.get(at).copied().unwrap_or_default();
-        String::from_utf8_lossy(word).to_lowercase()
-    };
-    let mut name = word(0);
-    if matches!(&name[..], "xgroup" | "xinfo") {
-        name = format!("{name}|{}", word(1));
-    }
-    STREAM_HANDLERS.iter().find(|(known, _)| *known == name).map(|(_, handler)| *handler)
-}
 
 /// The time at which every session starts, in Unix milliseconds.
 pub(crate) const START_MS: i64 = 1_700_000_000_000;
@@ -71,15 +57,12 @@ impl Session {
 
     /// The reply as it is.
     pub(crate) fn run_raw(&mut self, arguments: &[&[u8]]) -> Vec<u8> {
-        let handler = match (stream_handler(arguments), table::resolve(arguments)) {
-            (Some(handler), _) => handler,
-            (None, Err(error)) => return format!("-ERR {error}\r\n").into_bytes(),
-            (None, Ok(command)) => {
-                let is_accepted = command.accepts(arguments.len());
-                assert!(is_accepted, "wrong number of arguments: {arguments:?}");
-                handlers::of(command).unwrap_or_else(|| panic!("{} is no handler", command.name))
-            }
+        let command = match table::resolve(arguments) {
+            Ok(command) => command,
+            Err(error) => return format!("-ERR {error}\r\n").into_bytes(),
         };
+        assert!(command.accepts(arguments.len()), "wrong number of arguments: {arguments:?}");
+        let Some(handler) = handlers::of(command) else { panic!("{} is no handler", command.name) };
         let mut reply = Writer::new(self.protocol);
         self.keyspace.begin_command(self.now_ms);
         let mut context = Context {

@@ -1,6 +1,7 @@
 //! Streams: calls, and what redis-server 7.0.15 replies to them. What depends on the clock, and what 7.2 tells in addition,
 //! is in tests of its own.
 
+use command::table;
 use resp::Protocol;
 
 use crate::session::{START_MS, Session};
@@ -12,6 +13,12 @@ fn replies_are_those_of_redis() {
     let mut calls = 0;
     while let (Some(call), Some(expected)) = (lines.next(), lines.next()) {
         let call = call.strip_prefix("> ").expect("calls and replies in turn");
+        let words: Vec<&[u8]> = call.split(' ').map(str::as_bytes).collect();
+        if table::resolve(&words).is_ok_and(|command| !command.accepts(words.len())) {
+            // No handler sees it.
+            assert!(expected.starts_with("-ERR wrong number of arguments"), "{call}");
+            continue;
+        }
         assert_eq!(session.run(call), expected, "{call}");
         calls += 1;
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use base::{ObjectId, RecordAddr};
+use base::{ObjectId, RecordAddr, RecordKind, varint};
 
 use super::StreamId;
 use super::entries::Entries;
@@ -55,25 +55,28 @@ impl LargeStream {
         }
     }
 
-    /// Logs what has changed since the last time. Whether the root must be logged, too.
-    pub(super) fn log(&mut self, id: ObjectId, recorder: &mut Recorder) -> bool {
+    /// Logs what has changed since the last time. Whether anything was logged, and whether the root must be, too.
+    pub(super) fn log(&mut self, id: ObjectId, recorder: &mut Recorder) -> (bool, bool) {
         let touched = self.tracker.take_touched();
         let mut value = Vec::new();
+        let mut is_logged = false;
         for (name, old) in &touched {
             if self.put(*name, &mut value).is_some() {
                 let addr = recorder.log_element(name.kind(), id, &name.sub(), &value, *old);
                 self.set_addr(*name, addr);
+                is_logged = true;
             }
         }
         // What belongs to something goes before it.
         for (name, old) in touched.into_iter().rev() {
             if self.put(name, &mut value).is_none() {
                 recorder.log_element_deleted(id, &name.sub(), old);
+                is_logged |= old.is_some();
             }
         }
         let is_root_touched = std::mem::take(&mut self.tracker.is_root_touched);
         let was_rooted = std::mem::replace(&mut self.is_rooted, true);
-        is_root_touched || !was_rooted
+        (is_logged, is_root_touched || !was_rooted)
     }
 
     /// Logs what these names have, with `old` for the record that each one supersedes.
@@ -224,6 +227,8 @@ impl Large for LargeStream {
     }
 
     fn rewrite(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize> {
+        // Another log, which may have none yet.
+        recorder.journal.declare(RecordKind::Stream);
         let names = self.piece(piece)?;
         let count = names.len();
         self.log_names(id, recorder, names, |_| Old::Superseded(None));
@@ -259,10 +264,14 @@ impl Large for LargeStream {
         self.entries.allocated_bytes(samples) + self.groups.allocated_bytes()
     }
 
+    fn walked_count(&self) -> u64 {
+        (self.len() - self.waiting.len()) as u64
+    }
+
     fn open_shadow(&mut self) {
         let mut root = Vec::new();
         self.root_value(&mut root);
-        self.tracker.open_shadow(root);
+        self.tracker.open_shadow(root, self.entries.units() as u64);
     }
 
     fn shadow_bytes(&self) -> Option<usize> {
@@ -271,8 +280,8 @@ impl Large for LargeStream {
 
     fn emit(&mut self, _: KeyHasher, stream: &mut Emitted) -> bool {
         let Some(mut shadow) = self.tracker.take_shadow() else { return true };
-        if let Some(root) = shadow.take_root() {
-            stream.named(&[], &root);
+        if let Some((root, units)) = shadow.take_root() {
+            emit_root(&root, units, stream);
         }
         let mut value = Vec::new();
         while !stream.is_spent() {
@@ -295,13 +304,40 @@ impl Large for LargeStream {
     fn emit_whole(&self, stream: &mut Emitted) {
         let mut value = Vec::new();
         self.root_value(&mut value);
-        stream.named(&[], &value);
+        emit_root(&value, self.entries.units() as u64, stream);
         let mut name = self.next_name(None);
         while let Some(next) = name {
             self.put(next, &mut value);
             stream.named(&next.sub(), &value);
             name = self.next_name(Some(next));
         }
+    }
+}
+
+/// Emits the value of a root, by the number of units.
+fn emit_root(root: &[u8], units: u64, stream: &mut Emitted) {
+    let mut name = Vec::new();
+    varint::put(&mut name, units);
+    stream.named(&name, root);
+}
+
+impl LargeStream {
+    /// Gives out the value of the root, and the name and value of each element, as records have them.
+    pub(super) fn for_each_record<E>(
+        &self,
+        root: impl FnOnce(&[u8]) -> Result<(), E>,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut value = Vec::new();
+        self.root_value(&mut value);
+        root(&value)?;
+        let mut name = self.next_name(None);
+        while let Some(next) = name {
+            self.put(next, &mut value);
+            visit(&next.sub(), &value)?;
+            name = self.next_name(Some(next));
+        }
+        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@
 //!
 //! A *unit* is what would be one node in Redis, `stream-node-max-entries` entries or
 //! `stream-node-max-bytes` bytes. Nodes are smaller, because each change logs one; units keep the numbers that
-//! `XTRIM … ~` leaves what they are in Redis.
+//! `XTRIM … ~` leaves what they are in Redis. A dump has a unit as one node.
 //!
 //! # What says which entry was the last
 //! An addition logs its node alone. The node's record has the number of entries that the stream has had, and its
@@ -18,6 +18,7 @@
 //! # Invariants
 //! - No entry has an id above `last_id`, and none but the last node's last one has a later id than the root's
 //!   record says.
+//! - A unit's first node has `in_unit` 0, also when the one that was has gone; no other node has.
 //! - `entries_added` counts every entry that was ever added, unless XSETID has set it.
 
 use base::{RecordAddr, varint};
@@ -31,6 +32,9 @@ use crate::rank_tree::{self, RankTree};
 
 /// The first byte of a root's value: nothing else is known yet.
 const ROOT_VERSION: u8 = 0;
+
+/// No unit takes an entry that would make it larger, whatever the settings say: a dump has all of a unit in memory.
+const UNIT_BYTES_MAX: u64 = 1 << 20;
 
 /// How large a unit may become, as the settings say.
 #[derive(Debug, Clone, Copy)]
@@ -74,6 +78,7 @@ pub(super) struct Entries {
     added: u64,
     max_deleted_id: StreamId,
     unit: OpenUnit,
+    units: usize,
     /// As `added`, as the record of the last node says it.
     added_of_last: u64,
 }
@@ -82,6 +87,11 @@ impl Entries {
     /// The nodes in their order; the tree's weight is the number of entries.
     pub(super) const fn nodes(&self) -> &RankTree<Node> {
         &self.nodes
+    }
+
+    /// How many units there are.
+    pub(super) const fn units(&self) -> usize {
+        self.units
     }
 
     /// How many entries there are.
@@ -160,6 +170,7 @@ impl Entries {
         let is_new_unit = self.nodes.is_empty() || self.unit.is_full(limits, bytes);
         if is_new_unit {
             self.unit = OpenUnit::default();
+            self.units += 1;
         }
         if is_new_unit || !self.append_to_last(id, pairs, tracker) {
             tracker.touch_new(Name::Node(id));
@@ -194,9 +205,21 @@ impl Entries {
     fn remove_node(&mut self, index: usize, tracker: &mut Tracker) {
         self.touch(index, tracker);
         let node = self.nodes.remove(index);
-        if index == self.nodes.len() && node.in_unit == 0 {
-            // The unit before it is the last one again.
-            self.count_unit();
+        if node.in_unit > 0 {
+            return;
+        }
+        match self.nodes.get(index) {
+            Some(next) if next.in_unit > 0 => {
+                // The unit begins with it now.
+                self.touch(index, tracker);
+                self.nodes.update(index, |node| node.in_unit = 0);
+            }
+            Some(_) => self.units -= 1,
+            None => {
+                // The unit before it is the last one again.
+                self.units -= 1;
+                self.count_unit();
+            }
         }
     }
 
@@ -315,6 +338,7 @@ impl Entries {
             node
         });
         self.nodes = nodes.collect();
+        self.units = self.nodes.iter().filter(|node| node.in_unit == 0).count();
         self.added_of_last = added;
         self.count_unit();
         self.catch_up();
@@ -322,8 +346,13 @@ impl Entries {
 
     /// Takes over the record of a node of a stream that is read. Returns where its record was.
     pub(super) fn apply(&mut self, node: Node, added: u64) -> Option<RecordAddr> {
+        self.units += usize::from(node.in_unit == 0);
         let old = match self.index_of_master(node.master) {
-            Some(index) => self.nodes.update(index, |old| std::mem::replace(old, node)).addr,
+            Some(index) => {
+                let old = self.nodes.update(index, |old| std::mem::replace(old, node));
+                self.units -= usize::from(old.in_unit == 0);
+                old.addr
+            }
             None => {
                 let index = self.nodes.partition_point(|other| other.master < node.master);
                 self.nodes.insert(index, node);
@@ -339,9 +368,10 @@ impl Entries {
     /// Takes over that a node is gone. Returns where its record was.
     pub(super) fn apply_deleted(&mut self, master: StreamId) -> Option<RecordAddr> {
         let index = self.index_of_master(master)?;
-        let addr = self.nodes.remove(index).addr;
+        let node = self.nodes.remove(index);
+        self.units -= usize::from(node.in_unit == 0);
         self.count_unit();
-        addr
+        node.addr
     }
 
     /// The last node may know of later entries than the root.
@@ -388,9 +418,9 @@ impl Entries {
 
     /// A copy without records.
     pub(super) fn copy(&self) -> Self {
-        let Self { last_id, added, max_deleted_id, unit, added_of_last, .. } = *self;
+        let Self { last_id, added, max_deleted_id, unit, units, added_of_last, .. } = *self;
         let nodes = self.nodes.iter().map(Node::copy).collect();
-        Self { nodes, last_id, added, max_deleted_id, unit, added_of_last }
+        Self { nodes, last_id, added, max_deleted_id, unit, units, added_of_last }
     }
 
     /// Takes it apart, yielding the addresses of the records.
@@ -409,20 +439,24 @@ impl Entries {
 impl OpenUnit {
     /// Whether an entry with so many bytes of names and values begins another one.
     const fn is_full(self, limits: UnitLimits, bytes: u64) -> bool {
-        (limits.bytes > 0 && self.bytes.saturating_add(bytes) >= limits.bytes)
+        let bytes_max = match limits.bytes {
+            1..UNIT_BYTES_MAX => limits.bytes,
+            _ => UNIT_BYTES_MAX,
+        };
+        self.bytes.saturating_add(bytes) >= bytes_max
             || (limits.entries > 0 && self.entries >= limits.entries)
     }
 }
 
 /// What the record of a root says.
-struct Root {
-    last_id: StreamId,
-    added: u64,
-    max_deleted_id: StreamId,
+pub(super) struct Root {
+    pub(super) last_id: StreamId,
+    pub(super) added: u64,
+    pub(super) max_deleted_id: StreamId,
 }
 
 impl Root {
-    fn read(mut value: &[u8]) -> Option<Self> {
+    pub(super) fn read(mut value: &[u8]) -> Option<Self> {
         let (version, rest) = value.split_first()?;
         value = rest;
         let last_id = StreamId::take(&mut value)?;

@@ -139,6 +139,11 @@ impl Groups {
         consumer
     }
 
+    /// Says when a consumer that was just made got something last.
+    pub(super) fn set_active(&mut self, number: Number, consumer: Number, active_ms: Option<i64>) {
+        self.group_mut(number).consumer_mut(consumer).active_ms = active_ms;
+    }
+
     /// Deletes a consumer, and what it holds. How many entries that was.
     pub(super) fn delete_consumer(
         &mut self,

@@ -48,6 +48,24 @@ pub(super) struct Node {
     pub(super) in_unit: u32,
 }
 
+/// What the record of a node has.
+pub(super) struct NodeRecord<'a> {
+    /// How many entries the stream had had.
+    pub(super) added: u64,
+    pub(super) in_unit: u32,
+    pub(super) bytes: &'a [u8],
+    pub(super) count: u32,
+}
+
+impl<'a> NodeRecord<'a> {
+    pub(super) fn read(master: StreamId, mut value: &'a [u8]) -> Option<Self> {
+        let added = varint::take(&mut value)?;
+        let in_unit = u32::try_from(varint::take(&mut value)?).ok()?;
+        let count = checked_count(master, value)?;
+        Some(Self { added, in_unit, bytes: value, count })
+    }
+}
+
 impl Weighted for Node {
     fn weight(&self) -> usize {
         self.count as usize
@@ -68,13 +86,11 @@ impl Node {
     /// The node that a record restores, and how many entries the stream had had then.
     pub(super) fn of_record(
         master: StreamId,
-        mut value: &[u8],
+        value: &[u8],
         addr: Option<RecordAddr>,
     ) -> Option<(Self, u64)> {
-        let added = varint::take(&mut value)?;
-        let in_unit = u32::try_from(varint::take(&mut value)?).ok()?;
-        let count = checked_count(master, value)?;
-        Some((Self { master, addr, bytes: value.into(), count, in_unit }, added))
+        let NodeRecord { added, in_unit, bytes, count } = NodeRecord::read(master, value)?;
+        Some((Self { master, addr, bytes: bytes.into(), count, in_unit }, added))
     }
 
     /// Writes the value of its record, for a stream that has had `added` entries.
@@ -96,9 +112,7 @@ impl Node {
 
     /// The entries in their order.
     pub(super) fn entries(&self) -> Entries<'_> {
-        let mut rest = &self.bytes[..];
-        let names = take_names(&mut rest).expect("nodes are well-formed");
-        Entries { master: self.master, names, rest }
+        Entries::of(self.master, &self.bytes)
     }
 
     /// The id of the last entry.
@@ -240,6 +254,15 @@ pub(super) struct Entries<'a> {
     master: StreamId,
     names: Names<'a>,
     rest: &'a [u8],
+}
+
+impl<'a> Entries<'a> {
+    /// The entries that these bytes of a node are.
+    pub(super) fn of(master: StreamId, bytes: &'a [u8]) -> Self {
+        let mut rest = bytes;
+        let names = take_names(&mut rest).expect("nodes are well-formed");
+        Self { master, names, rest }
+    }
 }
 
 impl Entries<'_> {

@@ -36,6 +36,8 @@ pub(super) struct Tracker {
 pub(super) struct Shadow {
     /// The value of the root as it was, until it was emitted.
     root: Option<Box<[u8]>>,
+    /// How many units there were.
+    units: u64,
     /// Up to this name all was emitted.
     pub(super) cursor: Option<Name>,
     kept: BTreeMap<Name, Option<Box<[u8]>>>,
@@ -83,11 +85,12 @@ impl Tracker {
         std::mem::take(&mut self.touched)
     }
 
-    /// See [`crate::object::Large::open_shadow`]; `root` is the value of the root's record.
-    pub(super) fn open_shadow(&mut self, root: Vec<u8>) {
+    /// See [`crate::object::Large::open_shadow`]; `root` is the value of the root's record, of so many units.
+    pub(super) fn open_shadow(&mut self, root: Vec<u8>, units: u64) {
         let root = root.into_boxed_slice();
         let bytes = root.len();
-        let shadow = Shadow { root: Some(root), cursor: None, kept: BTreeMap::new(), bytes };
+        let kept = BTreeMap::new();
+        let shadow = Shadow { root: Some(root), units, cursor: None, kept, bytes };
         self.shadow = Some(Box::new(shadow));
     }
 
@@ -116,11 +119,11 @@ impl Shadow {
         self.kept.insert(name, value);
     }
 
-    /// The value of the root, the first time.
-    pub(super) fn take_root(&mut self) -> Option<Box<[u8]>> {
+    /// The value of the root, the first time, and how many units there were.
+    pub(super) fn take_root(&mut self) -> Option<(Box<[u8]>, u64)> {
         let root = self.root.take()?;
         self.bytes -= root.len();
-        Some(root)
+        Some((root, self.units))
     }
 
     /// The next name, where `live` is the next one of what there is now, and what was there.

@@ -93,6 +93,31 @@ fn logged(log: &MemoryLog, run: impl FnOnce()) -> Vec<(RecordKind, usize)> {
     log.records()[before..].iter().map(|logged| (logged.kind, logged.value.len())).collect()
 }
 
+/// A reply would wait for a block that may never come.
+#[test]
+fn what_is_set_to_what_it_was_is_no_change() {
+    let mut keyspace = Keyspace::new(MemoryLog::default(), SEED, 4);
+    keyspace.begin_command(5);
+    let _ = keyspace.update::<Stream, _>(DB0, b"s", true, |stream| {
+        stream.create();
+        stream.create_group(b"g", StreamId::MIN, None);
+        stream.group(b"g").unwrap().create_consumer(b"c", 5);
+    });
+    for now_ms in [5, 6, 6] {
+        keyspace.begin_command(now_ms);
+        let updated = keyspace.update::<Stream, _>(DB0, b"s", false, |stream| {
+            let mut group = stream.group(b"g").unwrap();
+            let consumer = group.consumer(b"c").unwrap();
+            let was_seen_ms = group.view().consumer(b"c").unwrap().seen_ms();
+            group.note_seen(consumer, now_ms, false);
+            was_seen_ms != now_ms
+        });
+        let updated = updated.unwrap().unwrap();
+        assert_eq!(updated.changed, updated.value);
+        assert_eq!(keyspace.end_command().1, updated.value);
+    }
+}
+
 #[test]
 fn an_addition_logs_the_last_node_alone() {
     let log = MemoryLog::default();

@@ -1,5 +1,6 @@
 //! Any commands, against a model of maps: what is read, what a crash leaves, and what a walk emits.
 
+use keyspace::stream::StreamRecord;
 use keyspace::walk::{
     Algorithm, Decoder, Element, Key, Options, Outcome, Step as WalkStep, Visitor,
 };
@@ -324,11 +325,8 @@ impl Checked {
             return;
         }
         let whole_bytes_max = if is_whole { 4096 } else { 0 };
-        let algorithm = if bytes.is_multiple_of(5) {
-            Algorithm::CopyOnUpdate
-        } else {
-            Algorithm::Piggyback
-        };
+        let algorithm =
+            if bytes.is_multiple_of(5) { Algorithm::CopyOnUpdate } else { Algorithm::Piggyback };
         let options =
             Options { algorithm, chunk_bytes: 500, whole_bytes_max, ..Options::default() };
         self.keyspace.begin_walk(options).expect("all is in memory");
@@ -390,6 +388,9 @@ impl Checked {
 struct Collector {
     records: Vec<(Bytes, Bytes)>,
     count: u64,
+    units: u64,
+    /// Nodes that begin a unit.
+    first_nodes: u64,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -406,8 +407,26 @@ impl Visitor for Collector {
     }
 
     fn element(&mut self, element: Element<'_>) -> Result<(), Never> {
-        let Element::Record(name, value) = element else { panic!("{element:?}") };
-        self.records.push((name.to_vec(), value.to_vec()));
+        match element {
+            Element::Stream(root) => {
+                let mut value = vec![0];
+                let max = root.max_deleted_id;
+                for number in
+                    [root.last_id.ms, root.last_id.seq, root.entries_added, max.ms, max.seq, 0, 0]
+                {
+                    base::varint::put(&mut value, number);
+                }
+                self.units = root.units;
+                self.records.push((Vec::new(), value));
+            }
+            Element::Record(name, value) => {
+                let read = StreamRecord::read(name, value).expect("well-formed");
+                self.first_nodes +=
+                    u64::from(matches!(read, StreamRecord::Node { is_first: true, .. }));
+                self.records.push((name.to_vec(), value.to_vec()));
+            }
+            _ => panic!("{element:?}"),
+        }
         Ok(())
     }
 
@@ -420,6 +439,7 @@ impl Collector {
     /// The stream that these records make.
     fn stream(&self) -> Option<Seen> {
         assert_eq!(self.records.len() as u64, self.count);
+        assert_eq!(self.first_nodes, self.units);
         let mut keyspace = Keyspace::new(NoJournal, SEED, 4);
         for (at, (sub, value)) in (1..).zip(&self.records) {
             let kind = match sub.len() {

@@ -8,7 +8,7 @@ use keyspace::set::Set;
 use keyspace::stream::{Stream, StreamId};
 use keyspace::zset::ZSet;
 use keyspace::{Keyspace, Need, Type};
-use rdb::{DatasetFingerprint, Fingerprint, Kind};
+use rdb::{DatasetFingerprint, EntryId, Fingerprint, Kind};
 
 /// The fingerprint of all databases.
 pub(super) fn of_all(keyspace: &mut Keyspace) -> Fingerprint {
@@ -79,10 +79,11 @@ fn add_value(keyspace: &mut Keyspace, db: DbIndex, key: &[u8], fingerprint: &mut
             }
         }
         Type::Stream => {
-            fingerprint.stream();
+            fingerprint.kind(Kind::Stream);
             if let Ok(Some(stream)) = keyspace.read::<Stream>(db, key) {
                 for entry in stream.range(StreamId::MIN, StreamId::MAX) {
-                    fingerprint.entry(entry.id.ms, entry.id.seq, entry.pairs());
+                    fingerprint.entry(EntryId::new(entry.id.ms, entry.id.seq));
+                    entry.pairs().for_each(|(name, value)| fingerprint.pair(name, value));
                 }
             }
         }
