@@ -5,7 +5,7 @@ use std::path::Path;
 
 use parquet::basic;
 use parquet::basic::ZstdLevel;
-use rdb::{Checksum, Event, Kind, Limits, Reader, Version};
+use rdb::{Checksum, Event, Key, Kind, Limits, Reader, Version};
 
 use crate::error::Error;
 use crate::schema::{KINDS, check_fields};
@@ -254,6 +254,9 @@ impl<'a> Sorter<'a> {
             Event::Aux { name, value } => self.note(name, value),
             Event::Database(index) => self.database = index,
             Event::Function(_) => self.functions += 1,
+            Event::Key(Key { kind: Kind::Stream, key, .. }) if self.is_wanted() => {
+                self.refuse(key, Kind::Stream.name())?;
+            }
             Event::Key(key) if self.is_wanted() => {
                 self.open = Some(key.kind);
                 self.tables.of(key.kind).begin(self.database, &key);
@@ -270,20 +273,32 @@ impl<'a> Sorter<'a> {
                     self.tables.of(kind).end()?;
                 }
             }
-            Event::Foreign { key, what } if self.is_wanted() => {
-                if !self.options.skip_unknown {
-                    let key = key.escape_ascii().to_string();
-                    return Err(Error::Foreign { key, database: self.database, what });
-                }
-                *self.skipped.entry(what).or_default() += 1;
-            }
-            Event::Key(_)
+            Event::Foreign { key, what } if self.is_wanted() => self.refuse(key, what)?,
+            // Of a stream, which was refused.
+            Event::Entry(_)
+            | Event::Pair(..)
+            | Event::Numbers(_)
+            | Event::Group { .. }
+            | Event::Pending(_)
+            | Event::Consumer { .. }
+            | Event::Held(_)
+            | Event::Key(_)
             | Event::Empty { .. }
             | Event::Foreign { .. }
             | Event::Sizes { .. }
             | Event::Ignored { .. }
             | Event::End { .. } => {}
         }
+        Ok(())
+    }
+
+    /// A key has a value that there is no file for.
+    fn refuse(&mut self, key: &[u8], what: &'static str) -> Result<(), Error> {
+        if !self.options.skip_unknown {
+            let key = key.escape_ascii().to_string();
+            return Err(Error::Foreign { key, database: self.database, what });
+        }
+        *self.skipped.entry(what).or_default() += 1;
         Ok(())
     }
 

@@ -25,7 +25,7 @@ const FIELDS_COLUMN: &str = "fields";
 /// The types that have a file, in the order of their files' report.
 pub(crate) const KINDS: [Kind; 5] = [Kind::String, Kind::List, Kind::Set, Kind::ZSet, Kind::Hash];
 
-/// Returns the name of the file for the keys of a type.
+/// Returns the name of the file for the keys of a type; streams have none yet, and are refused by their type.
 #[must_use]
 pub const fn file_name(kind: Kind) -> &'static str {
     match kind {
@@ -34,6 +34,7 @@ pub const fn file_name(kind: Kind) -> &'static str {
         Kind::Set => "sets.parquet",
         Kind::ZSet => "zsets.parquet",
         Kind::Hash => "hashes.parquet",
+        Kind::Stream => "streams.parquet",
     }
 }
 
@@ -82,6 +83,7 @@ pub(crate) fn schema(kind: Kind, fields: &[String]) -> SchemaRef {
             columns.extend(fields.iter().map(|name| Field::new(name, DataType::Binary, true)));
             columns.push(Field::new(FIELDS_COLUMN, DataType::Map(pair(), false), false));
         }
+        Kind::Stream => unreachable!("streams are not exported"),
     }
     Arc::new(Schema::new(columns))
 }

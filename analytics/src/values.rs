@@ -111,6 +111,7 @@ impl Values {
                 names: BinaryBuilder::new(),
                 values: BinaryBuilder::new(),
             }),
+            Kind::Stream => unreachable!("streams are not exported"),
         })
     }
 

@@ -8,7 +8,8 @@
 //!  key entry      (db, key)        a string, a small packed collection as a whole,
 //!                                  or the *root* of an object: its id, flags and expiry
 //!  element entry  (object, sub)    a chunk of a large string, a list node, a hash field,
-//!                                  a set member, a sorted-set member
+//!                                  a set member, a sorted-set member, a node of a stream,
+//!                                  a group of consumers, a consumer, an entry it holds
 //!  library        (name)           a library of functions, which is in no database
 //! ```
 //!
@@ -89,6 +90,17 @@ pub enum RecordKind {
     Note = 17,
     /// `key` = the name, `value` = the source: a library of functions. It is in no database.
     Library = 19,
+    /// Root: `db`, `key`, `object`, `value` = a zero, last id, count of entries ever added, largest deleted id, name
+    /// of the last node (ids as two varints), `expires_at_ms`.
+    Stream = 21,
+    /// `object`, `sub` = 0, id (16 bytes, big-endian) of the first entry that it had, `value` = entries.
+    StreamNode = 22,
+    /// `object`, `sub` = 1, group (u32, big-endian), `value` = name, last id, count of entries read + 1.
+    StreamGroup = 23,
+    /// `object`, `sub` = 2, group, consumer (u32 each, big-endian), `value` = name, times.
+    StreamConsumer = 24,
+    /// `object`, `sub` = 3, group (u32, big-endian), id (16 bytes), `value` = consumer, count, time.
+    StreamPending = 25,
     /// `db`, `key`, `value` = type, `expires_at_ms`: the key is there, and its value is lost.
     ValueLost = 27,
     /// `db`, `key` = the identity that an index has of the key (12 bytes), `value` = type,
@@ -104,7 +116,7 @@ pub enum RecordKind {
 
 impl RecordKind {
     /// Every kind, in numeric order.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 28] = [
         Self::String,
         Self::LargeString,
         Self::StringChunk,
@@ -123,6 +135,11 @@ impl RecordKind {
         Self::Databases,
         Self::Note,
         Self::Library,
+        Self::Stream,
+        Self::StreamNode,
+        Self::StreamGroup,
+        Self::StreamConsumer,
+        Self::StreamPending,
         Self::ValueLost,
         Self::KeyLost,
         Self::KeyDeleted,
@@ -153,6 +170,10 @@ impl RecordKind {
                 | Self::HashField
                 | Self::SetMember
                 | Self::ZSetMember
+                | Self::StreamNode
+                | Self::StreamGroup
+                | Self::StreamConsumer
+                | Self::StreamPending
                 | Self::ElementDeleted
         )
     }
@@ -172,7 +193,10 @@ impl RecordKind {
     /// Whether the record is the root of an object: it binds `(db, key)` to `object`.
     #[must_use]
     pub const fn is_root(self) -> bool {
-        matches!(self, Self::LargeString | Self::List | Self::Hash | Self::Set | Self::ZSet)
+        matches!(
+            self,
+            Self::LargeString | Self::List | Self::Hash | Self::Set | Self::ZSet | Self::Stream
+        )
     }
 }
 
@@ -285,8 +309,8 @@ mod tests {
         assert_eq!(
             numbers,
             [
-                1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 19, 27, 28, 0x81, 0x82,
-                0x83
+                1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 19, 21, 22, 23, 24, 25,
+                27, 28, 0x81, 0x82, 0x83
             ]
         );
         for kind in RecordKind::ALL {

@@ -2,6 +2,7 @@
 
 use base::{DbId, ObjectId, Record, RecordKind};
 use keyspace::Type;
+use keyspace::stream::{StreamElement, StreamRoot};
 
 /// A database: its stable id, and the number that SELECT takes if there is one now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +44,8 @@ pub enum ElementName<'a> {
     Field(&'a [u8]),
     /// A member of a set or sorted set.
     Member(&'a [u8]),
+    /// A node of a stream, a group, a consumer, or what a group waits for.
+    Stream(StreamElement),
     /// Something of a value of unknown type.
     Unknown(&'a [u8]),
 }
@@ -83,6 +86,8 @@ pub enum Change<'a> {
         object: ObjectId,
         /// How long it is, if it is a string.
         string_bytes: Option<u64>,
+        /// If it is a stream, what it says of its entries; the last node's last id and number count where they are larger.
+        stream: Option<StreamRoot>,
         /// When it expires, in Unix milliseconds.
         expires_at_ms: Option<i64>,
         /// The key that had it before, if it was another one and is known.
@@ -137,6 +142,7 @@ pub(crate) fn name_of<'a>(value_type: Option<Type>, sub: &'a [u8]) -> ElementNam
     let of_part = || sub.try_into().ok().map(u32::from_be_bytes);
     let name = match value_type {
         None => None,
+        Some(Type::Stream) => StreamElement::read(sub).map(ElementName::Stream),
         Some(Type::String) => of_part().map(|index| {
             ElementName::Offset(u64::from(index) * keyspace::string::CHUNK_BYTES as u64)
         }),
@@ -156,6 +162,10 @@ pub(crate) const fn type_of_element(kind: RecordKind) -> Option<Type> {
         RecordKind::HashField => Some(Type::Hash),
         RecordKind::SetMember => Some(Type::Set),
         RecordKind::ZSetMember => Some(Type::ZSet),
+        RecordKind::StreamNode
+        | RecordKind::StreamGroup
+        | RecordKind::StreamConsumer
+        | RecordKind::StreamPending => Some(Type::Stream),
         _ => None,
     }
 }

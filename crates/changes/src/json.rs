@@ -7,6 +7,7 @@
 use std::io::Write as _;
 
 use base::{DangerousCommand, Lsn, Note, NoteEvent, ObjectId, Record, RecordKind};
+use keyspace::stream::{StreamElement, StreamRecord, StreamRoot};
 use keyspace::{BadRecord, Type, plain};
 
 use crate::change::{Change, Database, Element, ElementName, Moved, Place};
@@ -77,12 +78,19 @@ fn write_change(change: &Change<'_>, out: &mut Vec<u8>) {
             write_expiry(record.expires_at_ms, out);
             write_value(record, out);
         }
-        Change::Root { place, value_type, object, string_bytes, expires_at_ms, from } => {
+        Change::Root { place, value_type, object, string_bytes, stream, expires_at_ms, from } => {
             write_place(place, out);
             write_type(Some(*value_type), out);
             write_object(*object, out);
             if let Some(bytes) = string_bytes {
                 put(out, format_args!(r#","bytes":{bytes}"#));
+            }
+            if let Some(StreamRoot { last_id, entries_added, max_deleted_id, .. }) = stream {
+                put(
+                    out,
+                    format_args!(r#","last_id":"{last_id}","entries_added":"{entries_added}""#),
+                );
+                put(out, format_args!(r#","max_deleted_id":"{max_deleted_id}""#));
             }
             write_expiry(*expires_at_ms, out);
             if let Some(from) = from {
@@ -191,6 +199,16 @@ fn write_element(element: &Element<'_>, out: &mut Vec<u8>) {
         ElementName::Node(node) => put(out, format_args!(r#","node":"{node}""#)),
         ElementName::Field(field) => write_named("field", field, out),
         ElementName::Member(member) => write_named("member", member, out),
+        ElementName::Stream(StreamElement::Node(id)) => put(out, format_args!(r#","node":"{id}""#)),
+        ElementName::Stream(StreamElement::Group(group)) => {
+            put(out, format_args!(r#","group":{group}"#));
+        }
+        ElementName::Stream(StreamElement::Consumer(group, consumer)) => {
+            put(out, format_args!(r#","group":{group},"consumer":{consumer}"#));
+        }
+        ElementName::Stream(StreamElement::Pending(group, id)) => {
+            put(out, format_args!(r#","group":{group},"pending":"{id}""#));
+        }
         ElementName::Unknown(name) => write_named("name", name, out),
     }
 }
@@ -220,7 +238,54 @@ fn write_value(record: &Record<'_>, out: &mut Vec<u8>) {
         RecordKind::SetPacked => write_list("members", record, false, out),
         RecordKind::HashPacked => write_list("fields", record, true, out),
         RecordKind::ZSetPacked => write_list("members", record, true, out),
+        RecordKind::StreamNode
+        | RecordKind::StreamGroup
+        | RecordKind::StreamConsumer
+        | RecordKind::StreamPending => write_stream_record(record, out),
         _ => write_named("value", record.value, out),
+    }
+}
+
+/// What the record of an element of a stream says.
+fn write_stream_record(record: &Record<'_>, out: &mut Vec<u8>) {
+    let Some(read) = StreamRecord::read(record.sub, record.value) else { return };
+    match read {
+        StreamRecord::Node { entries_added, entries, .. } => {
+            put(out, format_args!(r#","entries_added":"{entries_added}","entries":["#));
+            for (at, entry) in entries.enumerate() {
+                let comma = if at > 0 { "," } else { "" };
+                put(out, format_args!(r#"{comma}{{"id":"{}","fields":["#, entry.id));
+                for (at, (name, value)) in entry.pairs().enumerate() {
+                    out.extend_from_slice(if at > 0 { b",[" } else { b"[" });
+                    write_bytes(name, out);
+                    out.push(b',');
+                    write_bytes(value, out);
+                    out.push(b']');
+                }
+                out.extend_from_slice(b"]}");
+            }
+            out.push(b']');
+        }
+        StreamRecord::Group { name, last_id, entries_read, .. } => {
+            write_named("name", name, out);
+            put(out, format_args!(r#","last_id":"{last_id}","entries_read":"#));
+            match entries_read {
+                Some(count) => put(out, format_args!(r#""{count}""#)),
+                None => out.extend_from_slice(b"null"),
+            }
+        }
+        StreamRecord::Consumer { name, seen_ms, active_ms, .. } => {
+            write_named("name", name, out);
+            put(out, format_args!(r#","seen_ms":{seen_ms},"active_ms":"#));
+            match active_ms {
+                Some(ms) => put(out, format_args!("{ms}")),
+                None => out.extend_from_slice(b"null"),
+            }
+        }
+        StreamRecord::Pending { consumer, at_ms, count, .. } => {
+            put(out, format_args!(r#","consumer":{consumer},"delivered_ms":{at_ms}"#));
+            put(out, format_args!(r#","deliveries":"{count}""#));
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use base::{ObjectId, Record, RecordKind};
+use keyspace::stream::StreamRoot;
 use keyspace::{BadRecord, Type, plain};
 
 use crate::change::{Change, Element, Place, name_of, type_of_element};
@@ -123,6 +124,8 @@ impl Translator {
                 let object = record.object;
                 let is_string = kind == RecordKind::LargeString;
                 let string_bytes = is_string.then(|| plain::string_bytes(record));
+                let is_stream = kind == RecordKind::Stream;
+                let stream = is_stream.then(|| StreamRoot::read(record.value, 0)).flatten();
                 let before = self.bind(record).1;
                 let from = before.as_ref().map(|root| self.place_of(root));
                 visit(&Change::Root {
@@ -130,6 +133,7 @@ impl Translator {
                     value_type,
                     object,
                     string_bytes,
+                    stream,
                     expires_at_ms,
                     from,
                 });

@@ -125,7 +125,7 @@ fn digest(dump: &Dump<'_>) -> anyhow::Result<ExitCode> {
     })?;
     if foreign > 0 {
         eprintln!(
-            "not in the fingerprint: {foreign} keys that are streams, modules' values or arrays"
+            "not in the fingerprint: {foreign} keys that are streams of Redis 8.6 or newer, modules' values or arrays"
         );
     }
     println!("{}", digest.finish().text());

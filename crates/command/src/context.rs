@@ -5,6 +5,8 @@ use keyspace::effects::Notify;
 use keyspace::{Keyspace, Type, Updated, WrongType};
 use resp::Writer;
 
+use crate::error::CommandError;
+
 /// The view that a handler has of its client, the keyspace and the reply.
 ///
 /// The fields are separate borrows on purpose: a handler reads a value through `keyspace` while
@@ -42,6 +44,10 @@ pub struct Blocking {
     pub deadline_ms: Option<i64>,
     /// What the client reads when the time is up.
     pub on_timeout: TimeoutReply,
+    /// It is executed again at any change of a key, also when one has gone.
+    pub at_any_change: bool,
+    /// The arguments with which it is executed again, if they are others.
+    pub args: Option<Vec<Vec<u8>>>,
 }
 
 /// The reply of a blocking command that found nothing.
@@ -94,10 +100,40 @@ impl Context<'_> {
         if self.may_block {
             let keys = keys.iter().map(|&key| key.into()).collect();
             let on_timeout = TimeoutReply::NullArray;
-            self.blocking = Some(Blocking { keys, deadline_ms, on_timeout });
+            let (at_any_change, args) = (false, None);
+            self.blocking = Some(Blocking { keys, deadline_ms, on_timeout, at_any_change, args });
         } else {
             at_once.write(self.reply);
         }
+    }
+
+    /// The same of one that waits for any change of its keys, and is then executed with `args`.
+    pub fn block_for_changes(
+        &mut self,
+        keys: &[&[u8]],
+        deadline_ms: Option<i64>,
+        args: Vec<Vec<u8>>,
+    ) {
+        self.block(keys, deadline_ms, TimeoutReply::NullArray);
+        if let Some(blocking) = &mut self.blocking {
+            (blocking.at_any_change, blocking.args) = (true, Some(args));
+        }
+    }
+
+    /// A stream follows, if there is none yet.
+    ///
+    /// # Errors
+    /// When the log has none and this is in the middle of a transaction or script that did not tell before that it
+    /// may make one: a script that puts the name of the command together.
+    pub fn bring_stream(&mut self) -> Result<(), CommandError> {
+        if !self.may_block && self.keyspace.streams_declared() == Some(false) {
+            return Err(CommandError::other(
+                "ERR the log has no streams yet, and a script can make the first one only if its source has the \
+                 name of the command in it; make one outside of a script once",
+            ));
+        }
+        self.keyspace.declare_streams();
+        Ok(())
     }
 
     /// Counts a read that is no use of the key (EXISTS, TTL, TYPE): for the statistics,

@@ -4,6 +4,7 @@ use base::DbIndex;
 use keyspace::hash::Hash;
 use keyspace::list::{End, List};
 use keyspace::set::Set;
+use keyspace::stream::Stream;
 use keyspace::zset::ZSet;
 use keyspace::{Expiry, Keyspace, Notify, Type, WrongType};
 use rdb::{Limits, Value};
@@ -11,6 +12,7 @@ use rdb::{Limits, Value};
 use crate::argument::{self, TimeUnit, is};
 use crate::context::Context;
 use crate::error::{CommandError, Done};
+use crate::stream;
 
 /// DUMP key.
 pub(crate) fn dump(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
@@ -48,6 +50,9 @@ fn payload_bytes_min(ctx: &mut Context<'_>, key: &[u8]) -> Result<usize, WrongTy
             hash.for_each(|field, value| sum += bytes(field) + bytes(value));
             sum
         }),
+        Type::Stream => keyspace
+            .read::<Stream>(db, key)?
+            .map(|stream| stream::dump::payload_bytes_min(stream, bytes)),
     };
     Ok(sum.unwrap_or(0))
 }
@@ -71,6 +76,9 @@ pub(crate) fn restore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let value = rdb::decode(payload, Limits { string_bytes_max })
         .map_err(|bad| CommandError::Other(format!("ERR {bad}").into()))?;
 
+    if matches!(value, Value::Stream(_)) {
+        ctx.bring_stream()?;
+    }
     let deleted = ctx.keyspace.delete(ctx.db, key);
     let now_ms = ctx.keyspace.now_ms();
     let unit = TimeUnit { seconds: false, absolute: options.absolute_ttl };
@@ -141,7 +149,7 @@ impl Options {
 /// Copies out the value of a key; looking at it does not count as use.
 ///
 /// # Errors
-/// None that can happen: it is read as the type that it has.
+/// None: the type is asked for.
 pub fn value_of(
     keyspace: &mut Keyspace,
     db: DbIndex,
@@ -166,6 +174,9 @@ pub fn value_of(
             hash.for_each(|field, value| fields.push((field.to_vec(), value.to_vec())));
             Value::Hash(fields)
         }),
+        Type::Stream => keyspace
+            .read::<Stream>(db, key)?
+            .map(|stream| Value::Stream(stream::dump::value_of(stream))),
     })
 }
 
@@ -195,6 +206,7 @@ fn write_value(ctx: &mut Context<'_>, key: &[u8], value: &Value) -> Result<(), W
                 }
             })?;
         }
+        Value::Stream(value) => stream::dump::create(keyspace, db, key, value)?,
         Value::Hash(fields) => {
             keyspace.update::<Hash, ()>(db, key, true, |hash| {
                 for (field, value) in fields {

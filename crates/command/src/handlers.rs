@@ -11,7 +11,7 @@ use crate::error::CommandError;
 use crate::zset::{algebra, pop, range};
 use crate::{
     bitfield, bitmap, dump, expire, generic, geo, hash, hyperloglog, list, list_blocking, scan,
-    set, set_algebra, sort, string, zset,
+    set, set_algebra, sort, stream, string, zset,
 };
 
 /// Executes a command: `arguments[0]` is the command's name, the reply goes into the context.
@@ -192,4 +192,27 @@ const LIST: &[(&str, Handler)] = &[
     ("object|idletime", generic::object_idletime),
     ("object|refcount", generic::object_refcount),
     ("dbsize", generic::dbsize),
+    ("xack", stream::group::xack),
+    ("xadd", stream::xadd),
+    ("xautoclaim", stream::claim::xautoclaim),
+    ("xclaim", stream::claim::xclaim),
+    ("xdel", stream::xdel),
+    ("xgroup|create", stream::group::create),
+    ("xgroup|createconsumer", stream::group::create_consumer),
+    ("xgroup|delconsumer", stream::group::delete_consumer),
+    ("xgroup|destroy", stream::group::destroy),
+    ("xgroup|help", stream::group::help),
+    ("xgroup|setid", stream::group::set_id),
+    ("xinfo|consumers", stream::info::consumers),
+    ("xinfo|groups", stream::info::groups),
+    ("xinfo|help", stream::info::help),
+    ("xinfo|stream", stream::info::stream),
+    ("xlen", stream::xlen),
+    ("xpending", stream::pending::xpending),
+    ("xrange", stream::xrange),
+    ("xread", stream::read::xread),
+    ("xreadgroup", stream::read::xreadgroup),
+    ("xrevrange", stream::xrevrange),
+    ("xsetid", stream::xsetid),
+    ("xtrim", stream::xtrim),
 ];

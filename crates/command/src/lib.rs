@@ -34,9 +34,11 @@ mod scan;
 mod set;
 mod set_algebra;
 mod sort;
+mod stream;
 mod string;
 mod zset;
 
 pub use command_spec::{keys, names, spec, table};
 pub use dump::value_of;
 pub use scan::parse_cursor;
+pub use stream::{add_group, set_numbers};

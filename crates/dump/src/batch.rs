@@ -8,6 +8,7 @@
 
 use base::{ObjectId, varint};
 
+use crate::order::Order;
 use crate::run::{Group, Item, Payload};
 use crate::spill::Aside;
 
@@ -22,7 +23,7 @@ const HEAD_BYTES_MAX: usize = 2 * varint::LEN_MAX;
 struct Slot {
     /// Twice the object's number, and one for an element: a root is its first.
     subject: u64,
-    order: u64,
+    order: Order,
     at: usize,
 }
 
@@ -31,7 +32,7 @@ impl Slot {
         ObjectId(self.subject >> 1)
     }
 
-    const fn order(&self) -> Option<u64> {
+    const fn order(&self) -> Option<Order> {
         if self.subject & 1 == 1 { Some(self.order) } else { None }
     }
 }
@@ -52,7 +53,7 @@ impl Batch {
     pub(crate) fn push(
         &mut self,
         object: ObjectId,
-        order: Option<u64>,
+        order: Option<Order>,
         weight: u64,
         parts: &[&[u8]],
     ) {
@@ -65,7 +66,7 @@ impl Batch {
     pub(crate) fn push_aside(
         &mut self,
         object: ObjectId,
-        order: Option<u64>,
+        order: Option<Order>,
         weight: u64,
         aside: Aside,
     ) {
@@ -75,10 +76,10 @@ impl Batch {
         }
     }
 
-    fn begin_item(&mut self, object: ObjectId, order: Option<u64>, weight: u64) {
+    fn begin_item(&mut self, object: ObjectId, order: Option<Order>, weight: u64) {
         debug_assert!(object < ObjectId::MAX, "records were checked");
         let subject = object.0 << 1 | u64::from(order.is_some());
-        self.slots.push(Slot { subject, order: order.unwrap_or(0), at: self.arena.len() });
+        self.slots.push(Slot { subject, order: order.unwrap_or_default(), at: self.arena.len() });
         varint::put(&mut self.arena, weight);
     }
 

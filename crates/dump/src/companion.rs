@@ -93,7 +93,8 @@ const OBJECT: u8 = 4;
 /// The most that an entry, or a part, takes.
 const ENTRY_BYTES_MAX: usize = 1 + 7 * varint::LEN_MAX;
 
-const TYPES: [Type; 5] = [Type::String, Type::List, Type::Hash, Type::Set, Type::ZSet];
+const TYPES: [Type; 6] =
+    [Type::String, Type::List, Type::Hash, Type::Set, Type::ZSet, Type::Stream];
 
 /// The address before.
 #[derive(Debug, Clone, Copy, Default)]

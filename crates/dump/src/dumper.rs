@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use base::{DbId, Record, RecordAddr, RecordKind, varint};
 use keyspace::plain;
+use keyspace::stream::StreamRecord;
 
 use crate::error::{Error, Result};
 use crate::objects::Objects;
+use crate::order::Order;
 use crate::passing::{Passing, Root, put_address};
 use crate::sorter::Sorter;
 use crate::source::Sorted;
@@ -111,7 +113,7 @@ impl<T: Target> Dumper<T> {
                 let kind = [record.kind as u8];
                 sorter.push(
                     record.object,
-                    Some(order),
+                    Some(Order::of(order)),
                     count as u64,
                     &[address, &kind, record.value],
                 )
@@ -119,14 +121,22 @@ impl<T: Target> Dumper<T> {
             RecordKind::StringChunk => {
                 let order = record.sub.try_into().map(u32::from_be_bytes).unwrap_or_default();
                 let kind = [record.kind as u8];
-                sorter.push(record.object, Some(order.into()), 1, &[address, &kind, record.value])
+                let order = Some(Order::of(order.into()));
+                sorter.push(record.object, order, 1, &[address, &kind, record.value])
             }
-            RecordKind::HashField | RecordKind::SetMember | RecordKind::ZSetMember => {
+            RecordKind::HashField
+            | RecordKind::SetMember
+            | RecordKind::ZSetMember
+            | RecordKind::StreamNode
+            | RecordKind::StreamGroup
+            | RecordKind::StreamConsumer
+            | RecordKind::StreamPending => {
+                let (order, weight) = place_of(record);
                 self.head.clear();
                 self.head.push(record.kind as u8);
                 varint::put(&mut self.head, record.sub.len() as u64);
                 let parts = [address, &self.head, record.sub, record.value];
-                sorter.push(record.object, Some(0), 1, &parts)
+                sorter.push(record.object, Some(order), weight, &parts)
             }
             _ => {
                 let Some(&database) = self.databases.get(&record.db) else { return Ok(()) };
@@ -134,7 +144,9 @@ impl<T: Target> Dumper<T> {
                     self.passing.lost(addr, record.db)
                 } else if record.kind.is_root() {
                     let root = Root::of(record, database);
-                    sorter.push(record.object, None, 0, &[address, &root.head(), record.key])
+                    let value = root.kept_value(record);
+                    let parts = [address, &root.head(), value, record.key];
+                    sorter.push(record.object, None, 0, &parts)
                 } else {
                     self.passing.whole(addr, record, database)
                 }
@@ -198,5 +210,22 @@ impl<T: Target> Dumper<T> {
             self.stage = Stage::Merging(objects);
         }
         Ok(())
+    }
+}
+
+/// The place of an element with a name, and how many it counts for. Of a stream, only nodes have an order, and units
+/// count.
+fn place_of(record: &Record<'_>) -> (Order, u64) {
+    if record.kind == RecordKind::StreamNode
+        && let Some(StreamRecord::Node { id, is_first, .. }) =
+            StreamRecord::read(record.sub, record.value)
+    {
+        return (Order { major: id.ms, minor: id.seq }, is_first.into());
+    }
+    match record.kind {
+        RecordKind::HashField | RecordKind::SetMember | RecordKind::ZSetMember => {
+            (Order::default(), 1)
+        }
+        _ => (Order::LAST, 0),
     }
 }

@@ -257,7 +257,7 @@ impl<W: Write> HourglassDump<W> {
     pub fn finish(self, path: PathBuf) -> Result<(W, LastDump)> {
         let Stage::Done(merging) = self.stage else { panic!("the dump is not complete") };
         let (target, last_object) = (merging.passing.target, merging.last_object);
-        let head_bytes = target.head_bytes;
+        let (head_bytes, has_streams) = (target.head_bytes, target.has_streams);
         let (target, len, sum, companion) = target.finish()?;
         let Self { log, lsn, databases, version, .. } = self;
         let last = LastDump {
@@ -270,6 +270,7 @@ impl<W: Write> HourglassDump<W> {
             lsn,
             databases,
             last_object,
+            has_streams,
             companion,
         };
         Ok((target, last))

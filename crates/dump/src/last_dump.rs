@@ -33,6 +33,8 @@ pub struct LastDump {
     pub(crate) databases: Vec<DbId>,
     /// No object behind this one was there.
     pub(crate) last_object: ObjectId,
+    /// A stream is in it: what its groups know lies elsewhere than its records say.
+    pub(crate) has_streams: bool,
     pub(crate) companion: Arc<Companion>,
 }
 
@@ -72,6 +74,9 @@ impl LastDump {
         }
         if version != self.version {
             return Err(WholeReason::Version);
+        }
+        if self.has_streams {
+            return Err(WholeReason::Streams);
         }
         // A database that clients could not name then may have had keys all the same, if it is not a new one.
         let last = self.databases.iter().max();
@@ -113,6 +118,8 @@ pub enum WholeReason {
     Damaged,
     /// It was made in another way.
     OtherAlgorithm,
+    /// A stream is in it.
+    Streams,
 }
 
 impl fmt::Display for WholeReason {
@@ -126,6 +133,7 @@ impl fmt::Display for WholeReason {
             Self::Replaced => "another file is in the place of the last dump",
             Self::Damaged => "the last dump is damaged",
             Self::OtherAlgorithm => "the last dump was made by another snapshot-algorithm",
+            Self::Streams => "the last dump has streams, which are not merged",
         })
     }
 }

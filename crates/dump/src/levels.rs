@@ -104,6 +104,7 @@ mod tests {
     use env_sim::{Faults, SimDisk};
 
     use super::*;
+    use crate::order::Order;
     use crate::run::{Group, Item, Payload};
     use crate::spill::SpillOptions;
 
@@ -118,7 +119,7 @@ mod tests {
             let mut writer = RunWriter::new(&spill);
             let group = Group { object: ObjectId(1 + number % 3), weight: number, items: 1 };
             writer.begin_group(&group, &mut spill).expect("it can");
-            let item = Item { order: Some(number), payload: Payload::Here(b"payload") };
+            let item = Item { order: Some(Order::of(number)), payload: Payload::Here(b"payload") };
             writer.item(&item, &mut spill).expect("it can");
             writer.finish(&mut spill).expect("it can")
         });
@@ -155,7 +156,7 @@ mod tests {
             while let Some(group) = merge.group(&spill).expect("it can") {
                 let (mut weight, mut items) = (0, 0);
                 while let Some(item) = merge.item(&spill).expect("it can") {
-                    let number = item.order.expect("there are no roots");
+                    let number = item.order.expect("there are no roots").major;
                     found.push((group.object.0, number));
                     (weight, items) = (weight + number, items + 1);
                 }

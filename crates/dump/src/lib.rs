@@ -38,6 +38,8 @@
 //! - [`SpillOptions::memory_bytes`] for what is sorted, and afterwards for readers of runs: 64 KiB
 //!   each, at least 16 of them. More runs than that are merged into fewer first.
 //! - 1 MiB that is gathered before it is written.
+//! - Of a stream that is written: a unit of entries (1 MiB, or one entry), and all that its groups know, 48 bytes for
+//!   each entry that waits to be acknowledged.
 //! - One item (a key, an element, a chunk), however large. At first it is in the block of the log
 //!   that is read. If it has more than a frame (32 KiB) it goes to the spill file at once, its place
 //!   is sorted instead, and it is read when the target takes it.
@@ -67,6 +69,7 @@ mod merging;
 mod noted_target;
 mod objects;
 mod old_dump;
+mod order;
 mod passing;
 mod rdb_target;
 mod run;
@@ -75,6 +78,7 @@ mod sorter;
 mod source;
 mod spill;
 mod stored_dump;
+mod stream_target;
 mod target;
 mod walked;
 

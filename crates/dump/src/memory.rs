@@ -1,5 +1,6 @@
 //! Keys as they lie in memory.
 
+use keyspace::stream::StreamRoot;
 use keyspace::{Contents, Inspected, StringRef, Type};
 
 use crate::target::{DumpedKey, Element, Target};
@@ -19,6 +20,7 @@ pub fn pass_on<T: Target>(
         Contents::Hash(hash) => (Type::Hash, hash.len()),
         Contents::Set(set) => (Type::Set, set.len()),
         Contents::ZSet(zset) => (Type::ZSet, zset.len()),
+        Contents::Stream(stream) => (Type::Stream, stream.unit_count()),
     };
     let (key, count, expires_at_ms) = (entry.key, count as u64, entry.expires_at_ms);
     target.begin(&DumpedKey { database, key, value_type, count, expires_at_ms })?;
@@ -47,6 +49,16 @@ pub fn pass_on<T: Target>(
         Contents::ZSet(zset) => zset
             .iter()
             .try_for_each(|(member, score)| target.element(Element::Scored(member, score)))?,
+        Contents::Stream(stream) => {
+            let to = std::cell::RefCell::new(&mut *target);
+            let root = |value: &[u8]| {
+                let root = StreamRoot::read(value, count).expect("memory wrote it");
+                to.borrow_mut().element(Element::Stream(root))
+            };
+            let record =
+                |name: &[u8], value: &[u8]| to.borrow_mut().element(Element::Record(name, value));
+            stream.for_each_record(root, record)?;
+        }
     }
     target.end()
 }

@@ -16,6 +16,7 @@ use std::ops::Range;
 use base::ObjectId;
 
 use crate::error::Result;
+use crate::order::Order;
 use crate::run::{Group, Item, RunReader};
 use crate::spill::Spill;
 
@@ -27,7 +28,7 @@ pub(crate) struct Merge {
     /// The next group of each run that has one.
     next: BinaryHeap<Reverse<NextGroup>>,
     /// The next item of each run that has one in the current group: by order key, then run.
-    queue: BinaryHeap<Reverse<(Option<u64>, usize)>>,
+    queue: BinaryHeap<Reverse<(Option<Order>, usize)>>,
     /// Whether the first of the queue was given out.
     is_given: bool,
 }

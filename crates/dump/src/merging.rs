@@ -34,6 +34,7 @@ use crate::last_dump::LastFile;
 use crate::noted_target::NotedTarget;
 use crate::objects::resolve;
 use crate::old_dump::{Old, small};
+use crate::order::Order;
 use crate::passing::Passing;
 use crate::rdb_target::is_in_parts;
 use crate::run::{Group, Item};
@@ -70,7 +71,7 @@ pub(crate) struct Merging<W> {
 
 struct Held {
     /// `None` of a root.
-    order: Option<u64>,
+    order: Option<Order>,
     payload: Vec<u8>,
 }
 
@@ -440,7 +441,8 @@ impl<W: Write> Merging<W> {
             _ => None,
         };
         let is_ordered = matches!(value_type, Type::List | Type::String);
-        let old_first = |part: Part| !is_ordered || new_order.is_none_or(|new| part.order < new);
+        let old_first =
+            |part: Part| !is_ordered || new_order.is_none_or(|new| part.order < new.major);
         let bytes = if let Some(part) = mixing.next.take_if(|part| old_first(*part)) {
             self.copy_part(&mut mixing, &part)?
         } else if let Some(order) = new_order {

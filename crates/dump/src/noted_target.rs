@@ -18,6 +18,8 @@ pub(crate) struct NotedTarget<W> {
     companion: CompanionWriter,
     /// What the file had before its first key.
     pub(crate) head_bytes: u64,
+    /// A stream came: nothing that is noted of it is of use.
+    pub(crate) has_streams: bool,
     state: State,
     /// The part that is being written.
     part: Option<PartBegun>,
@@ -32,6 +34,8 @@ enum State {
     /// A string whose value begins there.
     String(u64),
     Collection,
+    /// What is written of it is not noted.
+    Stream,
 }
 
 struct PartBegun {
@@ -44,7 +48,8 @@ struct PartBegun {
 impl<W: Write> NotedTarget<W> {
     pub(crate) const fn new(rdb: RdbTarget<W>, companion: CompanionWriter) -> Self {
         let head_bytes = rdb.position();
-        Self { rdb, companion, head_bytes, state: State::Between, part: None }
+        let state = State::Between;
+        Self { rdb, companion, head_bytes, has_streams: false, state, part: None }
     }
 
     /// How many bytes the companion has so far.
@@ -145,6 +150,7 @@ impl<W: Write> Target for NotedTarget<W> {
                 self.state = State::Object(addr, object, parts);
             }
             Noted::Lost { addr, db } => self.companion.entry(&Entry::Lost { addr, db })?,
+            Noted::Part { .. } if matches!(self.state, State::Stream) => {}
             Noted::Part { addr, order } => {
                 self.end_part()?;
                 let from = self.rdb.position();
@@ -160,6 +166,10 @@ impl<W: Write> Target for NotedTarget<W> {
         self.rdb.begin(key).map_err(refused)?;
         match self.state {
             State::Key(addr, _) => self.state = State::Key(addr, from),
+            State::Object(..) if key.value_type == Type::Stream => {
+                self.has_streams = true;
+                self.state = State::Stream;
+            }
             State::Object(addr, object, parts) => {
                 let (value_type, count) = (key.value_type, key.count);
                 let is_string = value_type == Type::String;

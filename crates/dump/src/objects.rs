@@ -3,6 +3,7 @@
 use base::ObjectId;
 
 use crate::error::{Error, Result};
+use crate::order::Order;
 use crate::run::{Group, Item, Payload};
 use crate::source::Source;
 use crate::spill::Spill;
@@ -13,7 +14,7 @@ pub(crate) enum Merged<'a> {
     /// The root of an object that has so many elements.
     Root { object: ObjectId, payload: &'a [u8], weight: u64 },
     /// An element of it, with its order key.
-    Element { order: u64, payload: &'a [u8] },
+    Element { order: Order, payload: &'a [u8] },
     /// All of its elements have come.
     End,
     /// An element without a root was passed over: so many bytes.
@@ -145,7 +146,7 @@ mod tests {
         let long = vec![7; KEPT_BYTES + 1];
         sorter.push(ObjectId(1), None, 0, &[b"root"]).expect("it can");
         for order in 0..8 {
-            sorter.push(ObjectId(1), Some(order), 1, &[&long]).expect("it can");
+            sorter.push(ObjectId(1), Some(Order::of(order)), 1, &[&long]).expect("it can");
         }
         let sorted = sorter.finish().expect("it can");
         assert!(matches!(sorted, Sorted::InRuns(_)), "there are nine runs");

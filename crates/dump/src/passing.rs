@@ -1,12 +1,14 @@
 //! Hands keys to a target: those of one record, and large ones as they come out of the sorter.
 
 use base::{DbId, ObjectId, Record, RecordAddr, RecordKind, varint};
+use keyspace::stream::{StreamRecord, StreamRoot};
 use keyspace::string::CHUNK_BYTES;
 use keyspace::{Type, plain};
 
 use crate::dumper::Figures;
 use crate::error::{Error, Result};
 use crate::objects::Merged;
+use crate::order::Order;
 use crate::target::{DumpedKey, Element, Noted, Target};
 
 /// The root of an object, on its way through the sorter.
@@ -17,10 +19,12 @@ pub(crate) struct Root {
     expires_at_ms: Option<i64>,
     /// Of a string, how long it is.
     string_bytes: u64,
+    /// How much of the record's value is kept: all of a stream's.
+    value_bytes: u8,
 }
 
 /// What [`Root::head`] takes.
-const HEAD_BYTES: usize = 1 + 4 + 1 + 8 + 8;
+const HEAD_BYTES: usize = 1 + 4 + 1 + 8 + 8 + 1;
 
 /// What the address of a record takes in front of what is sorted of it.
 const ADDRESS_BYTES: usize = 8;
@@ -28,7 +32,16 @@ const ADDRESS_BYTES: usize = 8;
 impl Root {
     pub(crate) fn of(record: &Record<'_>, database: u32) -> Self {
         let (expires_at_ms, string_bytes) = (record.expires_at_ms, plain::string_bytes(record));
-        Self { kind: record.kind, database, expires_at_ms, string_bytes }
+        let value_bytes = match record.kind {
+            RecordKind::Stream => u8::try_from(record.value.len()).expect("numbers are short"),
+            _ => 0,
+        };
+        Self { kind: record.kind, database, expires_at_ms, string_bytes, value_bytes }
+    }
+
+    /// What of the value goes between the head and the key.
+    pub(crate) fn kept_value<'a>(&self, record: &Record<'a>) -> &'a [u8] {
+        &record.value[..self.value_bytes.into()]
     }
 
     pub(crate) fn head(&self) -> [u8; HEAD_BYTES] {
@@ -37,13 +50,14 @@ impl Root {
         head[1..5].copy_from_slice(&self.database.to_le_bytes());
         head[5] = self.expires_at_ms.is_some().into();
         head[6..14].copy_from_slice(&self.expires_at_ms.unwrap_or(0).to_le_bytes());
-        head[14..].copy_from_slice(&self.string_bytes.to_le_bytes());
+        head[14..22].copy_from_slice(&self.string_bytes.to_le_bytes());
+        head[22] = self.value_bytes;
         head
     }
 
-    /// Returns it and the key behind it.
-    fn read(payload: &[u8]) -> (Self, &[u8]) {
-        let (head, key) = payload.split_first_chunk::<HEAD_BYTES>().expect("as it was pushed");
+    /// Returns it, and the value and the key behind it.
+    fn read(payload: &[u8]) -> (Self, &[u8], &[u8]) {
+        let (head, rest) = payload.split_first_chunk::<HEAD_BYTES>().expect("as it was pushed");
         let number = |at: usize| *head[at..].first_chunk::<8>().expect("it is in the head");
         let expires_at_ms = (head[5] == 1).then(|| i64::from_le_bytes(number(6)));
         let root = Self {
@@ -51,8 +65,10 @@ impl Root {
             database: u32::from_le_bytes(*head[1..].first_chunk().expect("it is in the head")),
             expires_at_ms,
             string_bytes: u64::from_le_bytes(number(14)),
+            value_bytes: head[22],
         };
-        (root, key)
+        let (value, key) = rest.split_at(root.value_bytes.into());
+        (root, value, key)
     }
 }
 
@@ -115,7 +131,7 @@ impl<T: Target> Passing<T> {
         while let Some(first) = elements.next() {
             let mut second = || elements.next().expect("their number was checked");
             self.element(match value_type {
-                Type::String => unreachable!("strings are not packed"),
+                Type::String | Type::Stream => unreachable!("they are not packed"),
                 Type::List => Element::Item(first),
                 Type::Set => Element::Member(first),
                 Type::Hash => Element::Field(first, second()),
@@ -147,11 +163,12 @@ impl<T: Target> Passing<T> {
         parts: u64,
     ) -> Result<()> {
         let (addr, payload) = address_of::<T>(payload);
-        let (root, key) = Root::read(payload);
-        let Root { kind, database, expires_at_ms, string_bytes } = root;
+        let (root, value, key) = Root::read(payload);
+        let Root { kind, database, expires_at_ms, string_bytes, .. } = root;
         let value_type = Type::of_record(kind).expect("roots have values");
         let count = if value_type == Type::String { string_bytes } else { weight };
-        if count == 0 && value_type != Type::String {
+        // A stream may have no entries.
+        if count == 0 && !matches!(value_type, Type::String | Type::Stream) {
             let what = "no elements";
             return if self.takes_empty { Ok(()) } else { Err(Error::Object { object, what }) };
         }
@@ -160,6 +177,10 @@ impl<T: Target> Passing<T> {
         }
         self.begin(&DumpedKey { database, key, value_type, count, expires_at_ms })?;
         self.open = Some(Open { object, value_type, left: count, at: 0 });
+        if value_type == Type::Stream {
+            let root = StreamRoot::read(value, count).expect("the record was checked");
+            self.element(Element::Stream(root))?;
+        }
         Ok(())
     }
 
@@ -169,17 +190,19 @@ impl<T: Target> Passing<T> {
     }
 
     /// An element of the object that is open, as it was sorted.
-    pub(crate) fn element_of(&mut self, order: u64, payload: &[u8]) -> Result<()> {
+    pub(crate) fn element_of(&mut self, order: Order, payload: &[u8]) -> Result<()> {
         let Some(Open { object, value_type, .. }) = self.open else { return Ok(()) };
         let (addr, payload) = address_of::<T>(payload);
         if let Some(addr) = addr {
-            self.note(Noted::Part { addr, order })?;
+            self.note(Noted::Part { addr, order: order.major })?;
         }
         let malformed = || Error::Object { object, what: "an element of another type" };
         let (kind, payload) = payload.split_first().ok_or_else(malformed)?;
         let kind = RecordKind::from_u8(*kind);
         match (value_type, kind) {
-            (Type::String, Some(RecordKind::StringChunk)) => return self.chunk(order, payload),
+            (Type::String, Some(RecordKind::StringChunk)) => {
+                return self.chunk(order.major, payload);
+            }
             (Type::List, Some(RecordKind::ListNode)) => {
                 let node = Record::element(RecordKind::ListNode, object, &[0; 8], payload);
                 let elements = plain::elements(&node).expect("nodes are packed");
@@ -188,12 +211,27 @@ impl<T: Target> Passing<T> {
             }
             (Type::Hash, Some(RecordKind::HashField))
             | (Type::Set, Some(RecordKind::SetMember))
-            | (Type::ZSet, Some(RecordKind::ZSetMember)) => {}
+            | (Type::ZSet, Some(RecordKind::ZSetMember)) => self.count(1)?,
+            (
+                Type::Stream,
+                Some(
+                    RecordKind::StreamNode
+                    | RecordKind::StreamGroup
+                    | RecordKind::StreamConsumer
+                    | RecordKind::StreamPending,
+                ),
+            ) => {}
             _ => return Err(malformed()),
         }
-        self.count(1)?;
         let mut rest = payload;
         let name = varint::take_bytes(&mut rest).ok_or_else(malformed)?;
+        if value_type == Type::Stream {
+            if let Some(StreamRecord::Node { is_first: true, .. }) = StreamRecord::read(name, rest)
+            {
+                self.count(1)?;
+            }
+            return self.element(Element::Record(name, rest));
+        }
         self.element(match value_type {
             Type::Hash => Element::Field(name, rest),
             Type::ZSet => Element::Scored(name, score(rest)),
@@ -275,7 +313,7 @@ fn address_of<T: Target>(payload: &[u8]) -> (Option<RecordAddr>, &[u8]) {
 const fn arity(value_type: Type) -> u64 {
     match value_type {
         Type::Hash | Type::ZSet => 2,
-        Type::String | Type::List | Type::Set => 1,
+        Type::String | Type::List | Type::Set | Type::Stream => 1,
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::Write;
 use keyspace::Type;
 use rdb::{Key, Kind, WriteError, WriteOptions, Writer};
 
+use crate::stream_target::StreamParts;
 use crate::target::{DumpedKey, Element, Target};
 
 /// A string up to so long is gathered, and may be compressed; a longer one is passed on as it comes.
@@ -21,6 +22,8 @@ pub struct RdbTarget<W> {
     /// The string that is gathered.
     string: Vec<u8>,
     is_gathered: bool,
+    /// The stream that is written.
+    stream: Option<StreamParts>,
 }
 
 impl<W: Write> RdbTarget<W> {
@@ -38,7 +41,8 @@ impl<W: Write> RdbTarget<W> {
             writer.aux(name.as_bytes(), value.as_bytes())?;
         }
         let (sizes, string) = (Vec::new(), Vec::new());
-        Ok(Self { writer, database: None, sizes, string, is_gathered: false })
+        let (is_gathered, stream) = (false, None);
+        Ok(Self { writer, database: None, sizes, string, is_gathered, stream })
     }
 
     /// Takes how many keys each database has, and how many of them expire. The file says so before
@@ -131,6 +135,7 @@ const fn kind_of(value_type: Type) -> Kind {
         Type::Hash => Kind::Hash,
         Type::Set => Kind::Set,
         Type::ZSet => Kind::ZSet,
+        Type::Stream => Kind::Stream,
     }
 }
 
@@ -140,6 +145,11 @@ impl<W: Write> Target for RdbTarget<W> {
     fn begin(&mut self, key: &DumpedKey<'_>) -> Result<(), WriteError> {
         self.select(key.database)?;
         let kind = kind_of(key.value_type);
+        if kind == Kind::Stream {
+            // How many nodes it has, its root says.
+            self.stream = Some(StreamParts::new(key.key, key.expires_at_ms));
+            return Ok(());
+        }
         let count = (kind != Kind::String).then_some(key.count);
         let (expires_at_ms, idle_s, frequency) = (key.expires_at_ms, None, None);
         self.writer.key(&Key { key: key.key, kind, count, expires_at_ms, idle_s, frequency })?;
@@ -157,10 +167,21 @@ impl<W: Write> Target for RdbTarget<W> {
             Element::Member(member) => self.writer.member(member),
             Element::Scored(member, score) => self.writer.scored(member, score),
             Element::Field(name, value) => self.writer.field(name, value, None),
+            Element::Stream(root) => {
+                let stream = self.stream.as_mut().expect("it was begun");
+                stream.root(&root, &mut self.writer)
+            }
+            Element::Record(name, value) => {
+                let stream = self.stream.as_mut().expect("it was begun");
+                stream.record(name, value, &mut self.writer)
+            }
         }
     }
 
     fn end(&mut self) -> Result<(), WriteError> {
+        if let Some(mut stream) = self.stream.take() {
+            stream.end(&mut self.writer)?;
+        }
         if std::mem::take(&mut self.is_gathered) {
             self.writer.string(&self.string)?;
             self.string.clear();

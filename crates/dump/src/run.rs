@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   group:  object varint │ weight varint │ items varint │ item …
-//!   item:   tag u8 │ of an element: order key varint │ length varint │ payload
+//!   item:   tag u8 │ of an element: order key, two varints │ length varint │ payload
 //!                                                    │ put aside: place varint │ length varint
 //! ```
 //!
@@ -15,13 +15,14 @@ use base::{ObjectId, varint};
 
 use crate::error::Result;
 use crate::frames::{FrameReader, FrameWriter};
+use crate::order::Order;
 use crate::spill::{Aside, FRAME_BYTES, Spill};
 
 /// A root, or an element of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Item<'a> {
     /// `None` of a root.
-    pub(crate) order: Option<u64>,
+    pub(crate) order: Option<Order>,
     pub(crate) payload: Payload<'a>,
 }
 
@@ -57,7 +58,7 @@ const ELEMENT: u8 = 1;
 const ASIDE: u8 = 2;
 
 /// The most that a group or an item has before its payload.
-const HEAD_BYTES_MAX: usize = 1 + 3 * varint::LEN_MAX;
+const HEAD_BYTES_MAX: usize = 1 + 4 * varint::LEN_MAX;
 
 /// Writes a run.
 pub(crate) struct RunWriter {
@@ -82,7 +83,8 @@ impl RunWriter {
         let aside = if matches!(item.payload, Payload::Aside(_)) { ASIDE } else { 0 };
         self.frames.bytes.push(element | aside);
         if let Some(order) = item.order {
-            varint::put(&mut self.frames.bytes, order);
+            varint::put(&mut self.frames.bytes, order.major);
+            varint::put(&mut self.frames.bytes, order.minor);
         }
         match item.payload {
             Payload::Here(bytes) => varint::put_bytes(&mut self.frames.bytes, bytes),
@@ -104,7 +106,7 @@ impl RunWriter {
 pub(crate) struct RunReader {
     frames: FrameReader,
     /// The current item.
-    order: Option<u64>,
+    order: Option<Order>,
     payload: Held,
 }
 
@@ -146,7 +148,12 @@ impl RunReader {
         let head = (|| {
             let (tag, behind) = rest.split_first()?;
             rest = behind;
-            let order = if tag & ELEMENT == 0 { None } else { Some(varint::take(&mut rest)?) };
+            let order = if tag & ELEMENT == 0 {
+                None
+            } else {
+                let (major, minor) = (varint::take(&mut rest)?, varint::take(&mut rest)?);
+                Some(Order { major, minor })
+            };
             let number = varint::take(&mut rest)?;
             if tag & ASIDE == 0 {
                 return Some((order, usize::try_from(number).ok()?, None));
@@ -170,7 +177,7 @@ impl RunReader {
     }
 
     /// The order key of the current item.
-    pub(crate) const fn order(&self) -> Option<u64> {
+    pub(crate) const fn order(&self) -> Option<Order> {
         self.order
     }
 

@@ -23,6 +23,7 @@ use keyspace::{BadRecord, DatabaseMap, Identity, KeyHasher, plain};
 use redo::{Progress, Replay, StoredLog};
 
 use crate::error::{Error, Result};
+use crate::order::Order;
 use crate::run::Payload;
 use crate::sorter::Sorter;
 use crate::source::{Sorted, Source};
@@ -224,7 +225,7 @@ impl Selection {
         }
         self.selected.records += 1;
         let segment = ObjectId(named.addr.segment().0.into());
-        self.needed.push(segment, Some(named.addr.ordinal().into()), 0, &[])
+        self.needed.push(segment, Some(Order::of(named.addr.ordinal().into())), 0, &[])
     }
 }
 
@@ -378,7 +379,7 @@ impl Names {
         }
         let (name, expires) = (Name::of(record, self.hasher), record.expires_at_ms.is_some());
         Named { name, kind: record.kind, expires, addr }.put(&mut self.item);
-        self.sorter.push(name.group(), Some(self.number), 0, &[&self.item])?;
+        self.sorter.push(name.group(), Some(Order::of(self.number)), 0, &[&self.item])?;
         self.number += 1;
         Ok(())
     }

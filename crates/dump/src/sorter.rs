@@ -14,6 +14,7 @@ use base::ObjectId;
 use crate::batch::Batch;
 use crate::error::Result;
 use crate::levels::Levels;
+use crate::order::Order;
 use crate::run::RunWriter;
 use crate::source::Sorted;
 use crate::spill::{FRAME_BYTES, Spill, SpillOptions};
@@ -36,7 +37,7 @@ impl Sorter {
     pub(crate) fn push(
         &mut self,
         object: ObjectId,
-        order: Option<u64>,
+        order: Option<Order>,
         weight: u64,
         parts: &[&[u8]],
     ) -> Result<()> {

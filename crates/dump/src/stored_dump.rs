@@ -135,6 +135,6 @@ impl<'a, T: Target> StoredDump<'a, T> {
 /// The next ordinal of the group.
 fn next_of(source: &mut Source) -> Result<Option<u32>> {
     let Some((item, _)) = source.item()? else { return Ok(None) };
-    let ordinal = item.order.and_then(|order| u32::try_from(order).ok());
+    let ordinal = item.order.and_then(|order| u32::try_from(order.major).ok());
     Ok(Some(ordinal.expect("as it was selected")))
 }

@@ -35,8 +35,9 @@ pub(crate) fn run(input: &[u8]) {
         }
     };
     assert_eq!(reply, b"+OK\r\n");
-    assert_eq!(rdb::decode(&rdb::encode(&value), rdb::Limits::default()).as_ref(), Ok(&value));
+    let encoded = rdb::decode(&rdb::encode(&value), rdb::Limits::default());
     let value = without_order(value);
+    assert_eq!(encoded.map(without_order).as_ref(), Ok(&value));
     let dumped = session.dump(b"k").expect("it was restored");
     assert_eq!(
         rdb::decode(&dumped, rdb::Limits::default()).map(without_order).as_ref(),
@@ -61,6 +62,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     ];
     let mut seeds: Vec<Vec<u8>> =
         values.iter().map(|value| [&[RAW][..], &rdb::encode(value)].concat()).collect();
+    seeds.push([&[RAW][..], &rdb::encode(&Value::Stream(stream()))].concat());
     // What Redis writes and we do not: LZF, listpacks, an integer set, a quicklist.
     let bodies: [&[u8]; 7] = [
         b"\x00\xc3\x0b\x40\xb4\x03\x61\x62\x63\x61\xe0\xa5\x02\x01\x62\x63",
@@ -73,4 +75,30 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     ];
     seeds.extend(bodies.iter().map(|body| [&[0], *body].concat()));
     seeds
+}
+
+/// A stream with a group that has a consumer.
+fn stream() -> rdb::StreamValue {
+    let id = rdb::EntryId::new;
+    let entry = |seq, name: &[u8]| rdb::StreamEntry {
+        id: id(7, seq),
+        pairs: vec![(name.to_vec(), b"12".to_vec())],
+    };
+    let pending = rdb::PendingEntry { id: id(7, 1), at_ms: 5, count: 2 };
+    let consumer = rdb::StreamConsumer {
+        name: b"c".to_vec(),
+        seen_ms: 6,
+        active_ms: Some(5),
+        pending: vec![pending],
+    };
+    let numbers =
+        rdb::StreamNumbers { last_id: id(8, 0), max_deleted_id: id(6, 9), entries_added: 9 };
+    let group = rdb::StreamGroup {
+        name: b"g".to_vec(),
+        last_id: id(7, 1),
+        entries_read: rdb::EntriesRead::Known(1),
+        consumers: vec![consumer],
+    };
+    let entries = vec![entry(1, b"f"), entry(2, b"f"), entry(4, b"g")];
+    rdb::StreamValue { entries, numbers, groups: vec![group] }
 }

@@ -87,6 +87,12 @@ fn note(events: &mut Fingerprint, event: &Event<'_>) {
         }
         Event::Ignored { what } => events.item(what.as_bytes()),
         Event::EndOfKey => events.item(b"."),
+        // What is in no fingerprint.
+        Event::Numbers(_)
+        | Event::Group { .. }
+        | Event::Pending(_)
+        | Event::Consumer { .. }
+        | Event::Held(_) => events.item(format!("{event:?}").as_bytes()),
         Event::End { .. } => {}
         ref element => events.take(element),
     }
@@ -148,6 +154,9 @@ fn write_value(
     reader: &mut Reader<&[u8]>,
     head: &Head,
 ) -> Result<(), rdb::WriteError> {
+    if head.kind == Kind::Stream {
+        return write_stream(writer, reader, head);
+    }
     let mut elements = Vec::new();
     loop {
         elements.push(match reader.next().expect("it was read before") {
@@ -181,6 +190,67 @@ fn write_value(
             Element::Member(member) => writer.member(member)?,
             Element::Scored(member, score) => writer.scored(member, *score)?,
             Element::Field(name, value, at_ms) => writer.field(name, value, *at_ms)?,
+        }
+    }
+    writer.end_of_key()
+}
+
+/// A stream as it was, an entry a node.
+fn write_stream(
+    writer: &mut Writer<Vec<u8>>,
+    reader: &mut Reader<&[u8]>,
+    head: &Head,
+) -> Result<(), rdb::WriteError> {
+    let (mut stream, mut groups) = (rdb::StreamValue::default(), rdb::GroupBuilder::default());
+    loop {
+        match reader.next().expect("it was read before") {
+            Event::Entry(id) => {
+                stream.entries.push(rdb::StreamEntry { id, pairs: Vec::new() });
+            }
+            Event::Pair(name, value) => {
+                let entry = stream.entries.last_mut().expect("its entry came before");
+                entry.pairs.push((name.to_vec(), value.to_vec()));
+            }
+            Event::Numbers(numbers) => stream.numbers = numbers,
+            Event::Group { name, last_id, entries_read } => {
+                // What holds what is none of the reader's business.
+                stream.groups.extend(groups.group(name, last_id, entries_read).ok().flatten());
+            }
+            Event::Pending(pending) => groups.pending(pending),
+            Event::Consumer { name, seen_ms, active_ms } => {
+                groups.consumer(name, seen_ms, active_ms);
+            }
+            Event::Held(id) => _ = groups.held(id),
+            _ => break,
+        }
+    }
+    stream.groups.extend(groups.finish().ok().flatten());
+    writer.key(&Key {
+        key: &head.key,
+        kind: head.kind,
+        count: Some(stream.entries.len() as u64),
+        expires_at_ms: head.expires_at_ms,
+        idle_s: head.idle_s,
+        frequency: head.frequency,
+    })?;
+    let mut node = rdb::NodeBuilder::default();
+    for entry in &stream.entries {
+        node.push(entry.id, entry.pairs.iter().map(|(name, value)| (&name[..], &value[..])));
+        writer.node(&mut node)?;
+    }
+    let first = stream.entries.first().map_or(rdb::EntryId::default(), |entry| entry.id);
+    let entries = (first, stream.entries.len() as u64);
+    writer.numbers(entries, &stream.numbers, stream.groups.len() as u64)?;
+    for group in &stream.groups {
+        let held = group.consumers.iter().flat_map(|consumer| &consumer.pending);
+        let mut pending: Vec<_> = held.copied().collect();
+        pending.sort_unstable_by_key(|pending| pending.id);
+        let of_group = (&group.name[..], group.last_id, group.entries_read);
+        writer.group(of_group, pending.into_iter(), group.consumers.len() as u64)?;
+        for consumer in &group.consumers {
+            let times = (consumer.seen_ms, consumer.active_ms);
+            let held = consumer.pending.iter().map(|pending| pending.id);
+            writer.consumer(&consumer.name, times, held)?;
         }
     }
     writer.end_of_key()

@@ -166,6 +166,17 @@ pub(crate) fn without_order(mut value: rdb::Value) -> rdb::Value {
         rdb::Value::Set(members) => members.sort(),
         rdb::Value::Hash(fields) => fields.sort(),
         rdb::Value::ZSet(members) => members.sort_by(|a, b| a.0.cmp(&b.0)),
+        rdb::Value::Stream(stream) => {
+            stream.groups.sort_by(|a, b| a.name.cmp(&b.name));
+            for group in &mut stream.groups {
+                group.consumers.sort_by(|a, b| a.name.cmp(&b.name));
+                // What a payload need not say: it is estimated, or taken for the time at which the consumer was seen.
+                group.entries_read = rdb::EntriesRead::Unsaid;
+                for consumer in &mut group.consumers {
+                    consumer.active_ms = None;
+                }
+            }
+        }
         rdb::Value::String(_) | rdb::Value::List(_) => {}
     }
     value

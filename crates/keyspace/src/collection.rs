@@ -52,6 +52,8 @@ pub struct Closed {
     pub changed: bool,
     /// No element is left.
     pub empty: bool,
+    /// What changed is nothing that transactions watch a key for: what groups of a stream know, say.
+    pub is_quiet: bool,
 }
 
 /// A type of collection. The marker types that implement it ([`crate::hash::Hash`] …) are what
@@ -64,7 +66,7 @@ pub trait Collection {
     /// The type that clients see.
     const TYPE: Type;
     #[doc(hidden)]
-    fn packed_kind() -> PackedKind;
+    fn packed_kind() -> Option<PackedKind>;
     #[doc(hidden)]
     fn view<'a>(value: ValueRef<'a>) -> Self::View<'a>;
     #[doc(hidden)]
@@ -73,7 +75,8 @@ pub trait Collection {
     fn close(guard: Self::Guard<'_>) -> Closed;
 }
 
-/// The kind of payload that a small collection is.
+/// The kind of payload that a small collection is; there is none for a type that is an object from its
+/// first element on.
 pub struct PackedKind(pub(crate) Kind);
 
 /// The value of an entry that is of the asked type.

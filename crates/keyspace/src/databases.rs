@@ -42,6 +42,7 @@ impl Keyspace {
                     self.effects.ready.push((db, key));
                 }
             }
+            self.wake_all(db);
         }
     }
 
@@ -65,6 +66,7 @@ impl Keyspace {
                 continue;
             }
             count += self.size(db).0;
+            self.wake_all(db);
             self.note_dropped(db);
             let fresh = Db::new(DbId(self.next_db_id));
             self.next_db_id += 1;

@@ -257,6 +257,30 @@ impl Keyspace {
         self.awaited.remove(db, key);
     }
 
+    /// Waits for any change of the key: it appears in [`Effects::ready`] also when it changes, or goes.
+    pub fn await_changes(&mut self, db: DbIndex, key: &[u8]) {
+        self.awaited_changes.add(db, key);
+    }
+
+    /// Takes back one [`Keyspace::await_changes`].
+    pub fn unawait_changes(&mut self, db: DbIndex, key: &[u8]) {
+        self.awaited_changes.remove(db, key);
+    }
+
+    /// Has the clients look that wait for any change of the key: it has changed in a way that is none for others.
+    pub fn wake(&mut self, db: DbIndex, key: &[u8]) {
+        let is_last = |last: &DbKey| (last.0, &*last.1) == (db, key);
+        if self.awaited_changes.has(db, key) && !self.effects.ready.last().is_some_and(is_last) {
+            self.effects.ready.push((db, key.into()));
+        }
+    }
+
+    /// As [`Keyspace::wake`], for all keys of databases that have changed as a whole.
+    pub(crate) fn wake_all(&mut self, db: DbIndex) {
+        let keys = self.awaited_changes.keys_of(db);
+        self.effects.ready.extend(keys.into_iter().map(|key| (db, key)));
+    }
+
     /// Notes a keyspace notification, if its class was asked for.
     pub fn notify(&mut self, class: Notify, name: &'static str, db: DbIndex, key: &[u8]) {
         let wanted = self.settings.notify;
@@ -269,6 +293,7 @@ impl Keyspace {
     pub(crate) fn modified(&mut self, db: DbIndex, key: &[u8]) {
         self.dirty += 1;
         self.effects.note_touched(&self.watched, db, key);
+        self.wake(db, key);
     }
 
     /// Notes that a key was created, for the clients that wait for it.

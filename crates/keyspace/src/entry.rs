@@ -15,7 +15,8 @@
 //!
 //! An entry without its value is *bare*: the record at its address has the value. Then the payload is a
 //! trace of it: how many bytes it took, and the type and the incarnation of an object. A bare entry without
-//! a trace is *lost*: the record at its address says that the log does not have the value either.
+//! a trace, or with nothing but the type of an object, is *lost*: the record at its address says that the log
+//! does not have the value either.
 //!
 //! # Invariants
 //! - The block was allocated with exactly [`Entry::layout`] of its own header.
@@ -222,11 +223,6 @@ impl Entry {
     /// Whether only the log has the value.
     pub(crate) fn is_bare(&self) -> bool {
         self.kind_code() & BARE_BIT != 0
-    }
-
-    /// Whether not even the log has the value.
-    pub(crate) fn is_lost(&self) -> bool {
-        self.is_bare() && self.payload_len() == 0
     }
 
     fn set_kind(&mut self, kind: Kind) {

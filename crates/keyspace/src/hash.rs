@@ -244,8 +244,8 @@ impl Collection for Hash {
     type Guard<'a> = HashGuard<'a>;
     const TYPE: Type = Type::Hash;
 
-    fn packed_kind() -> PackedKind {
-        PackedKind(Kind::HashPacked)
+    fn packed_kind() -> Option<PackedKind> {
+        Some(PackedKind(Kind::HashPacked))
     }
 
     fn view<'a>(value: ValueRef<'a>) -> HashView<'a> {
@@ -265,7 +265,7 @@ impl Collection for Hash {
         if guard.unlogged && !empty {
             guard.cell.log_key();
         }
-        Closed { changed: guard.changed, empty }
+        Closed { changed: guard.changed, empty, is_quiet: false }
     }
 }
 

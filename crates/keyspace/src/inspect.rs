@@ -12,6 +12,7 @@ use crate::list::{List, ListView};
 use crate::object::{Body, Object};
 use crate::packed::{LARGE_ENCODING, Packed};
 use crate::set::{Set, SetView};
+use crate::stream::{Stream, StreamView};
 use crate::string::{StringRef, inline_encoding, string_of};
 use crate::table::Keyed;
 use crate::value_type::{Type, entry_type};
@@ -37,6 +38,7 @@ pub enum Contents<'a> {
     Hash(HashView<'a>),
     Set(SetView<'a>),
     ZSet(ZSetView<'a>),
+    Stream(StreamView<'a>),
 }
 
 /// What finds a key takes: eight bytes and a tag, at two thirds' load.
@@ -179,6 +181,7 @@ fn inspected(entry: &Entry, hasher: KeyHasher) -> Inspected<'_> {
         Type::Hash => Contents::Hash(Hash::view(value)),
         Type::Set => Contents::Set(Set::view(value)),
         Type::ZSet => Contents::ZSet(ZSet::view(value)),
+        Type::Stream => Contents::Stream(Stream::view(value)),
     };
     Inspected {
         key: entry.key(),

@@ -10,6 +10,10 @@ pub trait Journal: Send {
     /// Records of this kind follow, which an older program may not know: a log says so before the first one.
     /// Only between commands.
     fn declare(&mut self, _kind: RecordKind) {}
+    /// Whether records of this kind may follow, or are there; `None` when nothing is logged.
+    fn has_declared(&self, _kind: RecordKind) -> Option<bool> {
+        None
+    }
     /// The record at `addr` is no longer needed to restore anything.
     fn retire(&mut self, addr: RecordAddr);
     /// The LSN that the open block will get: what a write depends on.
@@ -72,6 +76,10 @@ impl<T: Journal + ?Sized> Journal for Box<T> {
 
     fn declare(&mut self, kind: RecordKind) {
         (**self).declare(kind);
+    }
+
+    fn has_declared(&self, kind: RecordKind) -> Option<bool> {
+        (**self).has_declared(kind)
     }
 
     fn retire(&mut self, addr: RecordAddr) {

@@ -22,6 +22,7 @@ use crate::journal::Journal;
 use crate::libraries::Libraries;
 use crate::limbo::Limbo;
 use crate::lost::Lost;
+use crate::object::Object;
 use crate::recorder::Recorder;
 use crate::settings::Settings;
 use crate::source::Source;
@@ -58,6 +59,8 @@ pub struct Keyspace<J: ?Sized = dyn Journal> {
     /// Where the newest `Databases` record is.
     pub(crate) databases_addr: Option<RecordAddr>,
     pub(crate) libraries: Libraries,
+    /// There is a stream, or was.
+    pub(crate) had_streams: bool,
     pub(crate) next_db_id: u64,
     pub(crate) settings: Settings,
     pub(crate) now_ms: i64,
@@ -66,6 +69,8 @@ pub struct Keyspace<J: ?Sized = dyn Journal> {
     pub(crate) effects: Effects,
     pub(crate) watched: Interest,
     pub(crate) awaited: Interest,
+    /// Of those that are waited for, which are ready at any change.
+    pub(crate) awaited_changes: Interest,
     pub(crate) access_tracked: bool,
     pub(crate) is_frozen: bool,
     pub(crate) is_timeless: bool,
@@ -101,6 +106,7 @@ impl<J: Journal> Keyspace<J> {
             scratch: Vec::new(),
             databases_addr: None,
             libraries: Libraries::default(),
+            had_streams: false,
             next_db_id: count,
             settings: Settings::default(),
             now_ms: 0,
@@ -109,6 +115,7 @@ impl<J: Journal> Keyspace<J> {
             effects: Effects::default(),
             watched: Interest::default(),
             awaited: Interest::default(),
+            awaited_changes: Interest::default(),
             access_tracked: true,
             is_frozen: false,
             is_timeless: false,
@@ -136,6 +143,8 @@ impl Keyspace {
     pub fn succeed(&mut self, before: &mut Self) {
         self.watched = std::mem::take(&mut before.watched);
         self.awaited = std::mem::take(&mut before.awaited);
+        self.awaited_changes = std::mem::take(&mut before.awaited_changes);
+        self.had_streams |= before.had_streams;
         self.effects = std::mem::take(&mut before.effects);
         self.stats = before.stats;
         self.dirty = before.dirty;
@@ -439,7 +448,10 @@ impl Keyspace {
                 None => return Ok(None),
             },
             None if create => {
-                let mut entry = Entry::with_bytes(key, C::packed_kind().0, &[0]);
+                let mut entry = match C::packed_kind() {
+                    Some(kind) => Entry::with_bytes(key, kind.0, &[0]),
+                    None => Entry::with_object(key, Object::begin(C::TYPE, &mut self.recorder)),
+                };
                 entry.set_access(access::fresh(&self.settings, self.now_ms));
                 self.dbs[db].insert(&mut self.walk, self.recorder.hasher, hash, entry)
             }
@@ -476,7 +488,11 @@ impl Keyspace {
             self.dbs[db].remove(&mut self.walk, self.recorder.hasher, hash, key);
         } else if closed.changed {
             self.dbs[db].note_object_changed(place, self.recorder.open_lsn());
-            self.modified(db, key);
+            if closed.is_quiet {
+                self.dirty += 1;
+            } else {
+                self.modified(db, key);
+            }
         }
         if created {
             self.created(db, key);

@@ -1,7 +1,7 @@
 //! The keyspace: what is in memory, and the record that every change of it leaves.
 //!
 //! ```text
-//!            string · hash · list · set · zset            semantics of each type
+//!            string · hash · list · set · zset · stream   semantics of each type
 //!                 │ views and guards (collection)
 //!  Keyspace ──────┤                                       lookup, expiry, deletion, signals
 //!    │  Db ───────┼─────────► walk                            a snapshot, while commands go on
@@ -68,6 +68,7 @@ pub mod set;
 mod settings;
 mod settle;
 mod source;
+pub mod stream;
 pub mod string;
 mod survey;
 mod table;

@@ -317,8 +317,8 @@ impl Collection for List {
     type Guard<'a> = ListGuard<'a>;
     const TYPE: Type = Type::List;
 
-    fn packed_kind() -> PackedKind {
-        PackedKind(Kind::ListPacked)
+    fn packed_kind() -> Option<PackedKind> {
+        Some(PackedKind(Kind::ListPacked))
     }
 
     fn view<'a>(value: ValueRef<'a>) -> ListView<'a> {
@@ -351,6 +351,6 @@ impl Collection for List {
                 guard.cell.log_key();
             }
         }
-        Closed { changed: guard.changed, empty }
+        Closed { changed: guard.changed, empty, is_quiet: false }
     }
 }

@@ -11,6 +11,7 @@ use crate::hasher::KeyHasher;
 use crate::list::LargeList;
 use crate::recorder::Recorder;
 use crate::set::LargeSet;
+use crate::stream::LargeStream;
 use crate::string::LargeString;
 use crate::value_type::Type;
 use crate::walk::Stream;
@@ -121,6 +122,8 @@ pub(crate) enum Body {
     Set(LargeSet),
     /// A sorted set with an entry a member.
     ZSet(LargeZSet),
+    /// A stream of nodes and groups.
+    Stream(LargeStream),
 }
 
 /// Calls a method of [`Large`] on whichever body it is.
@@ -132,6 +135,7 @@ macro_rules! body {
             Body::Hash($inner) => $call,
             Body::Set($inner) => $call,
             Body::ZSet($inner) => $call,
+            Body::Stream($inner) => $call,
         }
     };
 }
@@ -150,6 +154,15 @@ impl Object {
         Self { id, changed_at: Lsn::ZERO, body }
     }
 
+    /// An empty value of a type that is an object from its first element on.
+    pub(crate) fn begin(value_type: Type, recorder: &mut Recorder) -> Box<Self> {
+        let body = match value_type {
+            Type::Stream => Body::Stream(LargeStream::empty()),
+            _ => unreachable!("the others are packed at first"),
+        };
+        Box::new(Self::new(recorder.new_object_id(), body))
+    }
+
     /// An object without elements, as a root's or an element's record names it first.
     pub(crate) fn of_record(id: ObjectId, kind: RecordKind) -> Option<Self> {
         let body = match kind {
@@ -158,6 +171,11 @@ impl Object {
             RecordKind::Hash | RecordKind::HashField => Body::Hash(LargeHash::empty()),
             RecordKind::Set | RecordKind::SetMember => Body::Set(LargeSet::empty()),
             RecordKind::ZSet | RecordKind::ZSetMember => Body::ZSet(LargeZSet::empty()),
+            RecordKind::Stream
+            | RecordKind::StreamNode
+            | RecordKind::StreamGroup
+            | RecordKind::StreamConsumer
+            | RecordKind::StreamPending => Body::Stream(LargeStream::empty()),
             _ => return None,
         };
         Some(Self::new(id, body))
@@ -173,6 +191,14 @@ impl Object {
                 | (Body::Hash(_), K::Hash | K::HashField)
                 | (Body::Set(_), K::Set | K::SetMember)
                 | (Body::ZSet(_), K::ZSet | K::ZSetMember)
+                | (
+                    Body::Stream(_),
+                    K::Stream
+                        | K::StreamNode
+                        | K::StreamGroup
+                        | K::StreamConsumer
+                        | K::StreamPending
+                )
         )
     }
 
@@ -189,6 +215,7 @@ impl Object {
             Body::Hash(_) => Type::Hash,
             Body::Set(_) => Type::Set,
             Body::ZSet(_) => Type::ZSet,
+            Body::Stream(_) => Type::Stream,
         }
     }
 
@@ -200,6 +227,7 @@ impl Object {
             Body::Hash(_) => RecordKind::Hash,
             Body::Set(_) => RecordKind::Set,
             Body::ZSet(_) => RecordKind::ZSet,
+            Body::Stream(_) => RecordKind::Stream,
         }
     }
 
@@ -263,6 +291,7 @@ impl Object {
             Body::Hash(body) => Body::Hash(body.duplicate(id, recorder)),
             Body::Set(body) => Body::Set(body.duplicate(id, recorder)),
             Body::ZSet(body) => Body::ZSet(body.duplicate(id, recorder)),
+            Body::Stream(body) => Body::Stream(body.duplicate(id, recorder)),
         };
         Self { id, changed_at: recorder.open_lsn(), body }
     }

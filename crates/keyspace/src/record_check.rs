@@ -9,6 +9,7 @@ use base::{DbId, ObjectId, Record, RecordKind, varint};
 
 use crate::hasher::Identity;
 use crate::packed::Packed;
+use crate::stream;
 use crate::string::CHUNK_BYTES;
 use crate::value_type::Type;
 
@@ -45,6 +46,11 @@ pub(crate) fn check(record: &Record<'_>) -> Result<(), &'static str> {
         RecordKind::ZSetPacked => is_packed(record.value, 2) && has_scores(record.value),
         RecordKind::ListNode => record.sub.len() == 8 && is_packed(record.value, 1),
         RecordKind::ZSetMember => is_score(record.value),
+        RecordKind::Stream => stream::is_root(record.value),
+        RecordKind::StreamNode
+        | RecordKind::StreamGroup
+        | RecordKind::StreamConsumer
+        | RecordKind::StreamPending => stream::is_element(record.sub, record.kind, record.value),
         RecordKind::Databases => is_map(record.value),
         RecordKind::Library => is_word(record.key) && !record.value.is_empty(),
         RecordKind::LibraryDeleted => is_word(record.key),
@@ -149,7 +155,7 @@ mod tests {
             whole(RecordKind::HashPacked, b"\0\x01f"),
             whole(RecordKind::ZSetPacked, b"\0\x01m\x011"),
             whole(RecordKind::ValueLost, b""),
-            whole(RecordKind::ValueLost, &[5]),
+            whole(RecordKind::ValueLost, &[6]),
             whole(RecordKind::KeyLost, &[0]),
             Record::library(b"", b"#!lua"),
             Record::library(b"a b", b"#!lua"),

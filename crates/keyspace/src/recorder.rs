@@ -145,7 +145,8 @@ impl Recorder {
                 Record::root(kind, db, key, id, &self.value, expires)
             }
         };
-        if record.kind == RecordKind::ValueLost {
+        // Of a stream, where all is logged to another log; what makes one has said so before.
+        if matches!(record.kind, RecordKind::ValueLost | RecordKind::Stream) {
             self.journal.declare(record.kind);
         }
         self.wrote = true;

@@ -4,6 +4,7 @@ use base::DbIndex;
 
 use crate::collection::{Collection, Updated};
 use crate::keyspace::Keyspace;
+use crate::object::Object;
 use crate::value_type::WrongType;
 
 impl Keyspace {
@@ -26,7 +27,10 @@ impl Keyspace {
         let old = self.dbs[db].take_value(&mut self.walk, place, hash);
         let entry = self.dbs[db].change(&mut self.walk, place, hash);
         // Its address stays: the record of the new collection retires that of the old value.
-        entry.replace_bytes(C::packed_kind().0, &[0]);
+        match C::packed_kind() {
+            Some(kind) => entry.replace_bytes(kind.0, &[0]),
+            None => entry.replace_object(Object::begin(C::TYPE, &mut self.recorder)),
+        }
         let updated = self.update::<C, R>(db, key, false, fill);
         self.free.value(&mut self.recorder, old);
         updated

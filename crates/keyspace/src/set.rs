@@ -262,8 +262,8 @@ impl Collection for Set {
     type Guard<'a> = SetGuard<'a>;
     const TYPE: Type = Type::Set;
 
-    fn packed_kind() -> PackedKind {
-        PackedKind(Kind::SetPacked)
+    fn packed_kind() -> Option<PackedKind> {
+        Some(PackedKind(Kind::SetPacked))
     }
 
     fn view<'a>(value: ValueRef<'a>) -> SetView<'a> {
@@ -283,7 +283,7 @@ impl Collection for Set {
         if guard.unlogged && !empty {
             guard.cell.log_key();
         }
-        Closed { changed: guard.changed, empty }
+        Closed { changed: guard.changed, empty, is_quiet: false }
     }
 }
 

@@ -71,6 +71,10 @@ pub struct Settings {
     pub hll_sparse_max_bytes: usize,
     /// `list-max-listpack-size`: elements a node when positive, a size class when negative.
     pub list_max_listpack_size: i64,
+    /// `stream-node-max-entries`; 0 for no limit.
+    pub stream_node_max_entries: u64,
+    /// `stream-node-max-bytes`; 0 for no limit.
+    pub stream_node_max_bytes: u64,
     /// `maxmemory-policy`.
     pub eviction: EvictionPolicy,
     /// Whether `maxmemory` is a limit.
@@ -95,6 +99,8 @@ impl Default for Settings {
             zset_max_listpack_value: 64,
             hll_sparse_max_bytes: 3000,
             list_max_listpack_size: -2,
+            stream_node_max_entries: 100,
+            stream_node_max_bytes: 4096,
             eviction: EvictionPolicy::NoEviction,
             is_memory_limited: false,
             eviction_samples: 5,

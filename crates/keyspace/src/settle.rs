@@ -205,6 +205,7 @@ impl Keyspace {
                     self.effects.ready.push((*db, key));
                 }
             }
+            self.wake_all(*db);
         }
     }
 

@@ -18,11 +18,14 @@ pub enum Type {
     Set,
     /// A sorted set.
     ZSet,
+    /// A stream.
+    Stream,
 }
 
 impl Type {
     /// All of them, by their number.
-    pub(crate) const ALL: [Self; 5] = [Self::String, Self::List, Self::Hash, Self::Set, Self::ZSet];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::String, Self::List, Self::Hash, Self::Set, Self::ZSet, Self::Stream];
 
     /// The type of the value that a record of this kind has; `None` if it has none.
     #[must_use]
@@ -33,6 +36,7 @@ impl Type {
             RecordKind::HashPacked | RecordKind::Hash => Some(Self::Hash),
             RecordKind::SetPacked | RecordKind::Set => Some(Self::Set),
             RecordKind::ZSetPacked | RecordKind::ZSet => Some(Self::ZSet),
+            RecordKind::Stream => Some(Self::Stream),
             _ => None,
         }
     }
@@ -46,6 +50,7 @@ impl Type {
             Self::Hash => "hash",
             Self::Set => "set",
             Self::ZSet => "zset",
+            Self::Stream => "stream",
         }
     }
 }
@@ -65,7 +70,7 @@ pub(crate) fn entry_type(entry: &Entry) -> Type {
         Kind::ZSetPacked => Type::ZSet,
         Kind::Object => match entry.object() {
             Some(object) => object.value_type(),
-            None => entry.bare_object().map_or(Type::String, |(value_type, _)| value_type),
+            None => entry.bare_type().unwrap_or(Type::String),
         },
     }
 }

@@ -34,6 +34,7 @@
 //!   hashes, sets, sorted sets   elements/shadow     elements move there; new names are noted
 //!   lists                       list/nodes/walked   nodes by their order keys
 //!   strings                     string/large        chunks of 4 KiB
+//!   streams                     stream/tracker      nodes, groups and pending entries by their names
 //! ```
 //!
 //! An object with a shadow is found by where it is *now*: RENAME and MOVE take it to another key, and a

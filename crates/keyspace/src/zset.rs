@@ -45,8 +45,8 @@ impl Collection for ZSet {
     type Guard<'a> = ZSetGuard<'a>;
     const TYPE: Type = Type::ZSet;
 
-    fn packed_kind() -> PackedKind {
-        PackedKind(Kind::ZSetPacked)
+    fn packed_kind() -> Option<PackedKind> {
+        Some(PackedKind(Kind::ZSetPacked))
     }
 
     fn view(value: ValueRef<'_>) -> ZSetView<'_> {
@@ -65,7 +65,7 @@ impl Collection for ZSet {
         if !empty && guard.changed && (is_packed || guard.root_changed) {
             guard.cell.log_key();
         }
-        Closed { changed: guard.changed, empty }
+        Closed { changed: guard.changed, empty, is_quiet: false }
     }
 }
 

@@ -4,8 +4,9 @@ use std::collections::HashSet;
 
 use crate::crc64::crc64;
 use crate::event::Kind;
-use crate::form::{self, Numbered};
+use crate::form::{self, Numbered, number};
 use crate::input::Input;
+use crate::stream::{GroupBuilder, StreamEntry, StreamValue};
 use crate::value::{Begun, Element, ValueReader};
 use crate::version::Version;
 use crate::{Limits, Value};
@@ -36,13 +37,19 @@ pub enum BadPayload {
 /// Decodes the value of a payload, of Redis up to 8.10 or Valkey up to 9.0.
 ///
 /// # Errors
-/// If this version cannot read it: it is damaged, is a collection without elements, a stream, a module's value or an array, has
+/// If this version cannot read it: it is damaged, is a collection without elements, a stream of Redis 8.6 on, a module's value or an array, has
 /// metadata of a module, or is a hash with fields that expire; it has a string that is longer than the limit, or takes more memory
 /// than that, and than a payload of this length justifies. The texts are Redis'.
 pub fn decode(payload: &[u8], limits: Limits) -> Result<Value, BadPayload> {
     let (body, version) = unseal(payload)?;
     let value = read(body, version, limits).ok_or(BadPayload::Content)?;
     if is_good(&value) { Ok(value) } else { Err(BadPayload::Content) }
+}
+
+/// Whether a payload, if it is one, has a stream.
+#[must_use]
+pub fn is_of_stream(payload: &[u8]) -> bool {
+    matches!(payload.first(), Some(&(number::STREAM | number::STREAM_2 | number::STREAM_3)))
 }
 
 /// Returns what a payload has in front of its footer, whose checksum is right, and its version.
@@ -81,15 +88,25 @@ fn read(body: &[u8], version: Version, limits: Limits) -> Option<Value> {
         Kind::Set => Value::Set(Vec::new()),
         Kind::ZSet => Value::ZSet(Vec::new()),
         Kind::Hash => Value::Hash(Vec::new()),
+        Kind::Stream => Value::Stream(StreamValue::default()),
     };
+    let mut groups = GroupBuilder::default();
     let taken_max = limits.string_bytes_max.max((body.len() as u64).saturating_mul(BYTES_PER_BYTE));
     let mut taken = 0;
     while let Some(element) = values.next(&mut input).ok()? {
         let first = values.first(&input);
         // Few bytes may say the same item millions of times.
         taken += first.len() as u64 + ELEMENT_BYTES;
+        if element == Element::Pair {
+            taken += values.second(&input).len() as u64 + ELEMENT_BYTES;
+        }
         if taken > taken_max && element != Element::String {
             return None;
+        }
+        if let Value::Stream(stream) = &mut value {
+            let second = values.second(&input);
+            take_of_stream(stream, &mut groups, element, first, second)?;
+            continue;
         }
         let first = first.to_vec();
         match (&mut value, element) {
@@ -109,7 +126,35 @@ fn read(body: &[u8], version: Version, limits: Limits) -> Option<Value> {
             return None;
         }
     }
+    if let Value::Stream(stream) = &mut value {
+        stream.groups.extend(groups.finish().ok()?);
+    }
     input.is_at_end().ok()?.then_some(value)
+}
+
+/// Takes an element of a stream, with its texts.
+fn take_of_stream(
+    stream: &mut StreamValue,
+    groups: &mut GroupBuilder,
+    element: Element,
+    first: &[u8],
+    second: &[u8],
+) -> Option<()> {
+    match element {
+        Element::Entry(id) => stream.entries.push(StreamEntry { id, pairs: Vec::new() }),
+        Element::Pair => {
+            stream.entries.last_mut()?.pairs.push((first.to_vec(), second.to_vec()));
+        }
+        Element::Numbers(numbers) => stream.numbers = numbers,
+        Element::Group(last_id, entries_read) => {
+            stream.groups.extend(groups.group(first, last_id, entries_read).ok()?);
+        }
+        Element::Pending(pending) => groups.pending(pending),
+        Element::Consumer(seen_ms, active_ms) => groups.consumer(first, seen_ms, active_ms),
+        Element::Held(id) => groups.held(id).ok()?,
+        _ => return None,
+    }
+    Some(())
 }
 
 /// A collection never has a member twice.
@@ -119,6 +164,8 @@ fn is_good(value: &Value) -> bool {
         Value::Set(members) => are_distinct(members.iter().map(Vec::as_slice)),
         Value::ZSet(members) => are_distinct(members.iter().map(|(name, _)| name.as_slice())),
         Value::Hash(fields) => are_distinct(fields.iter().map(|(name, _)| name.as_slice())),
+        // Ids were seen to rise, and consumers to be distinct.
+        Value::Stream(stream) => are_distinct(stream.groups.iter().map(|it| it.name.as_slice())),
     }
 }
 
@@ -268,9 +315,8 @@ mod tests {
     #[test]
     fn what_cannot_be_a_value_is_refused() {
         for (version, body) in [
-            // A module's value, an empty stream, an array, a module's metadata.
+            // A module's value, an array, a module's metadata.
             (9, &b"\x07\x01\0"[..]),
-            (9, b"\x0f\0\0\0\0\0"),
             (14, b"\x1c\0\0"),
             (13, b"\xf3\x01abcd\0\0\x01x"),
             // Fields that expire, of Redis and of Valkey, and each in the other's version.
@@ -307,14 +353,14 @@ mod tests {
         (0..entries).for_each(|_| pack.extend_from_slice(&[1, 1]));
         pack.push(0xff);
         let mut body = vec![20];
-        crate::encode::put_length(&mut body, pack.len() as u64);
+        crate::strings::put_length(&mut body, pack.len() as u64);
         body.extend_from_slice(&pack);
         let payload = of_version(11, &body);
         assert_eq!(decode(&payload, LIMITS), Err(BadPayload::Content));
         // The same of a list, where an item may be there as often as it likes: packed, and as it is.
         let list = |pack: &[u8]| of_version(10, &[&[18, 1, 2][..], pack].concat());
         let mut plain = Vec::new();
-        crate::encode::put_length(&mut plain, pack.len() as u64);
+        crate::strings::put_length(&mut plain, pack.len() as u64);
         plain.extend_from_slice(&pack);
         let few = Limits { string_bytes_max: 10 << 20 };
         assert!(decode(&list(&plain), few).is_ok());
@@ -322,8 +368,8 @@ mod tests {
         let bytes =
             crate::lzf::compress_like_redis(&pack, pack.len() / 50).expect("it is all alike");
         packed.push(0xc3);
-        crate::encode::put_length(&mut packed, bytes.len() as u64);
-        crate::encode::put_length(&mut packed, pack.len() as u64);
+        crate::strings::put_length(&mut packed, bytes.len() as u64);
+        crate::strings::put_length(&mut packed, pack.len() as u64);
         packed.extend_from_slice(&bytes);
         assert_eq!(decode(&list(&packed), few), Err(BadPayload::Content));
         // A string that is longer than any may be.

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use sha1::{Digest as _, Sha1};
 
 use crate::event::{Event, Key, Kind};
+use crate::stream::EntryId;
 
 /// Bytes of a fingerprint.
 const FINGERPRINT_BYTES: usize = 20;
@@ -39,6 +40,7 @@ impl Fingerprint {
             Kind::Set => 2,
             Kind::ZSet => 3,
             Kind::Hash => 4,
+            Kind::Stream => 6,
         };
         self.mix(&number.to_be_bytes());
     }
@@ -72,6 +74,17 @@ impl Fingerprint {
             element.xor(b"!!hexpire!!");
         }
         self.xor(&element.0);
+    }
+
+    /// Adds the next entry of a stream, whose fields follow. What groups know does not matter, as in Redis.
+    pub fn entry(&mut self, id: EntryId) {
+        self.mix(format!("{}.{}", id.ms, id.seq).as_bytes());
+    }
+
+    /// Adds the next field of an entry.
+    pub fn pair(&mut self, name: &[u8], value: &[u8]) {
+        self.mix(name);
+        self.mix(value);
     }
 
     /// Adds, last, that the key expires; when does not matter.
@@ -195,6 +208,8 @@ impl Fingerprint {
             Event::Field { name, value, expires_at_ms } => {
                 self.field(name, value, expires_at_ms.is_some());
             }
+            Event::Entry(id) => self.entry(id),
+            Event::Pair(name, value) => self.pair(name, value),
             _ => {}
         }
     }

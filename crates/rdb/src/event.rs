@@ -1,5 +1,7 @@
 //! What a dump consists of, one thing after the other.
 
+use crate::stream::{EntriesRead, EntryId, PendingEntry, StreamNumbers};
+
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
@@ -13,6 +15,8 @@ pub enum Kind {
     ZSet,
     /// A hash.
     Hash,
+    /// A stream.
+    Stream,
 }
 
 impl Kind {
@@ -25,6 +29,7 @@ impl Kind {
             Self::Set => "set",
             Self::ZSet => "zset",
             Self::Hash => "hash",
+            Self::Stream => "stream",
         }
     }
 }
@@ -36,8 +41,8 @@ pub struct Key<'a> {
     pub key: &'a [u8],
     /// The type of its value.
     pub kind: Kind,
-    /// How many elements (items, members, fields) follow; `None` for a string, and for a list in nodes,
-    /// whose items nothing counts in advance.
+    /// How many elements (items, members, fields) follow; `None` for a string, and for a stream and a list in nodes,
+    /// whose elements nothing counts in advance. A stream is written with how many nodes it has.
     pub count: Option<u64>,
     /// When it expires, in milliseconds of Unix time.
     pub expires_at_ms: Option<i64>,
@@ -50,7 +55,8 @@ pub struct Key<'a> {
 /// What comes next in a dump; its bytes are good until the next one is asked for.
 ///
 /// A key is followed by its value, [`String`](Event::String) or at least one element of its kind, and
-/// [`EndOfKey`](Event::EndOfKey).
+/// [`EndOfKey`](Event::EndOfKey). A stream has entries, each with its fields, then its numbers, then groups, each with
+/// what is pending and then consumers, each with what it holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event<'a> {
     /// A fact about the dump, as `redis-ver`; names that are not known are to be ignored.
@@ -90,6 +96,34 @@ pub enum Event<'a> {
         /// When it expires, in milliseconds of Unix time.
         expires_at_ms: Option<i64>,
     },
+    /// The next entry of a stream, whose fields follow; ids rise.
+    Entry(EntryId),
+    /// A field of an entry: name and value.
+    Pair(&'a [u8], &'a [u8]),
+    /// All entries have come; this the stream says of all that it ever had.
+    Numbers(StreamNumbers),
+    /// A group of consumers of a stream.
+    Group {
+        /// Its name.
+        name: &'a [u8],
+        /// The last entry that it was given.
+        last_id: EntryId,
+        /// How many it was given.
+        entries_read: EntriesRead,
+    },
+    /// An entry that the group waits to be acknowledged; ids rise.
+    Pending(PendingEntry),
+    /// A consumer of the group.
+    Consumer {
+        /// Its name.
+        name: &'a [u8],
+        /// When it was heard of last, in Unix milliseconds.
+        seen_ms: i64,
+        /// When it got something last; `None` if it never did.
+        active_ms: Option<i64>,
+    },
+    /// The consumer holds this one of what is pending; ids rise.
+    Held(EntryId),
     /// The value of the key is complete.
     EndOfKey,
     /// A key with a collection that has no elements, which no server keeps: versions with bugs have written some, and
@@ -104,7 +138,7 @@ pub enum Event<'a> {
     Foreign {
         /// The key's name.
         key: &'a [u8],
-        /// What it is: `module`, `stream` or `array`.
+        /// What it is: `module`, `array`, or `stream` for those of Redis 8.6 on.
         what: &'static str,
     },
     /// Something that belongs to no value was skipped.

@@ -12,6 +12,10 @@ pub(crate) mod number {
     pub(crate) const HASH: u8 = 4;
     /// Scores as binary doubles.
     pub(crate) const ZSET_2: u8 = 5;
+    /// Streams of Redis 5.0, of 7.0 with more numbers, of 7.2 with when a consumer got something.
+    pub(crate) const STREAM: u8 = 15;
+    pub(crate) const STREAM_2: u8 = 19;
+    pub(crate) const STREAM_3: u8 = 21;
     /// Redis: fields that expire, each after its time.
     pub(crate) const HASH_TIMED: u8 = 24;
     /// Valkey: fields that expire, each before its time.
@@ -56,6 +60,8 @@ pub(crate) enum Form {
     Nodes(Packing),
     /// A hash with the names of its fields elsewhere.
     Template { names: Names, values: Values },
+    /// A stream, in the form of this generation.
+    Stream(u8),
 }
 
 /// What a number stands for.
@@ -130,7 +136,7 @@ pub(crate) enum Foreign {
     /// Of a module of Redis 4.0's release candidates, which nothing but the module can read.
     OldModule,
     Module,
-    /// A stream, in the form of this generation.
+    /// A stream of Redis 8.6 or 8.8, with what producers and readers have given back: generations 4 and 5.
     Stream(u8),
     Array,
 }
@@ -162,10 +168,13 @@ pub(crate) fn of(number: u8, version: Version) -> Option<Numbered> {
         (12, _) => packed(Packing::Ziplist, Shape::Scored, false),
         (13, _) => packed(Packing::Ziplist, Shape::Fields, false),
         (14, _) => Form::Nodes(Packing::Ziplist),
+        (15, _) => Form::Stream(1),
         (16, _) => packed(Packing::Listpack, Shape::Fields, false),
         (17, _) => packed(Packing::Listpack, Shape::Scored, false),
         (18, _) => Form::Nodes(Packing::Listpack),
+        (19, _) => Form::Stream(2),
         (20, _) => packed(Packing::Listpack, Shape::Members, false),
+        (21, _) => Form::Stream(3),
         (22, Version::Valkey(_)) => Form::Fields(FieldTimes::Behind),
         (22, Version::Redis(_)) => Form::Fields(FieldTimes::Before),
         (23, Version::Redis(_)) => packed(Packing::Listpack, Shape::TimedFields, false),
@@ -184,9 +193,6 @@ fn foreign(number: u8, version: Version) -> Option<Foreign> {
     match (number, version) {
         (6, _) => Some(Foreign::OldModule),
         (7, _) => Some(Foreign::Module),
-        (15, _) => Some(Foreign::Stream(1)),
-        (19, _) => Some(Foreign::Stream(2)),
-        (21, _) => Some(Foreign::Stream(3)),
         (26, Version::Redis(_)) => Some(Foreign::Stream(4)),
         (27, Version::Redis(_)) => Some(Foreign::Stream(5)),
         (28, Version::Redis(_)) => Some(Foreign::Array),
@@ -204,6 +210,7 @@ impl Form {
             Self::Packed { shape: Shape::Members, .. } => Kind::Set,
             Self::Scored(_) | Self::Packed { shape: Shape::Scored, .. } => Kind::ZSet,
             Self::Fields(_) | Self::Packed { .. } | Self::Template { .. } => Kind::Hash,
+            Self::Stream(_) => Kind::Stream,
         }
     }
 }

@@ -7,10 +7,10 @@
 //! The bytes are those that Redis 7.0 returns for the same libraries in the same order.
 
 use crate::decode::{BadPayload, unseal};
-use crate::encode::{put_length, put_string, seal};
 use crate::form::opcode;
 use crate::input::{Input, length};
 use crate::lzf::compress_like_redis;
+use crate::strings::{put_length, put_string, seal};
 use crate::{Error, Limits, PACKED_BYTES_MIN, SAVED_BYTES_MIN};
 
 /// Why a payload has no libraries. The texts are Redis'.

@@ -41,7 +41,7 @@ pub(crate) mod length {
 const CUT_SHORT: &str = "it ends before its end mark: it was cut short";
 
 /// Where a string that was read lies, until the next read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Text {
     Window { start: usize, end: usize },
     Long,

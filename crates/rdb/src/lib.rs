@@ -12,8 +12,8 @@
 //!
 //! Everything is written in the simplest form: every element a separate string. All forms that Redis
 //! 1.2 to 8.10 and Valkey up to 9.0 write are read: ziplists, listpacks, integer sets, compressed
-//! strings, fields that expire; what there is no event for (streams, modules' values, arrays) is skipped
-//! and reported by its key. All input is verified before use: lengths against what is there, checksums, types. Memory is
+//! strings, fields that expire, streams up to 7.2; what there is no event for (newer streams, modules' values, arrays) is
+//! skipped and reported by its key. All input is verified before use: lengths against what is there, checksums, types. Memory is
 //! never reserved for a length that is merely announced.
 //!
 //! Pure: reads and writes only what it is given, and knows nothing of the rest of the server but how
@@ -22,7 +22,6 @@
 mod crc64;
 mod decode;
 mod digest;
-mod encode;
 mod error;
 mod event;
 mod form;
@@ -30,21 +29,29 @@ mod functions;
 mod input;
 mod lzf;
 mod packed;
+mod payload;
 mod reader;
 mod skip;
+mod stream;
+mod strings;
 mod template;
 mod value;
 mod version;
 mod writer;
 
 pub use crc64::Crc64;
-pub use decode::{BadPayload, decode, decode_string};
+pub use decode::{BadPayload, decode, decode_string, is_of_stream};
 pub use digest::{DatasetFingerprint, Digest, Fingerprint};
-pub use encode::{encode, length_bytes, seal};
 pub use error::Error;
 pub use event::{Checksum, Event, Key, Kind};
 pub use functions::{BadFunctions, FunctionLimits, decode_functions, encode_functions};
+pub use payload::encode;
 pub use reader::Reader;
+pub use stream::{
+    BadGroup, EntriesRead, EntryId, GroupBuilder, NodeBuilder, PendingEntry, StreamConsumer,
+    StreamEntry, StreamGroup, StreamNumbers, StreamValue,
+};
+pub use strings::{length_bytes, seal};
 pub use version::{REDIS_VERSION_MAX, VALKEY_VERSION, Version};
 pub use writer::{WriteError, WriteOptions, Writer};
 
@@ -84,6 +91,8 @@ pub enum Value {
     ZSet(Vec<(Vec<u8>, f64)>),
     /// The fields of a hash with their values.
     Hash(Vec<(Vec<u8>, Vec<u8>)>),
+    /// A stream.
+    Stream(StreamValue),
 }
 
 impl Value {
@@ -94,6 +103,7 @@ impl Value {
             Self::List(items) | Self::Set(items) => items.len(),
             Self::ZSet(members) => members.len(),
             Self::Hash(fields) => fields.len(),
+            Self::Stream(stream) => stream.entries.len(),
         }
     }
 }
@@ -112,6 +122,49 @@ mod tests {
         ]
     }
 
+    /// A stream, with groups that hold what is there and what is not.
+    fn stream() -> impl Strategy<Value = StreamValue> {
+        let pairs = || prop::collection::vec((bytes(), bytes()), 1..3);
+        let same = Just(vec![(b"f".to_vec(), b"1".to_vec())]);
+        let ids = prop::collection::btree_set((0..3_u64, 0..200_u64), 0..150);
+        let entries = prop::collection::vec(prop_oneof![4 => same, 1 => pairs()], 150);
+        let numbers = (any::<u64>(), any::<u64>(), prop::option::of(0..i64::MAX.cast_unsigned()));
+        let held = prop::collection::btree_map((0..3_u64, 0..200_u64), 0..3_usize, 0..40);
+        (ids, entries, numbers, prop::collection::btree_map(bytes(), held, 0..3)).prop_map(
+            |(ids, pairs, (ms, seq, read), groups)| {
+                let id =
+                    |(ms, seq): (u64, u64)| EntryId::new(u64::MAX - 9 + ms, u64::MAX - 300 + seq);
+                let entries: Vec<_> = ids
+                    .into_iter()
+                    .zip(pairs)
+                    .map(|(of, pairs)| StreamEntry { id: id(of), pairs })
+                    .collect();
+                let groups = groups.into_iter().map(|(name, held)| {
+                    let consumers = (0..3).map(|number| {
+                        let held = held.iter().filter(|(_, of)| **of == number);
+                        StreamConsumer {
+                            name: format!("consumer {number}").into_bytes(),
+                            seen_ms: 77,
+                            active_ms: Some(77),
+                            pending: held
+                                .map(|(of, _)| PendingEntry { id: id(*of), at_ms: -1, count: ms })
+                                .collect(),
+                        }
+                    });
+                    let entries_read = read.map_or(EntriesRead::Unknown, EntriesRead::Known);
+                    let last_id = EntryId::new(ms, seq);
+                    StreamGroup { name, last_id, entries_read, consumers: consumers.collect() }
+                });
+                let numbers = StreamNumbers {
+                    last_id: EntryId::new(u64::MAX, seq.max(u64::MAX - 5)),
+                    max_deleted_id: EntryId::new(ms, seq),
+                    entries_added: seq,
+                };
+                StreamValue { groups: groups.collect(), entries, numbers }
+            },
+        )
+    }
+
     fn value() -> impl Strategy<Value = Value> {
         let many = || prop::collection::vec(bytes(), 1..20);
         let scores = prop::collection::btree_map(bytes(), -1e9..1e9, 1..20);
@@ -123,6 +176,7 @@ mod tests {
                 .prop_map(|members| Value::Set(members.into_iter().collect())),
             scores.prop_map(|members| Value::ZSet(members.into_iter().collect())),
             fields.prop_map(|fields| Value::Hash(fields.into_iter().collect())),
+            stream().prop_map(Value::Stream),
         ]
     }
 

@@ -4,7 +4,7 @@
 //! elements in the header, the mark at the end, and nothing behind it.
 
 mod intset;
-mod listpack;
+pub(crate) mod listpack;
 mod ziplist;
 mod zipmap;
 
@@ -30,7 +30,7 @@ pub(crate) enum Element {
 }
 
 /// How far a blob was walked; the blob itself is given with every step.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Walk {
     Listpack(listpack::Walk),
     Ziplist(ziplist::Walk),

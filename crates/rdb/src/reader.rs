@@ -165,6 +165,17 @@ impl<R: Read> Reader<R> {
             Element::Field(expires_at_ms) => {
                 Event::Field { name: first, value: self.values.second(&self.input), expires_at_ms }
             }
+            Element::Entry(id) => Event::Entry(id),
+            Element::Pair => Event::Pair(first, self.values.second(&self.input)),
+            Element::Numbers(numbers) => Event::Numbers(numbers),
+            Element::Group(last_id, entries_read) => {
+                Event::Group { name: first, last_id, entries_read }
+            }
+            Element::Pending(pending) => Event::Pending(pending),
+            Element::Consumer(seen_ms, active_ms) => {
+                Event::Consumer { name: first, seen_ms, active_ms }
+            }
+            Element::Held(id) => Event::Held(id),
         }
     }
 

@@ -67,7 +67,7 @@ fn lengths<R: Read>(input: &mut Input<R>, count: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// A stream as of Redis 5.0, 7.0, 7.2, 8.6 or 8.8: generations 1 to 5, each with something more.
+/// A stream as of Redis 8.6 or 8.8, generations 4 and 5: those before are read.
 fn stream<R: Read>(input: &mut Input<R>, generation: u8) -> Result<(), Error> {
     for _ in 0..input.length()? {
         let key = input.string()?;
@@ -77,37 +77,34 @@ fn stream<R: Read>(input: &mut Input<R>, generation: u8) -> Result<(), Error> {
         input.skip_string()?;
     }
     // Its length and last id; then its first id, the largest deleted one, and how many there ever were.
-    lengths(input, if generation >= 2 { 8 } else { 3 })?;
+    lengths(input, 8)?;
     for _ in 0..input.length()? {
         group(input, generation)?;
     }
-    if generation >= 4 {
-        // For how long producers' ids are remembered, and how many.
-        lengths(input, 2)?;
+    // For how long producers' ids are remembered, and how many.
+    lengths(input, 2)?;
+    for _ in 0..input.length()? {
+        input.skip_string()?;
         for _ in 0..input.length()? {
             input.skip_string()?;
-            for _ in 0..input.length()? {
-                input.skip_string()?;
-                lengths(input, 2)?;
-            }
+            lengths(input, 2)?;
         }
-        lengths(input, 2)?;
     }
-    Ok(())
+    lengths(input, 2)
 }
 
 /// A group of consumers of a stream.
 fn group<R: Read>(input: &mut Input<R>, generation: u8) -> Result<(), Error> {
     input.skip_string()?;
     // The last id it was given, and how many entries it has read.
-    lengths(input, if generation >= 2 { 3 } else { 2 })?;
+    lengths(input, 3)?;
     for _ in 0..input.length()? {
         input.skip(STREAM_ID_BYTES + TIME_BYTES)?;
         input.length()?;
     }
     for _ in 0..input.length()? {
         input.skip_string()?;
-        input.skip(if generation >= 3 { 2 * TIME_BYTES } else { TIME_BYTES })?;
+        input.skip(2 * TIME_BYTES)?;
         let pending = input.length()?;
         skip_each(input, pending, STREAM_ID_BYTES)?;
     }

@@ -7,6 +7,8 @@
 //!
 //! What is held at a time: a string or blob, packed and unpacked, what was set aside for it, and templates.
 
+mod stream;
+
 use std::io::Read;
 use std::sync::Arc;
 
@@ -15,7 +17,9 @@ use crate::event::Kind;
 use crate::form::{FieldTimes, Form, Names, Score, Shape, Values};
 use crate::input::{Input, Text, clear};
 use crate::packed::{self, Packing, Walk};
+use crate::stream::{EntriesRead, EntryId, PendingEntry, StreamNumbers};
 use crate::template::{Template, Templates};
+use stream::{ConsumerHead, GroupHead, Part, StreamReader};
 
 /// What an element is; its texts are [`ValueReader::first`] and [`ValueReader::second`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,6 +30,14 @@ pub(crate) enum Element {
     Scored(f64),
     /// When it expires.
     Field(Option<i64>),
+    /// Of a stream, as events have it.
+    Entry(EntryId),
+    Pair,
+    Numbers(StreamNumbers),
+    Group(EntryId, EntriesRead),
+    Pending(PendingEntry),
+    Consumer(i64, Option<i64>),
+    Held(EntryId),
 }
 
 /// What a value turned out to be at its beginning.
@@ -80,19 +92,20 @@ enum State {
         index: usize,
         blob: Option<Blob>,
     },
+    Stream(StreamReader),
 }
 
 /// A blob that is being walked.
-#[derive(Clone, Copy, Debug)]
-struct Blob {
-    text: Text,
-    walk: Walk,
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Blob {
+    pub(crate) text: Text,
+    pub(crate) walk: Walk,
     /// Where in the dump it is.
-    offset: u64,
+    pub(crate) offset: u64,
 }
 
 impl Blob {
-    fn read<R: Read>(input: &mut Input<R>, packing: Packing) -> Result<Self, Error> {
+    pub(crate) fn read<R: Read>(input: &mut Input<R>, packing: Packing) -> Result<Self, Error> {
         let offset = input.offset();
         let text = input.string()?;
         let walk = Walk::begin(packing, input.bytes(text))
@@ -100,21 +113,24 @@ impl Blob {
         Ok(Self { text, walk, offset })
     }
 
-    fn next<R: Read>(&mut self, input: &Input<R>) -> Result<Option<packed::Element>, Error> {
+    pub(crate) fn next<R: Read>(
+        &mut self,
+        input: &Input<R>,
+    ) -> Result<Option<packed::Element>, Error> {
         self.walk.next(input.bytes(self.text)).map_err(|Damage(what)| self.corrupt(what))
     }
 
     /// The next element of one that is known to have it.
-    fn expect<R: Read>(&mut self, input: &Input<R>) -> Result<packed::Element, Error> {
+    pub(crate) fn expect<R: Read>(&mut self, input: &Input<R>) -> Result<packed::Element, Error> {
         let next = self.next(input)?;
         next.ok_or_else(|| self.corrupt("a packed value ends in the middle of an element"))
     }
 
-    fn count<R: Read>(&self, input: &Input<R>) -> Result<u64, Error> {
+    pub(crate) fn count<R: Read>(&self, input: &Input<R>) -> Result<u64, Error> {
         self.walk.count(input.bytes(self.text)).map_err(|Damage(what)| self.corrupt(what))
     }
 
-    fn corrupt(&self, what: &'static str) -> Error {
+    pub(crate) fn corrupt(&self, what: &'static str) -> Error {
         Error::Corrupt { offset: self.offset, what }
     }
 }
@@ -243,6 +259,11 @@ impl ValueReader {
                 let (state, count) = self.begin_template(input, names, values)?;
                 (state, Begun::counted(count))
             }
+            // One without entries is a value all the same.
+            Form::Stream(generation) => {
+                let stream = StreamReader::begin(input, generation)?;
+                (State::Stream(stream), Begun::Value { count: None })
+            }
         };
         self.state = state;
         Ok(begun)
@@ -315,7 +336,33 @@ impl ValueReader {
             State::Packed { .. } => self.packed(input),
             State::Nodes { .. } => self.item_of_nodes(input),
             State::Template { .. } => self.field_of_template(input),
+            State::Stream(stream) => {
+                let part = stream.next(input, &mut self.aside[0])?;
+                Ok(self.part_of_stream(part))
+            }
         }
+    }
+
+    fn part_of_stream(&mut self, part: Part) -> Option<Element> {
+        self.first = Place::Aside(0);
+        Some(match part {
+            Part::Entry(id) => Element::Entry(id),
+            Part::Pair(blob, name, value) => {
+                self.first = self.place(blob.text, 0, name);
+                self.second = self.place(blob.text, 1, value);
+                Element::Pair
+            }
+            Part::Numbers(numbers) => Element::Numbers(numbers),
+            Part::Group(GroupHead { last_id, entries_read }) => {
+                Element::Group(last_id, entries_read)
+            }
+            Part::Pending(pending) => Element::Pending(pending),
+            Part::Consumer(ConsumerHead { seen_ms, active_ms }) => {
+                Element::Consumer(seen_ms, active_ms)
+            }
+            Part::Held(id) => Element::Held(id),
+            Part::End => return None,
+        })
     }
 
     /// The first text of the last element: a string, item, member, or the name of a field.

@@ -5,16 +5,19 @@
 //! ```
 //!
 //! Plain forms are labelled version 9 as a rule: the reader brings them into its own encodings, and no
-//! server refuses the label. Functions need version 10, fields that expire 12, or Valkey's 80.
+//! server refuses the label. Functions need version 10, fields that expire 12, or Valkey's 80. A stream is written in the
+//! form that the version has: below 10 without what Redis counts since 7.0, below 11 without when consumers got something.
+
+mod stream;
 
 use std::io::{self, Write};
 
 use crate::crc64::Crc64;
-use crate::encode::{put_as_integer, put_length};
 use crate::event::{Key, Kind};
 use crate::form::{number, opcode};
 use crate::input::length;
 use crate::lzf::Packer;
+use crate::strings::{put_as_integer, put_length};
 use crate::version::Version;
 use crate::{PACKED_BYTES_MIN, SAVED_BYTES_MIN};
 
@@ -33,7 +36,7 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// The oldest version that has functions.
+    /// The oldest version that has functions, and all that a stream counts.
     pub const WITH_FUNCTIONS: Version = Version::Redis(10);
 
     /// Whether a dump that is written so may have functions.
@@ -62,6 +65,8 @@ impl Version {
         }
     }
 }
+
+pub(crate) use stream::encode_stream;
 
 /// Why a dump could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -221,7 +226,7 @@ impl<W: Write> Writer<W> {
     fn begin_key(&mut self, key: &Key<'_>, fields_expire: bool) -> Result<(), WriteError> {
         self.outside();
         let said = if key.kind == Kind::String { 1 } else { key.count.unwrap_or(0) };
-        if said == 0 {
+        if said == 0 && key.kind != Kind::Stream {
             return Err(WriteError::Count { said, given: 0 });
         }
         if let Some(at_ms) = key.expires_at_ms {
@@ -243,6 +248,7 @@ impl<W: Write> Writer<W> {
             (Kind::Hash, Version::Valkey(_)) if fields_expire => number::VALKEY_HASH_TIMED,
             (Kind::Hash, Version::Redis(_)) if fields_expire => number::HASH_TIMED,
             (Kind::Hash, _) => number::HASH,
+            (Kind::Stream, _) => stream::form_of_streams(self.version),
         });
         self.put_string(key.key)?;
         if fields_expire && matches!(self.version, Version::Redis(_)) {

@@ -127,7 +127,7 @@ pub struct Function {
     name: Arc<[u8]>,
     callback: Reference,
     flags: ScriptFlags,
-    is_suspect: bool,
+    is_suspect: [bool; 2],
 }
 
 impl Function {
@@ -143,9 +143,9 @@ impl Function {
         self.flags
     }
 
-    /// Whether one of [`Options::suspect_words`] is in the source of its library.
+    /// Of each set of [`Options::suspect_words`], whether one of them is in the source of its library.
     #[must_use]
-    pub fn is_suspect(&self) -> bool {
+    pub fn is_suspect(&self) -> [bool; 2] {
         self.is_suspect
     }
 }
@@ -349,7 +349,8 @@ impl Libraries {
     /// Puts a library in the place of one of the same name.
     fn install(&mut self, Prepared { name, library }: Prepared) {
         self.remove(&name);
-        let is_suspect = mentions(&library.source, self.machine.options().suspect_words);
+        let words = self.machine.options().suspect_words;
+        let is_suspect = words.map(|words| mentions(&library.source, words));
         for LibraryFunction { name, flags, callback, .. } in &library.functions {
             let found =
                 Function { name: Arc::clone(name), callback: *callback, flags: *flags, is_suspect };

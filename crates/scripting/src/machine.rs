@@ -60,8 +60,8 @@ pub struct Options {
     pub interrupt_every: usize,
     /// What `redis.REDIS_VERSION` is.
     pub version: (u8, u8, u8),
-    /// Words that scripts are searched for, in any case: [`crate::Scripts::is_suspect`].
-    pub suspect_words: &'static [&'static str],
+    /// Sets of words that scripts are searched for, in any case: [`crate::Scripts::is_suspect`].
+    pub suspect_words: [&'static [&'static str]; 2],
 }
 
 impl Default for Options {
@@ -70,7 +70,7 @@ impl Default for Options {
             memory_bytes_max: 1 << 30,
             interrupt_every: 100_000,
             version: (7, 2, 0),
-            suspect_words: &[],
+            suspect_words: [&[], &[]],
         }
     }
 }

@@ -79,8 +79,8 @@ struct Compiled {
     source: Box<[u8]>,
     function: Reference,
     flags: Option<ScriptFlags>,
-    /// A word in it is one of [`Options::suspect_words`].
-    is_suspect: bool,
+    /// Whether a word in it is one of each set of [`Options::suspect_words`].
+    is_suspect: [bool; 2],
     /// The neighbours in the order of use, if it may be evicted.
     in_order: Option<Neighbours>,
 }
@@ -149,7 +149,7 @@ impl Scripts {
             .compile(body, CHUNK_NAME)
             .map_err(|error| ScriptError::NotCompiled(error.text))?;
         self.source_bytes += source.len() + OVERHEAD_BYTES;
-        let is_suspect = mentions(source, self.machine.options().suspect_words);
+        let is_suspect = self.machine.options().suspect_words.map(|words| mentions(source, words));
         let source = source.into();
         let compiled = Compiled { id, source, function, flags, is_suspect, in_order: None };
         let slot = match self.free.pop() {
@@ -206,9 +206,9 @@ impl Scripts {
         self.at(*self.by_id.get(id)?).flags
     }
 
-    /// Whether one of [`Options::suspect_words`] is in its source.
+    /// Of each set of [`Options::suspect_words`], whether one of them is in its source.
     #[must_use]
-    pub fn is_suspect(&self, script: Script) -> bool {
+    pub fn is_suspect(&self, script: Script) -> [bool; 2] {
         self.at(script.slot).is_suspect
     }
 

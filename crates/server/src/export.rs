@@ -13,7 +13,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::Lsn;
+use base::{Lsn, RecordKind};
 use dump::{
     DumpedKey, Dumper, Element, Figures, RdbTarget, Selection, SpillOptions, StoredDump, Target,
 };
@@ -180,7 +180,8 @@ fn run(
     let file = BufWriter::with_capacity(CHUNK_BYTES, counting);
     let facts = facts(request.now_ms, log.database(), lsn);
     let mut form = request.form;
-    if request.may_raise_version && !selected.libraries.is_empty() {
+    let needs_raise = !selected.libraries.is_empty() || log.may_have(RecordKind::Stream);
+    if request.may_raise_version && needs_raise {
         form.version = WriteOptions::WITH_FUNCTIONS;
     }
     let libraries = selected.libraries.iter().map(|source| &**source);

@@ -298,6 +298,10 @@ impl Journal for OwnedLog {
         self.log.declare(kind);
     }
 
+    fn has_declared(&self, kind: RecordKind) -> Option<bool> {
+        Some(self.log.has_declared(kind))
+    }
+
     fn retire(&mut self, addr: RecordAddr) {
         self.log.retire(addr);
     }

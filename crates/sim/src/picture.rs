@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 
 use base::DbIndex;
+use keyspace::stream::{Delivery, StreamId};
 use keyspace::{Contents, Inspected, Keyspace};
-use rdb::Kind;
+use rdb::{EntriesRead, Kind, PendingEntry, StreamGroup};
 
 use crate::workload::DATABASES;
 
@@ -153,6 +154,31 @@ fn parts_of(contents: &Contents<'_>, mut visit: impl FnMut(&[u8], &[u8])) {
                 visit(member, &scored_value(score, rank));
             }
         }
+        Contents::Stream(stream) => {
+            for entry in stream.range(StreamId::MIN, StreamId::MAX) {
+                let fields: Vec<&[u8]> =
+                    entry.pairs().flat_map(|(n, v)| [n, b"=", v, b"&"]).collect();
+                visit(entry.id.to_string().as_bytes(), &fields.concat());
+            }
+            let (last, max_deleted) = (stream.last_id(), stream.max_deleted_id());
+            let numbers = format!("{last} {} {max_deleted}", stream.entries_added());
+            visit(b"numbers", numbers.as_bytes());
+            for group in stream.groups() {
+                let read = format!("{} {:?}", group.last_id(), group.entries_read());
+                visit(group.name(), read.as_bytes());
+                // When one got something is not in every dump.
+                for consumer in group.consumers() {
+                    let name = [group.name(), b"/", consumer.name()].concat();
+                    visit(&name, consumer.seen_ms().to_string().as_bytes());
+                }
+                for pending in group.pending_from(StreamId::MIN) {
+                    let name = [group.name(), b"#", pending.id.to_string().as_bytes()].concat();
+                    let Delivery { at_ms, count } = pending.delivery;
+                    let held = format!("{:?} {at_ms} {count}", pending.consumer);
+                    visit(&name, held.as_bytes());
+                }
+            }
+        }
     }
 }
 
@@ -181,6 +207,24 @@ impl DumpedKey {
         self.items += 1;
     }
 
+    /// A group of a stream.
+    pub(crate) fn group(&mut self, group: &StreamGroup) {
+        let read = match group.entries_read {
+            EntriesRead::Known(count) => Some(count),
+            EntriesRead::Unknown | EntriesRead::Unsaid => None,
+        };
+        self.part(&group.name, format!("{} {read:?}", group.last_id).as_bytes());
+        for consumer in &group.consumers {
+            let name = [&group.name, &b"/"[..], &consumer.name].concat();
+            self.part(&name, consumer.seen_ms.to_string().as_bytes());
+            for PendingEntry { id, at_ms, count } in &consumer.pending {
+                let name = [&group.name, &b"#"[..], id.to_string().as_bytes()].concat();
+                let held = format!("{:?} {at_ms} {count}", &consumer.name[..]);
+                self.part(&name, held.as_bytes());
+            }
+        }
+    }
+
     pub(crate) fn scored(&mut self, member: &[u8], score: f64) {
         self.scored.push((score, member.to_vec()));
     }
@@ -197,6 +241,7 @@ impl DumpedKey {
             Kind::Hash => 3,
             Kind::Set => 4,
             Kind::ZSet => 5,
+            Kind::Stream => 6,
         };
         whole(kind, self.expires_at_ms, self.sum)
     }
@@ -235,6 +280,7 @@ fn digest(entry: &Inspected<'_>) -> u64 {
         Contents::Hash(_) => 3,
         Contents::Set(_) => 4,
         Contents::ZSet(_) => 5,
+        Contents::Stream(_) => 6,
     };
     let mut sum = 0_u64;
     parts_of(&entry.contents, |name, value| sum = sum.wrapping_add(part(name, value)));

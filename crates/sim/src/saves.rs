@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use base::Lsn;
 use env::{Access, Disk};
 use env_sim::{SimDisk, SimEntropy};
-use rdb::{Event, Limits, Reader};
+use rdb::{EntryId, Event, GroupBuilder, Limits, Reader, StreamNumbers};
 use server::save::{SaveResult, SaveRunner, Saver, SaverStep, remove_temporaries};
 
 use crate::life::Life;
@@ -94,10 +94,27 @@ fn read(disk: &SimDisk, path: &Path) -> Result<Option<(Lsn, Picture)>, String> {
     parse(&bytes).map(Some).map_err(|what| format!("DUMP: {what}"))
 }
 
+/// The entry of a stream that is read.
+#[derive(Default)]
+struct DumpedEntry {
+    id: Option<EntryId>,
+    fields: Vec<u8>,
+}
+
+impl DumpedEntry {
+    fn end(&mut self, key: &mut DumpedKey) {
+        if let Some(id) = self.id.take() {
+            key.part(id.to_string().as_bytes(), &self.fields);
+        }
+        self.fields.clear();
+    }
+}
+
 fn parse(bytes: &[u8]) -> Result<(Lsn, Picture), String> {
     let mut reader = Reader::new(bytes, Limits::default()).map_err(|error| error.to_string())?;
     let (mut lsn, mut picture, mut database) = (Lsn::ZERO, Picture::default(), 0);
     let mut open: Option<DumpedKey> = None;
+    let (mut entry, mut groups) = (DumpedEntry::default(), GroupBuilder::default());
     loop {
         let event = reader.next().map_err(|error| error.to_string())?;
         let key = open.as_mut();
@@ -119,7 +136,36 @@ fn parse(bytes: &[u8]) -> Result<(Lsn, Picture), String> {
             Event::Field { name, value, .. } => {
                 key.ok_or("a value without a key")?.part(name, value);
             }
+            Event::Entry(id) => {
+                let key = key.ok_or("an entry without a key")?;
+                entry.end(key);
+                entry.id = Some(id);
+            }
+            Event::Pair(name, value) => {
+                entry.fields.extend([name, b"=", value, b"&"].concat());
+            }
+            Event::Numbers(numbers) => {
+                let key = key.ok_or("numbers without a key")?;
+                entry.end(key);
+                let StreamNumbers { last_id, max_deleted_id, entries_added } = numbers;
+                let numbers = format!("{last_id} {entries_added} {max_deleted_id}");
+                key.part(b"numbers", numbers.as_bytes());
+            }
+            Event::Group { name, last_id, entries_read } => {
+                let before = groups.group(name, last_id, entries_read).map_err(|bad| bad.0)?;
+                let key = key.ok_or("a group without a key")?;
+                before.iter().for_each(|group| key.group(group));
+            }
+            Event::Pending(pending) => groups.pending(pending),
+            Event::Consumer { name, seen_ms, active_ms } => {
+                groups.consumer(name, seen_ms, active_ms);
+            }
+            Event::Held(id) => groups.held(id).map_err(|bad| bad.0)?,
             Event::EndOfKey => {
+                let last = groups.finish().map_err(|bad| bad.0)?;
+                if let (Some(group), Some(key)) = (last, key) {
+                    key.group(&group);
+                }
                 picture.put_dumped(open.take().ok_or("an end without a key")?)?;
             }
             Event::Function(source) => picture.put_library(source),

@@ -266,6 +266,10 @@ impl Journal for Wiretap {
         self.ending_block(|log| log.declare(kind));
     }
 
+    fn has_declared(&self, kind: RecordKind) -> Option<bool> {
+        self.log.has_declared(kind)
+    }
+
     fn retire(&mut self, addr: RecordAddr) {
         if self.rng.chance(self.steps_per_million) {
             lock(&self.works).step_any(&mut self.rng);

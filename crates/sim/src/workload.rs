@@ -24,6 +24,9 @@ const LIBRARY_SEEDS: u64 = 16_000_000_000;
 /// From here on scripts execute several commands; those of even seeds declare their keys.
 pub(crate) const SCRIPT_SEEDS: u64 = 18_000_000_000;
 
+/// From here on there are streams.
+pub(crate) const STREAM_SEEDS: u64 = 23_000_000_000;
+
 /// Executes the commands that its arguments are, each after the number of its words, and replies with what they have
 /// replied; an error if one of them has.
 const SCRIPT: &str = "\
@@ -89,7 +92,7 @@ pub(crate) const POLICIES: [&str; 4] = ["always", "everysec", "no", "default"];
 
 /// Whether a word is one of the keys here.
 fn is_key(word: &[u8]) -> bool {
-    matches!(word, [b's' | b'h' | b'l' | b't' | b'z', b'0'..=b'9'])
+    matches!(word, [b's' | b'h' | b'l' | b't' | b'z' | b'x', b'0'..=b'9'])
 }
 
 impl Op {
@@ -229,6 +232,8 @@ pub(crate) struct Workload {
     pub(crate) saves: bool,
     /// Whether strings count elements and sorted sets have places.
     has_families: bool,
+    /// Whether there are streams.
+    streams: bool,
     /// Whether libraries of functions are.
     libraries: bool,
     /// Whether scripts are, and whether they declare their keys.
@@ -253,6 +258,7 @@ impl Workload {
             large,
             saves,
             has_families,
+            streams: seed >= STREAM_SEEDS,
             libraries,
             scripts,
             backups,
@@ -302,6 +308,9 @@ impl Workload {
     }
 
     fn any_kind(&mut self) -> char {
+        if self.streams && self.one_in(4) {
+            return 'x';
+        }
         ['s', 'h', 'l', 't', 'z'][usize::try_from(self.rng.below(5)).expect("few")]
     }
 
@@ -381,6 +390,9 @@ impl Workload {
 
     /// A command that changes or shows data, and no script.
     pub(crate) fn change(&mut self) -> Op {
+        if self.streams && self.one_in(3) {
+            return self.stream();
+        }
         match self.below(100) {
             0..22 => self.string(),
             22..38 => self.hash(),
@@ -484,6 +496,9 @@ impl Workload {
     }
 
     fn blocking(&mut self) -> Op {
+        if self.streams && self.one_in(2) {
+            return self.waiting_reader();
+        }
         let (list, other, zset) = (self.key('l'), self.key('l'), self.key('z'));
         let timeout = self.pick(&["0.01", "0.1", "1", "0"]);
         let line = match self.below(5) {
@@ -512,6 +527,76 @@ impl Workload {
             )),
             _ => Op::of(&format!("ZRANK {places} {member} WITHSCORE")).shows(&[&places]),
         }
+    }
+
+    /// A reader of streams that waits for entries.
+    fn waiting_reader(&mut self) -> Op {
+        let (stream, other) = (self.key('x'), self.key('x'));
+        let (ms, group, consumer) =
+            (self.pick(&["10", "100", "1000", "0"]), self.group(), self.consumer());
+        let line = match self.below(3) {
+            0 => format!("XREAD COUNT 3 BLOCK {ms} STREAMS {stream} {other} $ $"),
+            1 => {
+                format!("XREADGROUP GROUP {group} {consumer} COUNT 4 BLOCK {ms} STREAMS {stream} >")
+            }
+            _ => format!("XREADGROUP GROUP {group} {consumer} NOACK BLOCK {ms} STREAMS {stream} >"),
+        };
+        Op::of(&line).kind(Kind::Blocking)
+    }
+
+    fn group(&mut self) -> String {
+        format!("g{}", self.rng.below(2))
+    }
+
+    fn consumer(&mut self) -> String {
+        format!("c{}", self.rng.below(3))
+    }
+
+    /// The id of an entry that may be there.
+    fn entry_id(&mut self) -> String {
+        let serial = self.serial.saturating_sub(self.rng.below(60));
+        format!("{}-{}", 1 + serial / 4, serial % 4)
+    }
+
+    fn stream(&mut self) -> Op {
+        let (key, group, consumer) = (self.key('x'), self.group(), self.consumer());
+        let (value, id) = (self.value(), self.entry_id());
+        let (serial, count) = (self.serial, 1 + self.below(20));
+        let line = match self.below(40) {
+            0..8 => format!("XADD {key} {}-{} f {value}", 1 + serial / 4, serial % 4),
+            8 | 9 => format!("XADD {key} {}-{} f {value} g {id}", 1 + serial / 4, serial % 4),
+            10 => format!("XADD {key} MAXLEN {count} {}-{} f {value}", 1 + serial / 4, serial % 4),
+            11 => {
+                format!("XADD {key} MAXLEN ~ {count} {}-{} h {value}", 1 + serial / 4, serial % 4)
+            }
+            12 if self.large => {
+                let value = self.long(900);
+                let id = format!("{}-{}", 1 + serial / 4, serial % 4);
+                return Op::of(&format!("XADD {key} {id} f")).arg(value).shows(&[&key]);
+            }
+            12 | 13 => format!("XADD {key} * f {value}"),
+            14 | 15 => format!("XDEL {key} {id} {}", self.entry_id()),
+            16 => format!("XTRIM {key} MAXLEN {count}"),
+            17 => format!("XTRIM {key} MINID {id}"),
+            18 => format!("XSETID {key} {}-0 ENTRIESADDED {serial}", 2 + serial / 4),
+            19..22 => format!("XGROUP CREATE {key} {group} 0 MKSTREAM"),
+            22 => format!("XGROUP DESTROY {key} {group}"),
+            23 => format!("XGROUP SETID {key} {group} {id}"),
+            24 => format!("XGROUP CREATECONSUMER {key} {group} {consumer}"),
+            25 => format!("XGROUP DELCONSUMER {key} {group} {consumer}"),
+            26..30 => format!("XREADGROUP GROUP {group} {consumer} COUNT {count} STREAMS {key} >"),
+            30 => format!("XREADGROUP GROUP {group} {consumer} STREAMS {key} 0"),
+            31 => {
+                format!("XREADGROUP GROUP {group} {consumer} NOACK COUNT {count} STREAMS {key} >")
+            }
+            32..34 => format!("XACK {key} {group} {id} {} {}", self.entry_id(), self.entry_id()),
+            34 => format!("XCLAIM {key} {group} {consumer} 0 {id} {}", self.entry_id()),
+            35 => format!("XAUTOCLAIM {key} {group} {consumer} 0 0 COUNT {count}"),
+            36 => format!("XPENDING {key} {group}"),
+            37 => format!("XREAD COUNT {count} STREAMS {key} 0"),
+            _ => format!("XRANGE {key} - +"),
+        };
+        Op::of(&line).shows(&[&key])
     }
 
     fn string(&mut self) -> Op {

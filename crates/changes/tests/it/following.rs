@@ -326,6 +326,7 @@ fn seen(entry: &Inspected<'_>) -> Seen {
             let members = zset.iter().map(|(member, score)| (member.to_vec(), bits(score)));
             ("zset", Content::Pairs(members.collect()))
         }
+        Contents::Stream(_) => unreachable!("not made here"),
     };
     Seen { value_type: value_type.to_owned(), expires_at_ms: entry.expires_at_ms, content }
 }

@@ -76,7 +76,7 @@ pub(super) fn check(dump: &Dump<'_>) -> anyhow::Result<ExitCode> {
     let foreign: u64 = databases.values().flat_map(|database| database.foreign.values()).sum();
     if foreign > 0 {
         println!(
-            "{foreign} keys are streams, modules' values or arrays: this server has no such types"
+            "{foreign} keys are streams of Redis 8.6 or newer, modules' values or arrays: this server has no such types"
         );
     }
     let sum = match whole.checksum {

@@ -64,6 +64,22 @@ impl Entries {
                     open.value.field(name, &[*value, &at_ms.to_le_bytes()].concat(), true);
                 }
             }
+            // What the fingerprint has nothing of, as DEBUG DIGEST has not. Which times a consumer has depends on the version.
+            Event::Numbers(_) | Event::Pending(_) | Event::Held(_) => {
+                if let Some(open) = &mut self.open {
+                    open.value.item(format!("{event:?}").as_bytes());
+                }
+            }
+            Event::Group { name, last_id, .. } => {
+                if let Some(open) = &mut self.open {
+                    open.value.pair(name, last_id.to_string().as_bytes());
+                }
+            }
+            Event::Consumer { name, seen_ms, .. } => {
+                if let Some(open) = &mut self.open {
+                    open.value.pair(name, &seen_ms.to_le_bytes());
+                }
+            }
             Event::Foreign { key, what } => {
                 let value = Fingerprint::of_key(what.as_bytes());
                 let open = Open { database, key: key.to_vec(), value, count: 0 };

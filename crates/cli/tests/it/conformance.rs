@@ -53,6 +53,7 @@ conformance!(
     server,
     set,
     sort,
+    stream,
     string,
     tracking,
     zset,

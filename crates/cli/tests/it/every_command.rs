@@ -80,6 +80,11 @@ fn fixtures() -> Vec<Fixture> {
             "geo",
             many(&["GEOADD", ""], &|n| vec![(n % 180).to_string(), "38".into(), padded(n)], 300),
         ),
+        make(
+            "stream",
+            "stream",
+            many(&["XADD", "", "1-1"], &|n| vec![n.to_string(), padded(n)], 300),
+        ),
     ]
 }
 

@@ -331,26 +331,29 @@ fn fields_that_keep_their_times_are_set() {
 }
 
 #[test]
-fn streams_are_refused_with_their_count_unless_they_may_be_left_out() {
-    let Some(redis) = Program::redis() else { return };
-    let server = redis.start(&OPTIONS);
-    let mut connection = server.connect();
-    for words in ["SET a 1", "XADD s:1 * f v", "XADD s:2 * f v", "XGROUP CREATE s:1 g 0"] {
-        assert!(!connection.words(words).is_error(), "{words}");
-    }
-    let library = "#!lua name=lib\nredis.register_function('f', function() return 1 end)";
-    assert!(!connection.call(&["FUNCTION", "LOAD", library]).unwrap().is_error());
-    assert_eq!(connection.words("SAVE").text(), "OK");
-    let file = server.directory().join("dump.rdb");
+fn what_is_not_served_is_refused_with_its_count_unless_it_may_be_left_out() {
     let directory = tempfile::tempdir().unwrap();
-    let data = directory.path().join("data");
+    let (file, data) = (directory.path().join("dump.rdb"), directory.path().join("data"));
+    std::fs::write(&file, dump_of_streams(&["a", "b"])).unwrap();
     let error = bad(&import(&[], &[&file, &data]));
     assert!(error.contains("2 keys of type stream"), "{error}");
     assert!(!data.exists());
     let report = good(&import(&["--import-skip-unknown"], &[&file, &data]));
     assert!(report.contains("not served, left out: 2 keys of type stream"), "{report}");
-    assert!(report.contains("libraries of functions: 1"), "{report}");
     assert!(report.contains("database 0: 1 keys"), "{report}");
+}
+
+/// A dump of Redis 8.6: streams, whose form this program does not have, and the string `a` in database 0.
+fn dump_of_streams(keys: &[&str]) -> Vec<u8> {
+    let mut dump = b"REDIS0013".to_vec();
+    for key in keys {
+        dump.extend_from_slice(&[26, u8::try_from(key.len()).unwrap()]);
+        dump.extend_from_slice(key.as_bytes());
+        // No nodes, no entries, no groups, no producers.
+        dump.extend_from_slice(&[0; 15]);
+    }
+    dump.extend_from_slice(b"\0\x01a\x011\xff\0\0\0\0\0\0\0\0");
+    dump
 }
 
 #[test]
@@ -481,14 +484,9 @@ fn a_start_imports_the_aof_that_redis_would_load() {
 
 #[test]
 fn a_start_refuses_what_is_not_served_unless_it_may_be_left_out() {
-    let Some(redis) = Program::redis() else { return };
-    let mut redis = redis.start(&OPTIONS);
-    let mut connection = redis.connect();
-    for words in ["SET a 1", "XADD s * f v", "SAVE"] {
-        assert!(!connection.words(words).is_error(), "{words}");
-    }
-    redis.kill();
-    let directory = redis.directory();
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().to_owned();
+    std::fs::write(directory.join("dump.rdb"), dump_of_streams(&["stream"])).unwrap();
     let said = not_started(&directory, &[]);
     assert!(
         said.contains("1 keys of type stream") && said.contains("import-skip-unknown yes"),

@@ -121,6 +121,7 @@ mod script;
 mod scripting;
 mod shutdown_ioctl;
 mod stock_files;
+mod streams;
 mod tap_capture;
 mod tap_inspect;
 mod tap_process;

@@ -23,7 +23,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Acknowledges entries that a consumer of a group has received.",
         complexity: "O(1) for each entry.",
         arguments: &[Arg::key("key", 0), Arg::string("group"), Arg::string("ID").multiple()],
-        served: false,
         ..BASE
     },
     Spec {
@@ -123,7 +122,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::one_of("id-selector", &[Arg::word("auto-id", "*"), Arg::string("id")]),
             Arg::block("data", &[Arg::string("field"), Arg::string("value")]).multiple(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -153,7 +151,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::integer("count").token("COUNT").optional(),
             Arg::word("justid", "JUSTID").optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -213,7 +210,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::word("justid", "JUSTID").optional(),
             Arg::string("lastid").token("LASTID").optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -227,7 +223,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Deletes entries of a stream.",
         complexity: "O(1) for each entry.",
         arguments: &[Arg::key("key", 0), Arg::string("ID").multiple()],
-        served: false,
         ..BASE
     },
     Spec {
@@ -264,7 +259,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Consumer groups of streams.",
         complexity: "Depends on the subcommand.",
         subcommands: XGROUP,
-        served: false,
         ..BASE
     },
     Spec {
@@ -294,7 +288,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "What the server knows about a stream besides its entries.",
         complexity: "Depends on the subcommand.",
         subcommands: XINFO,
-        served: false,
         ..BASE
     },
     Spec {
@@ -307,7 +300,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Counts the entries of a stream.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
-        served: false,
         ..BASE
     },
     Spec {
@@ -364,7 +356,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -383,7 +374,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::string("end"),
             Arg::integer("count").token("COUNT").optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -407,7 +397,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::block("streams", &[Arg::key("key", 0).multiple(), Arg::string("ID").multiple()])
                 .token("STREAMS"),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -446,7 +435,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::block("streams", &[Arg::key("key", 0).multiple(), Arg::string("ID").multiple()])
                 .token("STREAMS"),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -465,7 +453,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::string("start"),
             Arg::integer("count").token("COUNT").optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -484,7 +471,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::integer("entries-added").token("ENTRIESADDED").since("7.0.0").optional(),
             Arg::string("max-deleted-id").token("MAXDELETEDID").since("7.0.0").optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -530,7 +516,6 @@ pub(super) static COMMANDS: &[Spec] = &[
                 ],
             ),
         ],
-        served: false,
         ..BASE
     },
 ];

@@ -7,4 +7,5 @@ mod introspect;
 mod list;
 mod session;
 mod sort;
+mod stream;
 mod zset;

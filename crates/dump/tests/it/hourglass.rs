@@ -43,6 +43,7 @@ pub(crate) fn parse(bytes: &[u8]) -> All {
                     Kind::Set => Value::Set(BTreeMap::new()),
                     Kind::ZSet => Value::ZSet(BTreeMap::new()),
                     Kind::Hash => Value::Hash(BTreeMap::new()),
+                    Kind::Stream => unreachable!("not made here"),
                 };
                 open = Some(((database, key.key.to_vec()), key.expires_at_ms, value));
                 true

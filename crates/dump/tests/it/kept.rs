@@ -39,6 +39,7 @@ impl Target for Kept {
             Type::Hash => Value::Hash(BTreeMap::new()),
             Type::Set => Value::Set(BTreeMap::new()),
             Type::ZSet => Value::ZSet(BTreeMap::new()),
+            Type::Stream => unreachable!("not made here"),
         };
         self.open = Some(((key.database, key.key.to_vec()), key.expires_at_ms, value, key.count));
         Ok(())
@@ -105,6 +106,7 @@ pub(crate) fn contents(keyspace: &Keyspace) -> All {
                 Contents::ZSet(zset) => Value::ZSet(
                     zset.iter().map(|(member, score)| (member.to_vec(), score.to_bits())).collect(),
                 ),
+                Contents::Stream(_) => unreachable!("not made here"),
             };
             all.insert((index, entry.key.to_vec()), (entry.expires_at_ms, value));
         });

@@ -12,4 +12,5 @@ mod rdb;
 mod records;
 mod spilling;
 mod stored;
+mod streams;
 mod world;

@@ -83,6 +83,7 @@ fn a_dump_as_an_rdb_file_has_the_same() {
                     rdb::Kind::Set => Type::Set,
                     rdb::Kind::ZSet => Type::ZSet,
                     rdb::Kind::Hash => Type::Hash,
+                    rdb::Kind::Stream => Type::Stream,
                 };
                 let (key, expires_at_ms) = (key.key, key.expires_at_ms);
                 let count = count_of(key, database, &keyspace);

@@ -23,8 +23,21 @@ impl Entry {
 
     /// Drops the value, which nothing has then.
     pub(crate) fn make_lost(&mut self, value_type: Type) {
-        self.replace_bytes(Kind::Str, &[]);
-        self.set_kind_code(small_kind(value_type) as u32 | BARE_BIT);
+        match small_kind(value_type) {
+            Some(kind) => {
+                self.replace_bytes(Kind::Str, &[]);
+                self.set_kind_code(kind as u32 | BARE_BIT);
+            }
+            None => {
+                self.replace_bytes(Kind::Str, &[value_type as u8]);
+                self.set_kind_code(Kind::Object as u32 | BARE_BIT);
+            }
+        }
+    }
+
+    /// Whether not even the log has the value.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_bare() && self.payload_len() < TRACE_BYTES
     }
 
     /// An entry whose value, of this type, only the log has; of a large one with its incarnation, and the block
@@ -32,7 +45,7 @@ impl Entry {
     pub(crate) fn bare(key: &[u8], value_type: Type, object: Option<(ObjectId, Lsn)>) -> Self {
         let (kind, trace) = match object {
             Some((id, changed_at)) => (Kind::Object, &trace_of(0, value_type, id, changed_at)[..]),
-            None => (small_kind(value_type), &[0; 2][..]),
+            None => (small_kind(value_type).expect("it is no object"), &[0; TRACE_BYTES][..]),
         };
         let mut entry = Self::with_bytes(key, Kind::Str, trace);
         entry.set_kind_code(kind as u32 | BARE_BIT);
@@ -60,11 +73,20 @@ impl Entry {
 
     /// The type and the incarnation of the object that is the value of a bare entry.
     pub(crate) fn bare_object(&self) -> Option<(Type, ObjectId)> {
-        if self.kind_code() != Kind::Object as u32 | BARE_BIT {
-            return None;
+        let is_object = self.kind_code() == Kind::Object as u32 | BARE_BIT && !self.is_lost();
+        is_object.then(|| {
+            let value_type = Type::ALL[usize::from(self.bytes()[8])];
+            (value_type, ObjectId(self.trace_number(9)))
+        })
+    }
+
+    /// The type of the value of a bare entry, if it is, or was, an object.
+    pub(crate) fn bare_type(&self) -> Option<Type> {
+        match *self.bytes() {
+            _ if self.kind_code() != Kind::Object as u32 | BARE_BIT => None,
+            [number] => Some(Type::ALL[usize::from(number)]),
+            _ => self.bare_object().map(|(value_type, _)| value_type),
         }
-        let value_type = Type::ALL[usize::from(self.bytes()[8])];
-        Some((value_type, ObjectId(self.trace_number(9))))
     }
 
     /// The block in which the value of a bare entry was changed last, if it is large.
@@ -144,13 +166,14 @@ fn trace_of(
     trace
 }
 
-/// The kind of a value of this type that is not large.
-const fn small_kind(value_type: Type) -> Kind {
+/// The kind of a value of this type that is not large; none for a type whose values always are.
+const fn small_kind(value_type: Type) -> Option<Kind> {
     match value_type {
-        Type::String => Kind::Str,
-        Type::List => Kind::ListPacked,
-        Type::Hash => Kind::HashPacked,
-        Type::Set => Kind::SetPacked,
-        Type::ZSet => Kind::ZSetPacked,
+        Type::String => Some(Kind::Str),
+        Type::List => Some(Kind::ListPacked),
+        Type::Hash => Some(Kind::HashPacked),
+        Type::Set => Some(Kind::SetPacked),
+        Type::ZSet => Some(Kind::ZSetPacked),
+        Type::Stream => None,
     }
 }

@@ -8,6 +8,7 @@ use super::stream::{
     BYTES, ELEMENT, END, EXPIRES, FINISH, LARGE, NODE, NUMBER, PACKED, PART, SMALL,
 };
 use crate::packed::Packed;
+use crate::stream::StreamRoot;
 use crate::value_type::Type;
 
 /// A key, before its value.
@@ -40,6 +41,10 @@ pub enum Element<'a> {
     Scored(&'a [u8], f64),
     /// A field of a hash, and its value.
     Field(&'a [u8], &'a [u8]),
+    /// What a stream says of all its entries, before its records.
+    Stream(StreamRoot),
+    /// What a record of a stream has: the name that it has there, and its value: see [`crate::stream::StreamRecord`].
+    Record(&'a [u8], &'a [u8]),
 }
 
 /// What takes the keys of a walk: each key, its elements, its end. Keys come in any order, and so do
@@ -81,6 +86,8 @@ pub enum DecodeError<E: Error + 'static> {
 /// The key that was begun.
 struct Open {
     value_type: Type,
+    /// Nothing of it has come.
+    is_new: bool,
     /// So many elements, or bytes, are still to come.
     left: u64,
 }
@@ -195,7 +202,7 @@ impl Decoder {
         let value_type = *Type::ALL.get(usize::from(number)).ok_or(CUT)?;
         let mut key = self.key(token, value_type, rest)?;
         key.count = varint::take(rest).ok_or(CUT)?;
-        self.open = Some(Open { value_type, left: key.count });
+        self.open = Some(Open { value_type, is_new: true, left: key.count });
         visitor.begin(&key).map_err(DecodeError::Refused)
     }
 
@@ -234,6 +241,7 @@ impl Decoder {
     ) -> Result<(), DecodeError<V::Error>> {
         let open = self.open.as_mut().ok_or(Malformed("an element of no key"))?;
         let refused = DecodeError::Refused;
+        let is_first = std::mem::take(&mut open.is_new);
         let mut take_left = |count: usize| {
             open.left = open.left.checked_sub(count as u64).ok_or(MORE)?;
             Ok::<(), Malformed>(())
@@ -250,6 +258,13 @@ impl Decoder {
                 items
                     .iter()
                     .try_for_each(|item| visitor.element(Element::Item(item)).map_err(refused))
+            }
+            (ELEMENT, Type::Stream) if is_first => {
+                let root = varint::take_bytes(rest).ok_or(CUT)?;
+                let units = varint::take(&mut &bytes[..]).ok_or(CUT)?;
+                take_left(1)?;
+                let root = StreamRoot::read(root, units).ok_or(CUT)?;
+                visitor.element(Element::Stream(root)).map_err(refused)
             }
             (ELEMENT, value_type) => {
                 let value = varint::take_bytes(rest).ok_or(CUT)?;
@@ -293,7 +308,7 @@ fn take_byte(rest: &mut &[u8]) -> Option<u8> {
 const fn arity(value_type: Type) -> usize {
     match value_type {
         Type::Hash | Type::ZSet => 2,
-        Type::String | Type::List | Type::Set => 1,
+        Type::String | Type::List | Type::Set | Type::Stream => 1,
     }
 }
 
@@ -303,6 +318,7 @@ fn element<'a>(value_type: Type, name: &'a [u8], value: &'a [u8]) -> Option<Elem
         Type::Set => Some(Element::Member(name)),
         Type::Hash => Some(Element::Field(name, value)),
         Type::ZSet => Some(Element::Scored(name, f64::from_le_bytes(value.try_into().ok()?))),
+        Type::Stream => Some(Element::Record(name, value)),
         Type::String => None,
     }
 }

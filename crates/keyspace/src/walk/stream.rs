@@ -223,7 +223,11 @@ impl Stream {
 
     /// An element of a hash, a set or a sorted set.
     pub(crate) fn element(&mut self, element: &Element) {
-        let (name, value) = (element.name(), element.value());
+        self.named(element.name(), element.value());
+    }
+
+    /// What has a record of its own, and a name.
+    pub(crate) fn named(&mut self, name: &[u8], value: &[u8]) {
         self.put(name.len() + value.len(), |out| {
             out.push(ELEMENT);
             varint::put_bytes(out, name);

@@ -53,6 +53,10 @@ fn seen(db: DbIndex, entry: &Inspected<'_>) -> Seen {
             parts
                 .extend(zset.iter().map(|(name, score)| (name.into(), score.to_le_bytes().into())));
         }
+        Contents::Stream(stream) => {
+            let all = format!("{:?}", crate::stream::seen(*stream));
+            parts.push((Vec::new(), all.into_bytes()));
+        }
     }
     let object = entry.object;
     Seen { db, key: entry.key.to_vec(), expires_at_ms: entry.expires_at_ms, object, parts }

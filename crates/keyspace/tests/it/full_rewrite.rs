@@ -9,6 +9,7 @@ use base::{DbIndex, RecordKind};
 use keyspace::hash::Hash;
 use keyspace::list::{End, List};
 use keyspace::set::Set;
+use keyspace::stream::Stream;
 use keyspace::zset::ZSet;
 use keyspace::{Expiry, FullRewrite, Keyspace, NoJournal, Survey, Type};
 
@@ -46,6 +47,10 @@ pub(crate) fn contents(keyspace: &mut Keyspace) -> BTreeMap<(DbIndex, Vec<u8>), 
                 Type::ZSet => {
                     let zset = keyspace.read::<ZSet>(db, &key).unwrap().unwrap();
                     items.extend(zset.iter().map(|(member, score)| format!("{member:?} {score}")));
+                }
+                Type::Stream => {
+                    let stream = keyspace.read::<Stream>(db, &key).unwrap().unwrap();
+                    items.push(format!("{:?}", crate::stream::seen(stream)));
                 }
             }
             let expires = keyspace.expires_at_ms(db, &key).unwrap();

@@ -14,6 +14,7 @@ mod members;
 mod model;
 mod rewrite_lost;
 mod speed;
+mod stream;
 mod walk;
 mod zset;
 

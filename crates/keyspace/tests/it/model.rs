@@ -328,7 +328,7 @@ impl Checked {
                 assert_eq!(members.len(), len);
                 Value::Set(members)
             }
-            Type::List | Type::ZSet => unreachable!("not made here"),
+            Type::List | Type::ZSet | Type::Stream => unreachable!("not made here"),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::error::Damage;
 const HEADER_BYTES: usize = 8;
 
 /// See [`super::Walk`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Walk {
     at: usize,
     width: usize,

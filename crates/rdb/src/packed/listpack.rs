@@ -19,7 +19,7 @@ const END: u8 = 0xff;
 const BAD: Damage = Damage("a listpack has an entry that is none");
 
 /// See [`super::Walk`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Walk {
     at: usize,
     seen: usize,
@@ -86,17 +86,100 @@ fn entry_at(blob: &[u8], at: usize) -> Option<(Element, usize)> {
 /// Where the back length at `at` ends, if it says `entry_bytes`: seven bits a byte, the highest first,
 /// the eighth bit in all but the first.
 fn behind_back_length(blob: &[u8], at: usize, entry_bytes: usize) -> Option<usize> {
-    let bytes = match entry_bytes {
+    let bytes = back_length_bytes(entry_bytes);
+    let back_length = blob.get(at..at + bytes)?;
+    let value = back_length.iter().fold(0, |value, byte| value << 7 | usize::from(byte & 0x7f));
+    let marks_fit = back_length.iter().enumerate().all(|(at, byte)| (byte & 0x80 != 0) == (at > 0));
+    (value == entry_bytes && marks_fit).then_some(at + bytes)
+}
+
+/// Begins a listpack, whose header is written by [`end`].
+pub(crate) fn begin() -> Vec<u8> {
+    vec![0; HEADER_BYTES]
+}
+
+/// Ends a listpack of so many elements.
+///
+/// # Panics
+/// When it has more than 4 GiB, which none has.
+pub(crate) fn end(pack: &mut Vec<u8>, count: u64) {
+    pack.push(END);
+    let bytes = u32::try_from(pack.len()).expect("no value has so many bytes");
+    pack[..COUNT_AT].copy_from_slice(&bytes.to_le_bytes());
+    let count = u16::try_from(count).unwrap_or(u16::MAX);
+    pack[COUNT_AT..HEADER_BYTES].copy_from_slice(&count.to_le_bytes());
+}
+
+/// Appends a string, as an integer if it is the decimal form of one.
+pub(crate) fn put(pack: &mut Vec<u8>, bytes: &[u8]) {
+    /// A sign and nineteen digits.
+    const DIGITS_MAX: usize = 20;
+    if bytes.len() <= DIGITS_MAX
+        && let Some(number) = std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok())
+        && itoa::Buffer::new().format::<i64>(number).as_bytes() == bytes
+    {
+        return put_number(pack, number);
+    }
+    let at = pack.len();
+    match (u8::try_from(bytes.len()), u16::try_from(bytes.len())) {
+        (Ok(short), _) if short < 1 << 6 => pack.push(0x80 | short),
+        (_, Ok(medium)) if medium < 1 << 12 => {
+            pack.extend_from_slice(&(0xe000 | medium).to_be_bytes());
+        }
+        _ => {
+            let long = u32::try_from(bytes.len()).expect("no string has so many bytes");
+            pack.push(0xf0);
+            pack.extend_from_slice(&long.to_le_bytes());
+        }
+    }
+    pack.extend_from_slice(bytes);
+    put_back_length(pack, at);
+}
+
+/// Appends an integer.
+pub(crate) fn put_number(pack: &mut Vec<u8>, number: i64) {
+    let (at, bytes) = (pack.len(), number.to_le_bytes());
+    match number {
+        0..=0x7f => pack.push(bytes[0]),
+        -0x1000..=0xfff => pack.extend_from_slice(&[0xc0 | bytes[1] & 0x1f, bytes[0]]),
+        -0x8000..=0x7fff => {
+            pack.push(0xf1);
+            pack.extend_from_slice(&bytes[..2]);
+        }
+        -0x80_0000..=0x7f_ffff => {
+            pack.push(0xf2);
+            pack.extend_from_slice(&bytes[..3]);
+        }
+        -0x8000_0000..=0x7fff_ffff => {
+            pack.push(0xf3);
+            pack.extend_from_slice(&bytes[..4]);
+        }
+        _ => {
+            pack.push(0xf4);
+            pack.extend_from_slice(&bytes);
+        }
+    }
+    put_back_length(pack, at);
+}
+
+/// Appends how long the entry at `at` is: see [`behind_back_length`].
+fn put_back_length(pack: &mut Vec<u8>, at: usize) {
+    let entry_bytes = pack.len() - at;
+    for index in (0..back_length_bytes(entry_bytes)).rev() {
+        let mark = if index + 1 == back_length_bytes(entry_bytes) { 0 } else { 0x80 };
+        pack.push(u8::try_from(entry_bytes >> (7 * index) & 0x7f).expect("seven bits") | mark);
+    }
+}
+
+/// How many bytes the back length of an entry takes.
+const fn back_length_bytes(entry_bytes: usize) -> usize {
+    match entry_bytes {
         0..=127 => 1,
         128..=16_382 => 2,
         16_383..=2_097_150 => 3,
         2_097_151..=268_435_454 => 4,
         _ => 5,
-    };
-    let back_length = blob.get(at..at + bytes)?;
-    let value = back_length.iter().fold(0, |value, byte| value << 7 | usize::from(byte & 0x7f));
-    let marks_fit = back_length.iter().enumerate().all(|(at, byte)| (byte & 0x80 != 0) == (at > 0));
-    (value == entry_bytes && marks_fit).then_some(at + bytes)
+    }
 }
 
 #[cfg(test)]
@@ -161,6 +244,27 @@ mod tests {
         .map(|text| text.as_bytes().to_vec())
         .collect();
         assert_eq!(elements(Listpack, &pack), Ok(expected));
+    }
+
+    #[test]
+    fn what_is_put_is_read() {
+        let mut numbers = vec![i64::MIN, i64::MAX, 0];
+        for bits in 0..63 {
+            let power = 1_i64 << bits;
+            numbers.extend([power - 1, power, -power, -power - 1]);
+        }
+        let mut texts: Vec<Vec<u8>> =
+            numbers.iter().map(|number| number.to_string().into_bytes()).collect();
+        let lengths =
+            [0, 1, 62, 63, 64, 126, 4094, 4095, 4096, 16_377, 16_381, 2_097_145, 2_097_150];
+        texts.extend(lengths.map(|length| vec![b'x'; length]));
+        texts.extend([&b"-0"[..], b"007", b"+1", b"9223372036854775808"].map(<[u8]>::to_vec));
+        let mut pack = begin();
+        texts.iter().for_each(|text| put(&mut pack, text));
+        numbers.iter().for_each(|number| put_number(&mut pack, *number));
+        end(&mut pack, (texts.len() + numbers.len()) as u64);
+        texts.extend_from_within(..numbers.len());
+        assert_eq!(elements(Listpack, &pack), Ok(texts));
     }
 
     #[test]

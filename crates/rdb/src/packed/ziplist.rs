@@ -22,7 +22,7 @@ const END: u8 = 0xff;
 const BAD: Damage = Damage("a ziplist has an entry that is none");
 
 /// See [`super::Walk`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Walk {
     at: usize,
     seen: usize,

@@ -17,7 +17,7 @@ const END: u8 = 255;
 const BAD: Damage = Damage("a zipmap has an entry that is none");
 
 /// See [`super::Walk`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Walk {
     at: usize,
     seen: usize,

@@ -71,6 +71,22 @@ pub(crate) fn line(event: &Event<'_>) -> String {
             let line = format!("{} = {}", name.escape_ascii(), value.escape_ascii());
             expires_at_ms.map_or(line.clone(), |at_ms| format!("{line} until {at_ms}"))
         }
+        Event::Entry(id) => id.to_string(),
+        Event::Pair(name, value) => format!("{} = {}", name.escape_ascii(), value.escape_ascii()),
+        Event::Numbers(numbers) => {
+            let rdb::StreamNumbers { last_id, max_deleted_id, entries_added } = numbers;
+            format!("last {last_id} deleted {max_deleted_id} added {entries_added}")
+        }
+        Event::Group { name, last_id, entries_read } => {
+            format!("group {} {last_id} read {entries_read:?}", name.escape_ascii())
+        }
+        Event::Pending(rdb::PendingEntry { id, at_ms, count }) => {
+            format!("pending {id} at {at_ms} {count} times")
+        }
+        Event::Consumer { name, seen_ms, active_ms } => {
+            format!("consumer {} seen {seen_ms} active {active_ms:?}", name.escape_ascii())
+        }
+        Event::Held(id) => format!("held {id}"),
         Event::EndOfKey => ".".to_owned(),
         Event::Empty { key, kind } => format!("empty {} {}", kind.name(), key.escape_ascii()),
         Event::Foreign { key, what } => format!("{what} {}", key.escape_ascii()),

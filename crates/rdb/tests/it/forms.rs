@@ -245,6 +245,7 @@ fn what_is_foreign_is_skipped_exactly() {
         let consumer = [&b"\x01\x01c"[..], &time.repeat(times), b"\x01", &id].concat();
         [&b"\x01\x01g\x01\x02"[..], offset, &pending, &consumer, back].concat()
     };
+    // A stream of Redis 8.6 or 8.8 is not looked into.
     let first = [&node[..], b"\x01\x05\x06"].concat();
     let second = [&first[..], b"\x05\x06\0\0\x01"].concat();
     let given_back = [&b"\x01"[..], &id].concat();
@@ -255,9 +256,6 @@ fn what_is_foreign_is_skipped_exactly() {
             b"\x81abcdefgh\x01\x05\x02\x40\x05\x03abcd\x04abcdefgh\x05\x03txt\0".to_vec(),
             "module",
         ),
-        (15, [&first[..], &group(b"", 1, b"")].concat(), "stream"),
-        (19, [&second[..], &group(b"\x01", 1, b"")].concat(), "stream"),
-        (21, [&second[..], &group(b"\x01", 2, b"")].concat(), "stream"),
         (26, [&second[..], &group(b"\x01", 2, b""), &producers[1..]].concat(), "stream"),
         (27, [&second[..], &group(b"\x01", 2, &given_back), &producers[1..]].concat(), "stream"),
         (28, b"\x02\x01\x05\x01\x01abcdefgh\x02\0\x01s".to_vec(), "array"),
@@ -278,6 +276,130 @@ fn what_is_foreign_is_skipped_exactly() {
     ] {
         let said = joined("REDIS0014", &value(form, &bytes));
         assert!(said.starts_with("is damaged"), "{form}: {said}");
+    }
+}
+
+/// A node of a stream: 5-1 and 5-3 with the field `f`, and 7-0 with `g`; one between them is deleted.
+fn node() -> Vec<u8> {
+    let entries: [&[u8]; 34] = [
+        // Three entries, one deleted, the first one's names, and the end of that.
+        b"\x03",
+        b"\x01",
+        b"\x01",
+        b"\x81f",
+        b"\x00",
+        b"\x02",
+        b"\x00",
+        b"\x00",
+        b"\x81a",
+        b"\x04",
+        b"\x03",
+        b"\x00",
+        b"\x01",
+        b"\x81b",
+        b"\x04",
+        b"\x02",
+        b"\x00",
+        b"\x02",
+        b"\x05",
+        b"\x04",
+        // Others, with two fields.
+        b"\x00",
+        b"\x02",
+        b"\xdf\xff",
+        b"\x02",
+        b"\x81g",
+        b"\x81c",
+        b"\x81h",
+        b"\x7f",
+        b"\x08",
+        b"",
+        b"",
+        b"",
+        b"",
+        b"",
+    ];
+    let entries: Vec<&[u8]> = entries.into_iter().filter(|entry| !entry.is_empty()).collect();
+    let master = [[0, 0, 0, 0, 0, 0, 0, 5], [0, 0, 0, 0, 0, 0, 0, 1]].concat();
+    [&b"\x10"[..], &master, &listpack(&entries)].concat()
+}
+
+#[test]
+fn streams_of_every_generation() {
+    let id = |seq: u8| [&[0; 7][..], &[5], &[0; 7], &[seq]].concat();
+    let time = |ms: u8| [&[ms][..], &[0; 7]].concat();
+    let entries = [b"\x01", &node()[..]].concat();
+    let pending = [&b"\x02"[..], &id(1), &time(9), b"\x03", &id(2), &time(8), b"\x01"].concat();
+    let consumers = |times: &[u8]| {
+        [&b"\x02\x01c"[..], times, b"\x01", &id(2), b"\x01d", times, b"\x01", &id(1)].concat()
+    };
+    let group = |read: &[u8], times: &[u8]| {
+        [&b"\x01\x01g\x05\x02"[..], read, &pending, &consumers(times)].concat()
+    };
+    let of_entries = "stream k, 5-1, f = a, 5-3, f = 5, 7-0, g = c, h = 127";
+    let of_group = |read: &str, active: &str| {
+        format!(
+            "group g 5-2 read {read}, pending 5-1 at 9 3 times, pending 5-2 at 8 1 times, \
+             consumer c seen 6 active {active}, held 5-2, consumer d seen 6 active {active}, held 5-1, ."
+        )
+    };
+    let numbers = b"\x03\x08\x01\x05\x01\x06\x02\x09";
+    for (form, bytes, expected) in [
+        (
+            15,
+            [&entries[..], &numbers[..3], &group(b"", &time(6))].concat(),
+            format!(
+                "{of_entries}, last 8-1 deleted 0-0 added 3, {}",
+                of_group("Unsaid", "Some(6)")
+            ),
+        ),
+        (
+            19,
+            [&entries[..], numbers, &group(b"\x04", &time(6))].concat(),
+            format!(
+                "{of_entries}, last 8-1 deleted 6-2 added 9, {}",
+                of_group("Known(4)", "Some(6)")
+            ),
+        ),
+        (
+            21,
+            [
+                &entries[..],
+                numbers,
+                &group(&[&[0x81][..], &[0xff; 8]].concat(), &[time(6), vec![0xff; 8]].concat()),
+            ]
+            .concat(),
+            format!("{of_entries}, last 8-1 deleted 6-2 added 9, {}", of_group("Unknown", "None")),
+        ),
+        (15, b"\0\0\x05\x06\0".to_vec(), "stream k, last 5-6 deleted 0-0 added 0, .".to_owned()),
+    ] {
+        let body = [&value(form, &bytes)[..], b"\0\x01n\x01v"].concat();
+        assert_eq!(joined("REDIS0011", &body), format!("{expected}, string n, = v, ."), "{form}");
+    }
+    let good = [&entries[..], &numbers[..3], b"\0"].concat();
+    let two = [b"\x02", &node()[..], &node(), &numbers[..3], b"\0"].concat();
+    let with = |at: usize, byte: u8| {
+        let mut bad = good.clone();
+        bad[at] = byte;
+        bad
+    };
+    assert!(joined("REDIS0011", &value(15, &good)).starts_with(of_entries));
+    for (what, bad) in [
+        ("its ids do not rise", two),
+        ("its key is no id", with(1, 0x0f)),
+        ("its length", with(good.len() - 4, 4)),
+        ("its last id", with(good.len() - 3, 6)),
+        ("how many entries a node has", with(25, 4)),
+        ("how many are deleted", with(27, 0)),
+        ("no names", with(29, 0)),
+    ] {
+        let said = joined("REDIS0011", &value(15, &bad));
+        assert!(said.contains("is damaged"), "{what}: {said}");
+    }
+    for at in 0..good.len() {
+        for byte in 0..=u8::MAX {
+            let _ = joined("REDIS0011", &value(15, &with(at, byte)));
+        }
     }
 }
 

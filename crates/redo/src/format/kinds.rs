@@ -16,21 +16,14 @@ use base::RecordKind;
 pub struct Kinds(pub u64);
 
 /// What the kinds are for that this program does not know and that have been given a number.
-const RESERVED: [(u32, &str); 8] = [
-    (18, "replication position"),
-    (20, "stream"),
-    (21, "stream"),
-    (22, "stream"),
-    (23, "stream"),
-    (24, "stream"),
-    (25, "stream"),
-    (26, "hash with fields that expire"),
-];
+const RESERVED: [(u32, &str); 3] =
+    [(18, "replication position"), (20, "stream"), (26, "hash with fields that expire")];
 
 impl Kinds {
     /// Those that this program knows.
     pub const KNOWN: Self = Self::of(RecordKind::Note)
         .and(Self::of(RecordKind::Library))
+        .and(Self::of(RecordKind::Stream))
         .and(Self::of(RecordKind::ValueLost))
         .and(Self::of(RecordKind::KeyLost));
 
@@ -43,6 +36,12 @@ impl Kinds {
             RecordKind::Library | RecordKind::LibraryDeleted => {
                 Self(1 << RecordKind::Library as u8)
             }
+            // Where there is a stream, there may be all that belongs to one.
+            RecordKind::Stream
+            | RecordKind::StreamNode
+            | RecordKind::StreamGroup
+            | RecordKind::StreamConsumer
+            | RecordKind::StreamPending => Self(1 << RecordKind::Stream as u8),
             _ => Self(0),
         }
     }

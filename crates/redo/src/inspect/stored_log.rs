@@ -6,11 +6,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{Lsn, ObjectId, SegmentId};
+use base::{Lsn, ObjectId, RecordKind, SegmentId};
 use env::{Disk, Lock};
 
 use crate::error::{Error, Result};
 use crate::format::groups::GROUP_BYTES;
+use crate::format::kinds::Kinds;
 use crate::format::manifest::Manifest;
 use crate::id::Id;
 use crate::inspect::verify::read_catalog;
@@ -92,6 +93,13 @@ impl StoredLog {
     #[must_use]
     pub const fn hash_seed(&self) -> [u8; 16] {
         self.manifest.hash_seed
+    }
+
+    /// Whether there may be records of this kind, as far as headers tell.
+    #[must_use]
+    pub fn may_have(&self, kind: RecordKind) -> bool {
+        let all = Kinds::all(self.catalog.files.iter().map(|file| file.header.kinds));
+        all.and(Kinds::of(kind)) == all
     }
 
     /// See [`crate::Recovery::horizon`].

@@ -16,6 +16,9 @@ pub(crate) struct UsedKinds(AtomicU64);
 impl UsedKinds {
     /// Adds some. Whether one of them is new.
     pub(crate) fn add(&self, kinds: Kinds) -> bool {
+        if self.get().and(kinds) == self.get() {
+            return false;
+        }
         // Flushers are told by what they are handed afterwards, under a lock.
         let before = self.0.fetch_or(kinds.0, Ordering::Relaxed);
         before | kinds.0 != before

@@ -176,6 +176,12 @@ impl Log {
         }
     }
 
+    /// Whether records of this kind may follow, or are there.
+    #[must_use]
+    pub fn has_declared(&self, kind: RecordKind) -> bool {
+        self.shared.used_kinds.has(kind)
+    }
+
     /// Ends the segment of a device that takes the log, unless the open block is in it.
     pub(crate) fn end_active_segment(&mut self, index: usize) {
         let Some(active) = self.lanes[index].active else { return };

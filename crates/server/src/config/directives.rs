@@ -253,7 +253,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     integer("slowlog-log-slower-than", -1..=LONG_MAX, 10_000)
         .later_names(&["commandlog-execution-slower-than"]),
     integer("latency-monitor-threshold", 0..=LONG_MAX, 0),
-    integer("stream-node-max-entries", 0..=LONG_MAX, 100).without_effect(),
+    integer("stream-node-max-entries", 0..=LONG_MAX, 100),
     integer("hash-max-listpack-entries", 0..=LONG_MAX, 512).alias("hash-max-ziplist-entries"),
     integer("set-max-intset-entries", 0..=LONG_MAX, 512),
     integer("zset-max-listpack-entries", 0..=LONG_MAX, 128).alias("zset-max-ziplist-entries"),
@@ -272,7 +272,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     memory("cluster-link-sendbuf-limit", 0..=ULONG_MAX, 0).without_effect(),
     memory("active-defrag-ignore-bytes", 1..=LONG_MAX, 104_857_600).without_effect(),
     memory("hash-max-listpack-value", 0..=LONG_MAX, 64).alias("hash-max-ziplist-value"),
-    memory("stream-node-max-bytes", 0..=LONG_MAX, 4096).without_effect(),
+    memory("stream-node-max-bytes", 0..=LONG_MAX, 4096),
     memory("zset-max-listpack-value", 0..=LONG_MAX, 64).alias("zset-max-ziplist-value"),
     memory("hll-sparse-max-bytes", 0..=LONG_MAX, 3000),
     memory("client-query-buffer-limit", MB..=LONG_MAX, 1_073_741_824),

@@ -71,6 +71,8 @@ pub(crate) struct KeyWait {
     held_up: Vec<Box<[u8]>>,
     deadline_ms: Option<i64>,
     on_timeout: TimeoutReply,
+    /// Any change of a key is of interest, also that it has gone.
+    at_any_change: bool,
     /// The memory that the arguments and the keys take.
     memory_bytes: usize,
 }
@@ -157,13 +159,17 @@ impl Sessions {
         let mut keys: Vec<Box<[u8]>> = blocking.keys.into_iter().collect();
         keys.sort_unstable();
         keys.dedup();
+        let at_any_change = blocking.at_any_change;
         for name in &keys {
             keyspace.await_key(db, name);
+            if at_any_change {
+                keyspace.await_changes(db, name);
+            }
             self.waiters.by_key.entry((db, name.clone())).or_default().push_back(key);
         }
         // Each key lies in three places: with its client, among the waiters, in the keyspace.
         let memory_bytes = 4 * args_memory_bytes(args);
-        let args = args.iter().map(|arg| arg.to_vec()).collect();
+        let args = blocking.args.unwrap_or_else(|| args.iter().map(|arg| arg.to_vec()).collect());
         let (deadline_ms, on_timeout) = (blocking.deadline_ms, blocking.on_timeout);
         self.start_wait(
             key,
@@ -175,6 +181,7 @@ impl Sessions {
                 held_up: Vec::new(),
                 deadline_ms,
                 on_timeout,
+                at_any_change,
                 memory_bytes,
             }),
         );
@@ -203,6 +210,9 @@ impl Sessions {
                 self.ready_keys.extend(wait.take_held_up());
                 for name in &wait.keys {
                     keyspace.unawait_key(wait.db, name);
+                    if wait.at_any_change {
+                        keyspace.unawait_changes(wait.db, name);
+                    }
                     let place = (wait.db, name.clone());
                     if let Some(queue) = self.waiters.by_key.get_mut(&place) {
                         queue.retain(|waiter| *waiter != key);
@@ -397,7 +407,7 @@ impl Engine {
                 is_there = is_there
                     && (keyspace.missing(place.0, &place.1, Need::Name).is_some()
                         || keyspace.exists(place.0, &place.1, false));
-                if !is_there {
+                if !is_there && !self.waits_for_changes(waiter) {
                     self.end_fetch_in_vain(waiter);
                 } else if !self.retry(waiter, &place.1) {
                     break;
@@ -405,6 +415,13 @@ impl Engine {
             }
         }
         self.tell_postponed();
+    }
+
+    /// Whether a client waits also to learn that a key has gone.
+    fn waits_for_changes(&self, key: ClientKey) -> bool {
+        let client = self.sessions.clients.get(key);
+        let wait = client.and_then(|client| client.session.wait.as_deref());
+        matches!(wait, Some(Wait::Keys(wait)) if wait.at_any_change)
     }
 
     /// What a client needs that waits for keys has come, and the keys have gone.

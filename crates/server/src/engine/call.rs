@@ -187,6 +187,11 @@ impl Engine {
             }
         } else if self.sessions[key].connection.output.is_over() {
             self.end_over_limit(key);
+        } else if blocking.is_some() {
+            // It is told nothing yet, also not that nothing can become durable any more.
+            if wrote {
+                self.sessions[key].session.last_write = lsn;
+            }
         } else if lsn > self.shard.reach.durable {
             self.depend(key, start, lsn, wrote);
         }

@@ -217,7 +217,8 @@ impl Engine {
     pub(super) fn rdb_options(&self) -> WriteOptions {
         let mut options = self.options.saves.rdb;
         let has_functions = self.shard.keyspace.libraries().len() > 0;
-        if has_functions && self.config.value("rdb-version") == "auto" {
+        let has_streams = self.shard.keyspace.may_have_streams();
+        if (has_functions || has_streams) && self.config.value("rdb-version") == "auto" {
             options.version = WriteOptions::WITH_FUNCTIONS;
         }
         options

@@ -44,7 +44,7 @@ use crate::logger::Logger;
 
 pub(crate) use functions::Functions;
 pub(super) use functions::subcommand_syntax;
-use functions::{LOSING, lua_options};
+use functions::{SUSPECT, lua_options};
 
 /// How long a script runs at a time that has run for longer than it should.
 const SLICE_US: u64 = 5000;
@@ -325,7 +325,7 @@ impl Scripting {
     }
 
     /// Takes out what is called, with its interpreter.
-    fn begin(&mut self, called: Called) -> (Program, Subject, bool) {
+    fn begin(&mut self, called: Called) -> (Program, Subject, [bool; 2]) {
         match called {
             Called::Script(script) => {
                 let scripts = self.scripts.take().expect("none runs, and it was found in them");
@@ -347,26 +347,37 @@ impl Scripting {
         Some(PausedCall { name: running.subject.name(), words: &call.args, duration_ms })
     }
 
-    /// Whether a queued script may empty databases.
-    pub(super) fn may_lose_databases(&mut self, queued: &Queued) -> bool {
-        let Some(name) = queued.args.get(1) else { return false };
-        match queued.command.name {
-            "eval" => mentions(name, LOSING),
+    /// Whether a queued script may empty databases, and whether it may make a stream.
+    pub(super) fn suspicions(&mut self, queued: &Queued) -> Suspicions {
+        let Some(name) = queued.args.get(1) else { return Suspicions::default() };
+        let of_source = |source: &[u8]| SUSPECT.map(|words| mentions(source, words));
+        let [may_lose_databases, may_bring_streams] = match queued.command.name {
+            "eval" => of_source(name),
             // An EVALSHA behind it may run it.
             "script|load" | "function|load" => {
-                queued.args.last().is_some_and(|source| mentions(source, LOSING))
+                queued.args.last().map_or([false; 2], |source| of_source(source))
             }
             // What it brings is not looked into.
-            "function|restore" => true,
-            "fcall" => self.functions.find(name).is_some_and(Function::is_suspect),
+            "function|restore" => [true; 2],
+            "fcall" => self.functions.find(name).map_or([false; 2], Function::is_suspect),
             "evalsha" => {
-                let Some(scripts) = &mut self.scripts else { return false };
-                let found = ScriptId::parse(name).and_then(|id| scripts.find(&id));
-                found.is_some_and(|script| scripts.is_suspect(script))
+                let found = self.scripts.as_mut().and_then(|scripts| {
+                    let script = scripts.find(&ScriptId::parse(name)?)?;
+                    Some(scripts.is_suspect(script))
+                });
+                found.unwrap_or_default()
             }
-            _ => false,
-        }
+            _ => [false; 2],
+        };
+        Suspicions { may_lose_databases, may_bring_streams }
     }
+}
+
+/// What a script may do, by the words in its source.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Suspicions {
+    pub(super) may_lose_databases: bool,
+    pub(super) may_bring_streams: bool,
 }
 
 /// What is called.
@@ -403,7 +414,7 @@ impl Engine {
             Some(stack) => stack,
             None => Stack::new()?,
         };
-        let (program, subject, is_suspect) = self.scripting.begin(called);
+        let (program, subject, [may_lose, may_bring_streams]) = self.scripting.begin(called);
         // Which function this is depends on the block that has brought it.
         let lsn = match subject {
             Subject::Script(_) => Lsn::ZERO,
@@ -411,7 +422,10 @@ impl Engine {
         };
         if !self.in_transaction && !is_read_only {
             self.shard.declare_notes();
-            if is_suspect {
+            if may_bring_streams {
+                self.shard.keyspace.declare_streams();
+            }
+            if may_lose {
                 self.shard.begin_block();
             }
         }

@@ -35,6 +35,8 @@ pub(crate) fn keyspace_settings(config: &Config, options: &Options, settings: &m
     settings.zset_max_listpack_entries = config.number("zset-max-listpack-entries");
     settings.zset_max_listpack_value = config.number("zset-max-listpack-value");
     settings.hll_sparse_max_bytes = config.number("hll-sparse-max-bytes");
+    settings.stream_node_max_entries = config.number("stream-node-max-entries");
+    settings.stream_node_max_bytes = config.number("stream-node-max-bytes");
     settings.list_max_listpack_size = config.number("list-max-listpack-size");
     settings.eviction = options.eviction;
     settings.is_memory_limited = options.maxmemory_bytes > 0;

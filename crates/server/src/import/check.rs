@@ -65,6 +65,7 @@ pub(super) const fn type_of(kind: Kind) -> Type {
         Kind::Set => Type::Set,
         Kind::ZSet => Type::ZSet,
         Kind::Hash => Type::Hash,
+        Kind::Stream => Type::Stream,
     }
 }
 

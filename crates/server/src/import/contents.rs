@@ -6,7 +6,8 @@ use std::fmt;
 use keyspace::{Keyspace, Type};
 
 /// The types of values, in the order in which they are told.
-const TYPES: [Type; 5] = [Type::String, Type::List, Type::Set, Type::ZSet, Type::Hash];
+const TYPES: [Type; 6] =
+    [Type::String, Type::List, Type::Set, Type::ZSet, Type::Hash, Type::Stream];
 
 /// The keys of one database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

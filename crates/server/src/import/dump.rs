@@ -16,13 +16,15 @@ use keyspace::collection::Collection;
 use keyspace::hash::Hash;
 use keyspace::list::{End, List};
 use keyspace::set::Set;
+use keyspace::stream::Stream;
 use keyspace::zset::ZSet;
-use rdb::{Event, Key, Kind, Reader};
+use rdb::{BadGroup, Event, Key, Kind, Reader};
 
 use super::check::{EXPIRING_FIELDS, type_of};
 use super::contents::{Contents, Keys};
 use super::error::shown;
 use super::source::SourceFile;
+use super::stream::StreamLoad;
 use super::strings::{Strings, Use};
 use super::{ImportError, Target, Teller};
 
@@ -174,6 +176,7 @@ impl<R: Read> DumpLoad<'_, R> {
                 Event::Field { name, value, .. } => hash.set(name, value),
                 _ => true,
             }),
+            Kind::Stream => self.stream(db, key),
         }?;
         match filled {
             Filled::Whole => {
@@ -256,6 +259,38 @@ impl<R: Read> DumpLoad<'_, R> {
         }
     }
 
+    /// Reads a stream, some of it at a time.
+    fn stream(&mut self, db: DbIndex, key: &OpenKey) -> Result<Filled, ImportError> {
+        if self.target.keyspace.exists(db, &key.name, false) {
+            return Err(self.duplicate(db, &key.name, "a key that stands twice"));
+        }
+        self.target.keyspace.declare_streams();
+        let mut load = StreamLoad::default();
+        loop {
+            let Self { reader, target, .. } = &mut *self;
+            let mut end = Ok(Ok(false));
+            let keyspace: &mut Keyspace = &mut target.keyspace;
+            let updated = keyspace.update::<Stream, _>(db, &key.name, true, |stream| {
+                end = take_of_stream(reader, |event| load.take(stream, event));
+            });
+            assert!(
+                matches!(updated, Ok(Some(_))),
+                "there was no such key, and all of it is in memory"
+            );
+            let path = || self.file.path.clone();
+            match end {
+                Ok(Ok(false)) => self.target.breathe()?,
+                Ok(Ok(true)) => return Ok(Filled::Whole),
+                Ok(Err(BadGroup(what))) => {
+                    let offset = self.reader.offset();
+                    let source = rdb::Error::Corrupt { offset, what };
+                    return Err(ImportError::Dump { path: path(), source });
+                }
+                Err(source) => return Err(ImportError::Dump { path: path(), source }),
+            }
+        }
+    }
+
     fn duplicate(&self, db: DbIndex, key: &[u8], what: &'static str) -> ImportError {
         let (path, key) = (self.file.path.clone(), shown(key));
         ImportError::Duplicate { path, what, key, database: db.get() }
@@ -267,6 +302,29 @@ enum Stop {
     End,
     NotServed,
     Duplicate,
+}
+
+/// Takes about [`PIECE_BYTES`] of a stream. Whether that was its end.
+fn take_of_stream<R: Read>(
+    reader: &mut Reader<R>,
+    mut take: impl FnMut(&Event<'_>) -> Result<(), BadGroup>,
+) -> Result<Result<bool, BadGroup>, rdb::Error> {
+    let mut bytes = 0;
+    // An entry that was begun is added by what comes behind it, so at least two things are taken.
+    while bytes < PIECE_BYTES {
+        let event = reader.next()?;
+        bytes += ELEMENT_BYTES;
+        if let Event::Pair(name, value) = event {
+            bytes += name.len() + value.len();
+        }
+        if let Err(bad) = take(&event) {
+            return Ok(Err(bad));
+        }
+        if event == Event::EndOfKey {
+            return Ok(Ok(true));
+        }
+    }
+    Ok(Ok(false))
 }
 
 /// Takes about [`PIECE_BYTES`] of elements.

@@ -39,6 +39,7 @@ mod functions;
 mod manifest;
 mod play;
 mod source;
+mod stream;
 mod strings;
 mod target;
 

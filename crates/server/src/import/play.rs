@@ -220,7 +220,8 @@ impl Play<'_> {
             db,
             reply,
             string_bytes_max: string_bytes_max.unwrap_or(usize::MAX),
-            may_block: false,
+            // Nothing waits, but a log may be told of streams before any command.
+            may_block: true,
             in_script: false,
             may_store: true,
             ready: None,

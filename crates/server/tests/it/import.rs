@@ -321,7 +321,7 @@ fn what_is_not_served_is_refused_with_counts_or_left_out() {
         [head.as_bytes(), len.as_bytes(), payload, b"\r\n"].concat()
     };
     let mut foreign = payload[..payload.len() - 10].to_vec();
-    foreign[0] = 19;
+    foreign[0] = 28;
     let foreign = rdb::seal(foreign);
     let file = [
         restore("RESTORE-ASKING", "a", &payload),
@@ -333,9 +333,9 @@ fn what_is_not_served_is_refused_with_counts_or_left_out() {
     let error = refused(&[(AOF, &file[..3].concat())], AOF, &[]);
     assert!(error.contains("1 commands restore of a type that is not served"), "{error}");
     let file =
-        aof(&["XADD s * f v", "SET a 1", "XADD s * f v", "VADD p VALUES 1 1 m", "SCRIPT LOAD x"]);
+        aof(&["XNACK s g 1", "SET a 1", "XNACK s g 1", "VADD p VALUES 1 1 m", "SCRIPT LOAD x"]);
     let error = refused(&[(AOF, &file)], AOF, &[]);
-    assert!(error.contains("1 commands vadd, 2 commands xadd"), "{error}");
+    assert!(error.contains("1 commands vadd, 2 commands xnack"), "{error}");
     assert_eq!(imported(&[(AOF, &file)], AOF, skip), ["0 a string 1"]);
 }
 

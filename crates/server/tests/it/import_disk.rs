@@ -180,6 +180,7 @@ pub(crate) fn data_of(keyspace: &mut Keyspace) -> Data {
                     });
                     fields
                 }
+                Type::Stream => unreachable!("not made here"),
             };
             if matches!(value_type, Type::Set | Type::Hash) {
                 value.sort();

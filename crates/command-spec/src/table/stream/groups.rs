@@ -22,7 +22,6 @@ pub(super) const XGROUP: &[Spec] = &[
             Arg::word("mkstream", "MKSTREAM").optional(),
             Arg::integer("entriesread").token("ENTRIESREAD").optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -36,7 +35,6 @@ pub(super) const XGROUP: &[Spec] = &[
         summary: "Creates a consumer in a group.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::string("group"), Arg::string("consumer")],
-        served: false,
         ..BASE
     },
     Spec {
@@ -50,7 +48,6 @@ pub(super) const XGROUP: &[Spec] = &[
         summary: "Deletes a consumer of a group.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::string("group"), Arg::string("consumer")],
-        served: false,
         ..BASE
     },
     Spec {
@@ -64,7 +61,6 @@ pub(super) const XGROUP: &[Spec] = &[
         summary: "Deletes a consumer group.",
         complexity: "O(N), N the number of entries that the group holds.",
         arguments: &[Arg::key("key", 0), Arg::string("group")],
-        served: false,
         ..BASE
     },
     Spec {
@@ -75,7 +71,6 @@ pub(super) const XGROUP: &[Spec] = &[
         since: "5.0.0",
         summary: "Explains the subcommands.",
         complexity: "O(1)",
-        served: false,
         ..BASE
     },
     Spec {
@@ -95,7 +90,6 @@ pub(super) const XGROUP: &[Spec] = &[
             Arg::one_of("id-selector", &[Arg::string("id"), Arg::word("new-id", "$")]),
             Arg::integer("entriesread").token("ENTRIESREAD").optional(),
         ],
-        served: false,
         ..BASE
     },
 ];
@@ -113,7 +107,6 @@ pub(super) const XINFO: &[Spec] = &[
         summary: "Describes the consumers of a group.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::string("group")],
-        served: false,
         ..BASE
     },
     Spec {
@@ -127,7 +120,6 @@ pub(super) const XINFO: &[Spec] = &[
         summary: "Describes the consumer groups of a stream.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
-        served: false,
         ..BASE
     },
     Spec {
@@ -138,7 +130,6 @@ pub(super) const XINFO: &[Spec] = &[
         since: "5.0.0",
         summary: "Explains the subcommands.",
         complexity: "O(1)",
-        served: false,
         ..BASE
     },
     Spec {
@@ -167,7 +158,6 @@ pub(super) const XINFO: &[Spec] = &[
             )
             .optional(),
         ],
-        served: false,
         ..BASE
     },
 ];

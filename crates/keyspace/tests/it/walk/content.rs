@@ -86,6 +86,7 @@ pub(super) fn of(keyspace: &Keyspace) -> Content {
                     set.iter().for_each(|(name, score)| value.add(Element::Scored(name, score)));
                     value
                 }
+                Contents::Stream(_) => unreachable!("not made here"),
             };
             let index = u32::try_from(db.get()).expect("few databases");
             content.insert((index, key.key.to_vec()), (value, key.expires_at_ms));

@@ -5,9 +5,10 @@ use base::DbIndex;
 use keyspace::hash::Hash;
 use keyspace::list::List;
 use keyspace::set::Set;
+use keyspace::stream::{Stream, StreamId};
 use keyspace::zset::ZSet;
 use keyspace::{Keyspace, Need, Type};
-use rdb::{DatasetFingerprint, Fingerprint, Kind};
+use rdb::{DatasetFingerprint, EntryId, Fingerprint, Kind};
 
 /// The fingerprint of all databases.
 pub(super) fn of_all(keyspace: &mut Keyspace) -> Fingerprint {
@@ -75,6 +76,15 @@ fn add_value(keyspace: &mut Keyspace, db: DbIndex, key: &[u8], fingerprint: &mut
             fingerprint.kind(Kind::Hash);
             if let Ok(Some(hash)) = keyspace.read::<Hash>(db, key) {
                 hash.for_each(|field, value| fingerprint.field(field, value, false));
+            }
+        }
+        Type::Stream => {
+            fingerprint.kind(Kind::Stream);
+            if let Ok(Some(stream)) = keyspace.read::<Stream>(db, key) {
+                for entry in stream.range(StreamId::MIN, StreamId::MAX) {
+                    fingerprint.entry(EntryId::new(entry.id.ms, entry.id.seq));
+                    entry.pairs().for_each(|(name, value)| fingerprint.pair(name, value));
+                }
             }
         }
     }

@@ -68,8 +68,13 @@ pub(super) fn exec(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
     if transaction.queue.iter().any(|queued| brings_libraries(queued.command)) {
         engine.shard.keyspace.declare_libraries();
     }
+    if transaction.queue.iter().any(brings_stream)
+        || transaction.queue.iter().any(|it| engine.scripting.suspicions(it).may_bring_streams)
+    {
+        engine.shard.keyspace.declare_streams();
+    }
     let loses = |queued: &Queued| {
-        loses_databases(queued.command) || engine.scripting.may_lose_databases(queued)
+        loses_databases(queued.command) || engine.scripting.suspicions(queued).may_lose_databases
     };
     if transaction.queue.iter().any(loses) {
         engine.shard.begin_block();
@@ -130,6 +135,15 @@ fn is_noted(command: Command) -> bool {
 /// Whether the log may be told of libraries of functions by a command.
 fn brings_libraries(command: Command) -> bool {
     matches!(command.name, "function|load" | "function|restore")
+}
+
+/// Whether a command may make the first stream that the log is told of.
+fn brings_stream(queued: &Queued) -> bool {
+    match queued.command.name {
+        "xadd" | "xgroup|create" => true,
+        "restore" => queued.args.get(3).is_some_and(|payload| rdb::is_of_stream(payload)),
+        _ => false,
+    }
 }
 
 /// Ends a transaction that cannot be executed.

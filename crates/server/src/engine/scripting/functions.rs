@@ -40,6 +40,12 @@ const MEMORY_BYTES_MAX: u64 = 1 << 30;
 /// Commands that lose whole databases: a script that has such a word gets a block of its own.
 pub(super) const LOSING: &[&str] = &["flushall", "flushdb", "swapdb"];
 
+/// Commands that make a stream where there is none: a log is told of the first one before a script begins.
+pub(super) const BRINGING_STREAMS: &[&str] = &["xadd", "xgroup", "restore"];
+
+/// What scripts are searched for.
+pub(super) const SUSPECT: [&[&str]; 2] = [LOSING, BRINGING_STREAMS];
+
 /// How many instructions the loading of a library may take: about half a second.
 const INSTRUCTIONS_MAX: u32 = 100_000_000;
 
@@ -66,7 +72,7 @@ pub(super) fn lua_options(maxmemory_bytes: u64) -> Options {
     Options {
         memory_bytes_max: usize::try_from(bytes_max).unwrap_or(usize::MAX),
         version: (part(), part(), part()),
-        suspect_words: LOSING,
+        suspect_words: SUSPECT,
         ..Options::default()
     }
 }

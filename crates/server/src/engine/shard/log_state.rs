@@ -118,6 +118,10 @@ impl Journal for LogState {
         }
     }
 
+    fn has_declared(&self, kind: RecordKind) -> Option<bool> {
+        self.journal()?.has_declared(kind)
+    }
+
     fn retire(&mut self, addr: RecordAddr) {
         if let Self::On(log) | Self::Switching { log, .. } = self {
             log.retire(addr);

@@ -1,0 +1,317 @@
+//! Streams on their way between servers: dumps, AOFs, payloads, exports, in both directions, and through every way to
+//! write a dump.
+
+use std::path::Path;
+
+use crate::import::{good, import};
+use crate::peers;
+use crate::process::{Program, Server};
+use crate::rdb_files::{digest_of, text};
+use crate::wire::Connection;
+
+const OPTIONS: [&str; 2] = ["--enable-debug-command", "yes"];
+
+/// Makes streams of every kind.
+fn fill(connection: &mut Connection) {
+    let mut words = |words: &str| {
+        let reply = connection.words(words);
+        assert!(!reply.is_error(), "{words}: {}", reply.text());
+    };
+    for number in 1..=1500 {
+        words(&format!("XADD many {number}-{} name value:{number} count {number}", number % 3));
+        words(&format!("XADD shapes 7-{number} field{} {}", number % 5, number * 1_000_003));
+    }
+    words("XADD long 1-1 f short");
+    let long = "x".repeat(20_000);
+    words(&format!("XADD long 1-2 f {long} g {long}"));
+    words("XADD long 1-3 f short");
+    for number in (3..=900).step_by(7) {
+        words(&format!("XDEL many {number}-{}", number % 3));
+    }
+    words("XTRIM shapes MAXLEN 700");
+    words("XADD ends 18446744073709551615-18446744073709551615 f v");
+    words("XADD empty 5-0 f v");
+    words("XTRIM empty MAXLEN 0");
+    words("XGROUP CREATE born g $ MKSTREAM");
+    words("XADD expires 1-1 f v");
+    words("EXPIRE expires 100000");
+    words("XGROUP CREATE many workers 0");
+    words("XGROUP CREATE many late 1000-1");
+    words("XGROUP CREATE many unread $");
+    words("XGROUP CREATECONSUMER many late idle");
+    for number in 0..8 {
+        words(&format!("XREADGROUP GROUP workers c{} COUNT 70 STREAMS many >", number % 3));
+    }
+    words("XREADGROUP GROUP late one COUNT 5 STREAMS many >");
+    words("XREADGROUP GROUP late two NOACK COUNT 5 STREAMS many >");
+    words("XACK many workers 1-1 2-2 100-1 101-2");
+    words("XDEL many 4-1 5-2");
+    words("XSETID shapes 9-9");
+    words("SET other value");
+    words("SELECT 3");
+    words("XADD here 1-1 f v");
+    words("SELECT 0");
+}
+
+const STREAMS: [&str; 8] =
+    ["many", "shapes", "long", "ends", "empty", "born", "expires", "missing"];
+
+/// A call and its reply.
+fn asked(connection: &mut Connection, words: &str) -> String {
+    format!("{words}: {:?}", connection.words(words))
+}
+
+/// What a client sees of the streams: entries by the fingerprint, and what groups know.
+fn seen(connection: &mut Connection) -> Vec<String> {
+    let mut seen = vec![digest_of(connection)];
+    for stream in STREAMS {
+        seen.push(asked(connection, &format!("XINFO GROUPS {stream}")));
+        for group in ["workers", "late", "unread", "g"] {
+            seen.push(asked(connection, &format!("XPENDING {stream} {group}")));
+            for consumer in ["c0", "c1", "c2", "one", "two", "idle"] {
+                // Without how long ago it was.
+                let pending =
+                    connection.words(&format!("XPENDING {stream} {group} - + 1000 {consumer}"));
+                if pending.is_error() {
+                    continue;
+                }
+                let listed = pending.elements().iter().map(|one| {
+                    let one = one.elements();
+                    (one[0].text(), one[1].text(), one[3].text())
+                });
+                let listed: Vec<_> = listed.collect();
+                seen.push(format!("{stream} {group} {consumer} {}: {listed:?}", listed.len()));
+            }
+        }
+        let info = connection.words(&format!("XINFO STREAM {stream}"));
+        if !info.is_error() {
+            let info: Vec<String> = info.elements().iter().map(|it| format!("{it:?}")).collect();
+            // But for nodes of a tree, which is not there.
+            let facts = info.chunks(2).filter(|pair| !pair[0].contains("radix"));
+            seen.push(format!("{:?}", facts.collect::<Vec<_>>()));
+        }
+    }
+    seen
+}
+
+/// A server of this program on this directory.
+fn serve(directory: &Path, options: &[&str]) -> Server {
+    Program::indelible().start_on(directory, &[&OPTIONS[..], options].concat())
+}
+
+/// Redis with the dump of a server.
+fn loaded_by(program: &Program, from: &Server) -> Server {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::copy(from.directory().join("dump.rdb"), directory.path().join("dump.rdb")).unwrap();
+    program.start_on(directory.path(), &OPTIONS)
+}
+
+#[test]
+fn what_redis_has_saved_is_imported_and_goes_back() {
+    let Some(redis) = Program::redis() else { return };
+    let server = redis
+        .start(&[&OPTIONS[..], &["--appendonly", "yes", "--aof-use-rdb-preamble", "no"]].concat());
+    let mut connection = server.connect();
+    fill(&mut connection);
+    let expected = seen(&mut connection);
+    assert_eq!(connection.words("SAVE").text(), "OK");
+    let dump = server.directory().join("dump.rdb");
+    let appends = server.directory().join("appendonlydir");
+    for source in [&dump, &appends] {
+        let directory = tempfile::tempdir().unwrap();
+        let data = directory.path().join("data");
+        let report = good(&import(&[], &[source, &data]));
+        assert!(report.contains("stream 7"), "{report}");
+        let own = serve(&data, &[]);
+        let mut connection = own.connect();
+        assert_eq!(seen(&mut connection), expected, "{}", source.display());
+        assert_eq!(connection.words("SAVE").text(), "OK");
+        assert_eq!(seen(&mut loaded_by(&redis, &own).connect()), expected);
+    }
+}
+
+#[test]
+fn payloads_go_both_ways() {
+    let Some(redis) = Program::redis() else { return };
+    let (theirs, own) = (redis.start(&OPTIONS), Program::indelible().start(&OPTIONS));
+    let (mut theirs, mut own) = (theirs.connect(), own.connect());
+    fill(&mut theirs);
+    let expected = seen(&mut theirs);
+    for stream in &STREAMS[..7] {
+        let payload = theirs.words(&format!("DUMP {stream}")).bytes().to_vec();
+        let ttl = theirs.words(&format!("PTTL {stream}")).text();
+        let ttl = if ttl.starts_with('-') { "0".to_owned() } else { ttl };
+        let words: [&[u8]; 4] = [b"RESTORE", stream.as_bytes(), ttl.as_bytes(), &payload];
+        assert_eq!(own.call(&words).unwrap().text(), "OK", "{stream}");
+        // And back, in place of what was there.
+        let payload = own.words(&format!("DUMP {stream}")).bytes().to_vec();
+        let words: [&[u8]; 5] =
+            [b"RESTORE", stream.as_bytes(), ttl.as_bytes(), &payload, b"REPLACE"];
+        assert_eq!(theirs.call(&words).unwrap().text(), "OK", "{stream}");
+    }
+    own.words("SET other value");
+    own.words("SELECT 3");
+    own.words("XADD here 1-1 f v");
+    own.words("SELECT 0");
+    assert_eq!(seen(&mut own), expected);
+    assert_eq!(seen(&mut theirs), expected);
+}
+
+#[test]
+fn every_way_to_a_dump_has_them() {
+    let Some(redis) = Program::redis() else { return };
+    for algorithm in ["bitmap", "piggyback", "hourglass", "fork"] {
+        let own = Program::indelible()
+            .start(&[&OPTIONS[..], &["--snapshot-algorithm", algorithm]].concat());
+        let mut connection = own.connect();
+        fill(&mut connection);
+        for _ in 0..2 {
+            let expected = seen(&mut connection);
+            assert_eq!(connection.words("SAVE").text(), "OK", "{algorithm}");
+            let there = loaded_by(&redis, &own);
+            assert_eq!(seen(&mut there.connect()), expected, "{algorithm}");
+            // The next one has all of them again.
+            connection.words("XADD many * f v");
+            connection.words("XREADGROUP GROUP workers c1 COUNT 10 STREAMS many >");
+            connection.words("XACK many workers 7-1");
+        }
+    }
+}
+
+#[test]
+fn an_export_and_a_restart_have_them() {
+    let Some(redis) = Program::redis() else { return };
+    let mut own = Program::indelible().start(&OPTIONS);
+    let mut connection = own.connect();
+    fill(&mut connection);
+    let expected = seen(&mut connection);
+    own.kill();
+    own.restart();
+    assert_eq!(seen(&mut own.connect()), expected, "after a crash");
+    own.terminate();
+    own.wait_for_exit();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("dump.rdb");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_indelible"));
+    let output = command.arg("export").arg(own.directory()).arg(&file).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(std::fs::read(&file).unwrap().starts_with(b"REDIS0010"));
+    assert_eq!(seen(&mut redis.start_on(directory.path(), &OPTIONS).connect()), expected);
+}
+
+#[test]
+fn the_form_of_7_2_says_when_a_consumer_got_something() {
+    let Some(peer) = peers::of("8.2") else { return };
+    let own = Program::indelible().start(&[&OPTIONS[..], &["--rdb-version", "11"]].concat());
+    let mut connection = own.connect();
+    fill(&mut connection);
+    connection.words("XGROUP CREATECONSUMER many workers never");
+    assert_eq!(connection.words("SAVE").text(), "OK");
+    let active = |connection: &mut Connection| {
+        let full = connection.words("XINFO STREAM many FULL COUNT 1").elements().to_vec();
+        let at = full.iter().position(|it| it.text() == "groups").unwrap();
+        let mut times: Vec<String> = Vec::new();
+        for group in full[at + 1].elements() {
+            let group = group.elements();
+            let at = group.iter().position(|it| it.text() == "consumers").unwrap();
+            for consumer in group[at + 1].elements() {
+                let consumer: Vec<String> =
+                    consumer.elements().iter().take(6).map(|it| it.text()).collect();
+                times.push(consumer.join(" "));
+            }
+        }
+        times
+    };
+    let expected = active(&mut connection);
+    assert_eq!(expected.len(), 7, "{expected:?}");
+    assert!(expected.iter().any(|it| it.ends_with("active-time -1")), "{expected:?}");
+    let digest = digest_of(&mut connection);
+    let there = peer.load(&own.directory().join("dump.rdb"));
+    let mut there_connection = there.connect();
+    assert_eq!(active(&mut there_connection), expected);
+    assert_eq!(digest_of(&mut there_connection), digest);
+    // And back.
+    assert_eq!(there_connection.words("SAVE").text(), "OK");
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    good(&import(&[], &[&there.directory().join("dump.rdb"), &data]));
+    let own = serve(&data, &[]);
+    assert_eq!(active(&mut own.connect()), expected);
+    assert_eq!(digest_of(&mut own.connect()), digest);
+}
+
+#[test]
+fn the_first_stream_of_a_log_may_come_in_a_script_that_names_it() {
+    let server = Program::indelible().start(&OPTIONS);
+    let mut connection = server.connect();
+    let script = |source: &str| [b"EVAL", source.as_bytes(), b"1", b"s"].map(<[u8]>::to_vec);
+    let hidden =
+        "redis.call('SET', 'a', '1'); return redis.call('XA' .. 'DD', KEYS[1], '1-1', 'f', 'v')";
+    let reply = connection.call(&script(hidden)).unwrap().text();
+    assert!(reply.starts_with("ERR the log has no streams yet"), "{reply}");
+    // A version that streams do not need.
+    assert_eq!(connection.words("SAVE").text(), "OK");
+    let dump = server.directory().join("dump.rdb");
+    assert!(std::fs::read(&dump).unwrap().starts_with(b"REDIS0009"));
+    let named = "redis.call('set', 'b', '1'); return redis.call('xadd', KEYS[1], '1-1', 'f', 'v')";
+    assert_eq!(connection.call(&script(named)).unwrap().text(), "1-1");
+    assert!(connection.call(&script(hidden)).unwrap().text().starts_with("ERR The ID specified"));
+    assert_eq!(connection.words("XLEN s").text(), "1");
+    assert_eq!(connection.words("SAVE").text(), "OK");
+    assert!(std::fs::read(&dump).unwrap().starts_with(b"REDIS0010"));
+
+    let mut server = Program::indelible().start(&OPTIONS);
+    let mut connection = server.connect();
+    for words in ["MULTI", "SET a 1", "XADD s 1-1 f v", "XGROUP CREATE s g 0", "EXEC"] {
+        assert!(!connection.words(words).is_error(), "{words}");
+    }
+    server.kill();
+    server.restart();
+    assert_eq!(server.connect().words("XLEN s").text(), "1");
+    let payload = server.connect().words("DUMP s").bytes().to_vec();
+    let other = Program::indelible().start(&OPTIONS);
+    let mut connection = other.connect();
+    connection.words("MULTI");
+    connection.call(&[&b"RESTORE"[..], b"s", b"0", &payload]).unwrap();
+    connection.words("APPEND a b");
+    assert!(!connection.words("EXEC").is_error());
+    assert_eq!(connection.words("XLEN s").text(), "1");
+}
+
+#[test]
+fn followers_of_changes_are_told_of_streams() {
+    let server = Program::indelible().start(&OPTIONS);
+    let mut connection = server.connect();
+    let mut told = |words: &[&str]| {
+        let from = connection.words("LOGTAIL now").elements()[0].text();
+        for words in words {
+            assert!(!connection.words(words).is_error(), "{words}");
+        }
+        let lines = connection.words(&format!("LOGTAIL {from} BLOCK 5000"));
+        let lines: Vec<String> =
+            lines.elements()[1].elements().iter().map(|it| it.text()).collect();
+        lines.concat()
+    };
+    let changes = told(&["XADD s 5-1 name value other 7"]);
+    assert!(
+        changes.contains(r#""op":"root""#) && changes.contains(r#""type":"stream""#),
+        "{changes}"
+    );
+    let entries = r#""node":"5-1","entries_added":"1","entries":[{"id":"5-1","fields":[["name","value"],["other","7"]]}]"#;
+    assert!(changes.contains(entries), "{changes}");
+    assert!(
+        changes.contains(r#""last_id":"5-1","entries_added":"1","max_deleted_id":"0-0""#),
+        "{changes}"
+    );
+    let changes = told(&["XGROUP CREATE s g 0"]);
+    assert!(changes.contains(r#""group":1,"name":"g","last_id":"0-0""#), "{changes}");
+    let changes = told(&["XREADGROUP GROUP g c STREAMS s >"]);
+    assert!(changes.contains(r#""group":1,"consumer":1,"name":"c""#), "{changes}");
+    assert!(
+        changes.contains(r#""group":1,"pending":"5-1","consumer":1,"delivered_ms":"#),
+        "{changes}"
+    );
+    let changes = told(&["XACK s g 5-1"]);
+    let gone = r#""op":"delete-element","db":0,"db_id":0,"key":"s","type":"stream""#;
+    assert!(changes.contains(gone) && changes.contains(r#""pending":"5-1""#), "{changes}");
+}

@@ -1,0 +1,222 @@
+//! Stream commands: entries. What groups of consumers do is in [`group`] and [`claim`], how entries are read in
+//! [`read`], what a stream tells of itself in [`info`].
+
+pub(crate) mod claim;
+pub(crate) mod dump;
+pub(crate) mod group;
+mod id;
+pub(crate) mod info;
+mod options;
+pub(crate) mod pending;
+pub(crate) mod read;
+
+use keyspace::Notify;
+use keyspace::stream::{Stream, StreamEntry, StreamId, StreamView, Trim};
+use resp::Writer;
+
+use crate::argument;
+use crate::context::Context;
+use crate::error::{CommandError, Done};
+pub use dump::{add_group, set_numbers};
+use options::{AddId, AddOptions};
+
+/// An entry has at most so many bytes of names and values, as in Redis.
+const ENTRY_BYTES_MAX: usize = 1 << 30;
+
+fn write_id(reply: &mut Writer, id: StreamId) {
+    reply.bulk_str(&id.to_string());
+}
+
+/// An entry: its id, and names and values in turn.
+fn write_entry(reply: &mut Writer, entry: &StreamEntry<'_>) {
+    reply.array(2);
+    write_id(reply, entry.id);
+    reply.array(entry.len() * 2);
+    for (name, value) in entry.pairs() {
+        reply.bulk(name);
+        reply.bulk(value);
+    }
+}
+
+/// As many entries as are asked for (0: all). Returns the ids of those.
+fn write_entries<'a>(
+    reply: &mut Writer,
+    entries: impl Iterator<Item = StreamEntry<'a>>,
+    count: usize,
+) -> Vec<StreamId> {
+    let mark = reply.mark();
+    let mut ids = Vec::new();
+    for entry in entries.take(if count == 0 { usize::MAX } else { count }) {
+        write_entry(reply, &entry);
+        ids.push(entry.id);
+    }
+    reply.finish_array(mark, ids.len());
+    ids
+}
+
+pub(crate) fn xadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let (options, rest) = AddOptions::parse(&args[2..], ctx.keyspace.settings())?;
+    let key = args[1];
+    if rest.len() < 2 || !rest.len().is_multiple_of(2) {
+        return Err(CommandError::WrongArity("xadd".into()));
+    }
+    if options.id == AddId::Whole(StreamId::MIN) {
+        return Err(CommandError::other("ERR The ID specified in XADD must be greater than 0-0"));
+    }
+    let stream = ctx.keyspace.read_to_change::<Stream>(ctx.db, key)?;
+    if stream.is_none() && options.no_mkstream {
+        ctx.reply.null();
+        return Ok(());
+    }
+    let last_id = stream.map_or(StreamId::MIN, StreamView::last_id);
+    if last_id == StreamId::MAX {
+        return Err(CommandError::other(
+            "ERR The stream has exhausted the last possible ID, unable to add more items",
+        ));
+    }
+    let id = options.id.after(last_id, ctx.keyspace.now_ms()).filter(|id| *id > last_id);
+    let id = id.ok_or(CommandError::other(
+        "ERR The ID specified in XADD is equal or smaller than the target stream top item",
+    ))?;
+    if rest.iter().map(|part| part.len()).sum::<usize>() > ENTRY_BYTES_MAX {
+        return Err(CommandError::other("ERR Elements are too large to be stored"));
+    }
+    ctx.bring_stream()?;
+    let updated = ctx.keyspace.update::<Stream, _>(ctx.db, key, true, |stream| {
+        stream.append(id, rest);
+        options.trim.map_or(0, |trim| stream.trim(trim))
+    })?;
+    write_id(ctx.reply, id);
+    ctx.notify(Notify::STREAM, "xadd", key);
+    if updated.is_some_and(|updated| updated.value > 0) {
+        ctx.notify(Notify::STREAM, "xtrim", key);
+    }
+    Ok(())
+}
+
+pub(crate) fn xlen(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let stream = ctx.keyspace.read::<Stream>(ctx.db, args[1])?;
+    ctx.reply.count(stream.map_or(0, StreamView::len));
+    Ok(())
+}
+
+pub(crate) fn xrange(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    range(ctx, args, args[2], args[3], false)
+}
+
+pub(crate) fn xrevrange(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    range(ctx, args, args[3], args[2], true)
+}
+
+fn range(
+    ctx: &mut Context<'_>,
+    args: &[&[u8]],
+    start: &[u8],
+    end: &[u8],
+    is_reversed: bool,
+) -> Done {
+    let (start, end) = id::interval(start, end)?;
+    let mut count = None;
+    let mut options = &args[4..];
+    while let [word, rest @ ..] = options {
+        let [number, rest @ ..] = rest else { return Err(CommandError::Syntax) };
+        if !argument::is(word, "COUNT") {
+            return Err(CommandError::Syntax);
+        }
+        count = Some(usize::try_from(argument::int(number)?).unwrap_or(0));
+        options = rest;
+    }
+    let Some(stream) = ctx.keyspace.read::<Stream>(ctx.db, args[1])? else {
+        ctx.reply.array(0);
+        return Ok(());
+    };
+    match count {
+        Some(0) => ctx.reply.null_array(),
+        count if is_reversed => {
+            write_entries(ctx.reply, stream.range_back(start, end), count.unwrap_or(0));
+        }
+        count => {
+            write_entries(ctx.reply, stream.range(start, end), count.unwrap_or(0));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn xdel(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    if ctx.keyspace.read_to_change::<Stream>(ctx.db, args[1])?.is_none() {
+        ctx.reply.int(0);
+        return Ok(());
+    }
+    let ids = id::all(&args[2..])?;
+    let updated = ctx.keyspace.update::<Stream, _>(ctx.db, args[1], false, |stream| {
+        ids.iter().filter(|id| stream.delete(**id)).count()
+    })?;
+    let deleted = updated.map_or(0, |updated| updated.value);
+    if deleted > 0 {
+        ctx.notify(Notify::STREAM, "xdel", args[1]);
+    }
+    ctx.reply.count(deleted);
+    Ok(())
+}
+
+pub(crate) fn xtrim(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let trim: Trim = options::trim(&args[2..], ctx.keyspace.settings())?;
+    let updated =
+        ctx.keyspace.update::<Stream, _>(ctx.db, args[1], false, |stream| stream.trim(trim))?;
+    let removed = updated.map_or(0, |updated| updated.value);
+    if removed > 0 {
+        ctx.notify(Notify::STREAM, "xtrim", args[1]);
+    }
+    ctx.reply.int(i64::try_from(removed).unwrap_or(i64::MAX));
+    Ok(())
+}
+
+pub(crate) fn xsetid(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let last_id = id::strict(args[2])?;
+    let (mut added, mut max_deleted_id) = (None, None);
+    let mut options = &args[3..];
+    while let [word, rest @ ..] = options {
+        options = match rest {
+            [number, rest @ ..] if argument::is(word, "ENTRIESADDED") => {
+                let number = u64::try_from(argument::int(number)?);
+                added = Some(
+                    number
+                        .map_err(|_| CommandError::other("ERR entries_added must be positive"))?,
+                );
+                rest
+            }
+            [id, rest @ ..] if argument::is(word, "MAXDELETEDID") => {
+                let id = id::strict(id)?;
+                if last_id < id {
+                    return Err(CommandError::other(
+                        "ERR The ID specified in XSETID is smaller than the provided \
+                         max_deleted_entry_id",
+                    ));
+                }
+                max_deleted_id = Some(id).filter(|id| *id != StreamId::MIN);
+                rest
+            }
+            _ => return Err(CommandError::Syntax),
+        };
+    }
+    let stream = ctx.keyspace.read_to_change::<Stream>(ctx.db, args[1])?;
+    let stream = stream.ok_or(CommandError::NoSuchKey)?;
+    if let Some(top) = stream.last() {
+        if last_id < top.id {
+            return Err(CommandError::other(
+                "ERR The ID specified in XSETID is smaller than the target stream top item",
+            ));
+        }
+        if added.is_some_and(|added| added < stream.len() as u64) {
+            return Err(CommandError::other(
+                "ERR The entries_added specified in XSETID is smaller than the target stream length",
+            ));
+        }
+    }
+    ctx.keyspace.update::<Stream, _>(ctx.db, args[1], false, |stream| {
+        stream.set_ids(last_id, added, max_deleted_id);
+    })?;
+    ctx.reply.ok();
+    ctx.notify(Notify::STREAM, "xsetid", args[1]);
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! The options of XADD and XTRIM.
+
+use keyspace::Settings;
+use keyspace::stream::{Keep, StreamId, Trim};
+
+use super::id::{self, Given};
+use crate::argument::{self, is};
+use crate::error::CommandError;
+
+const NO_STRATEGY: CommandError =
+    CommandError::other("ERR syntax error, XTRIM must be called with a trimming strategy");
+const LIMIT_OF_ALL: CommandError =
+    CommandError::other("ERR syntax error, LIMIT cannot be used without the special ~ option");
+
+/// Which id XADD gives an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AddId {
+    /// `*`
+    Any,
+    /// `ms-*`
+    Milliseconds(u64),
+    Whole(StreamId),
+}
+
+impl AddId {
+    /// The id of an entry that comes after `last_id`, if there is one.
+    pub(super) fn after(self, last_id: StreamId, now_ms: i64) -> Option<StreamId> {
+        let now_ms = u64::try_from(now_ms).unwrap_or(0);
+        match self {
+            Self::Any if now_ms > last_id.ms => Some(StreamId::new(now_ms, 0)),
+            Self::Any => last_id.next(),
+            Self::Milliseconds(ms) if ms == last_id.ms => {
+                last_id.seq.checked_add(1).map(|seq| StreamId::new(ms, seq))
+            }
+            Self::Milliseconds(ms) => Some(StreamId::new(ms, 0)),
+            Self::Whole(id) => Some(id),
+        }
+    }
+}
+
+pub(super) struct AddOptions {
+    pub(super) trim: Option<Trim>,
+    pub(super) no_mkstream: bool,
+    pub(super) id: AddId,
+}
+
+impl AddOptions {
+    /// The options in front of an entry, and its names and values.
+    pub(super) fn parse<'a, 'b>(
+        words: &'a [&'b [u8]],
+        settings: &Settings,
+    ) -> Result<(Self, &'a [&'b [u8]]), CommandError> {
+        let (mut trim, mut no_mkstream) = (TrimWords::default(), false);
+        let mut words = words;
+        let mut id = AddId::Any;
+        while let [word, rest @ ..] = words {
+            if *word == b"*" {
+                words = rest;
+                break;
+            }
+            if let Some(rest) = trim.take(words)? {
+                words = rest;
+            } else if is(word, "NOMKSTREAM") {
+                (no_mkstream, words) = (true, rest);
+            } else {
+                id = match id::given(word, 0)? {
+                    Given::Whole(id) => AddId::Whole(id),
+                    Given::Milliseconds(ms) => AddId::Milliseconds(ms),
+                };
+                words = rest;
+                break;
+            }
+        }
+        Ok((Self { trim: trim.finish(settings)?, no_mkstream, id }, words))
+    }
+}
+
+/// The options of XTRIM.
+pub(super) fn trim(words: &[&[u8]], settings: &Settings) -> Result<Trim, CommandError> {
+    let mut trim = TrimWords::default();
+    let mut words = words;
+    while !words.is_empty() {
+        words = trim.take(words)?.ok_or(CommandError::Syntax)?;
+    }
+    if trim.keep.is_none() && trim.limit.is_none_or(|limit| limit == 0) {
+        return Err(NO_STRATEGY);
+    }
+    trim.finish(settings)?.ok_or(NO_STRATEGY)
+}
+
+/// How to trim, as far as it was read.
+#[derive(Default)]
+struct TrimWords {
+    keep: Option<Keep>,
+    is_about: bool,
+    limit: Option<u64>,
+}
+
+impl TrimWords {
+    /// Takes an option from the front of `words`, and returns what follows; `None` if there is none.
+    fn take<'a, 'b>(
+        &mut self,
+        words: &'a [&'b [u8]],
+    ) -> Result<Option<&'a [&'b [u8]]>, CommandError> {
+        let [word, rest @ ..] = words else { return Ok(None) };
+        if rest.is_empty() {
+            return Ok(None);
+        }
+        if is(word, "LIMIT") {
+            let limit = u64::try_from(argument::int(rest[0])?)
+                .map_err(|_| CommandError::other("ERR The LIMIT argument must be >= 0."))?;
+            self.limit = Some(limit);
+            return Ok(Some(&rest[1..]));
+        }
+        let is_length = is(word, "MAXLEN");
+        if !is_length && !is(word, "MINID") {
+            return Ok(None);
+        }
+        if self.keep.is_some() {
+            return Err(CommandError::other(
+                "ERR syntax error, MAXLEN and MINID options at the same time are not compatible",
+            ));
+        }
+        let (is_about, rest) = match rest {
+            [b"~", rest @ ..] if !rest.is_empty() => (true, rest),
+            [b"=", rest @ ..] if !rest.is_empty() => (false, rest),
+            rest => (false, rest),
+        };
+        self.is_about = is_about;
+        self.keep = Some(if is_length {
+            let count = u64::try_from(argument::int(rest[0])?);
+            Keep::Newest(
+                count.map_err(|_| CommandError::other("ERR The MAXLEN argument must be >= 0."))?,
+            )
+        } else {
+            Keep::From(id::strict(rest[0])?)
+        });
+        Ok(Some(&rest[1..]))
+    }
+
+    fn finish(self, settings: &Settings) -> Result<Option<Trim>, CommandError> {
+        const ENTRIES_MAX: u64 = 1_000_000;
+        let Some(keep) = self.keep else {
+            return match self.limit {
+                None => Ok(None),
+                // Redis tells this from no limit only behind a strategy.
+                Some(0) => Err(LIMIT_OF_ALL),
+                Some(_) => Err(CommandError::other(
+                    "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy",
+                )),
+            };
+        };
+        if !self.is_about {
+            return match self.limit {
+                Some(_) => Err(LIMIT_OF_ALL),
+                None => Ok(Some(Trim { keep, about: None })),
+            };
+        }
+        // A hundred nodes of Redis, so that no command takes long.
+        let limit = self.limit.unwrap_or_else(|| match settings.stream_node_max_entries {
+            0 => 10_000,
+            entries => entries.saturating_mul(100).min(ENTRIES_MAX),
+        });
+        Ok(Some(Trim { keep, about: Some(limit) }))
+    }
+}

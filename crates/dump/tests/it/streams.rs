@@ -1,0 +1,140 @@
+//! Streams out of records, in any order and from any number of runs, are what memory has.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use base::DbId;
+use dump::{Dumper, RdbTarget, SpillOptions, pass_on};
+use env::Disk;
+use env_sim::{Faults, SimDisk, SimEntropy};
+use keyspace::Keyspace;
+use keyspace::stream::{Delivery, Keep, Stream, StreamId, Trim};
+use rdb::{Version, WriteOptions};
+
+use crate::commands::DATABASES;
+use crate::journal::{MemoryLog, addr};
+
+const OPTIONS: WriteOptions =
+    WriteOptions { version: Version::Redis(11), compress: true, checksum: true };
+
+/// What a file has, as text by key.
+fn read(file: &[u8]) -> BTreeMap<String, Vec<String>> {
+    let mut reader = rdb::Reader::new(file, rdb::Limits::default()).unwrap();
+    let (mut all, mut key) = (BTreeMap::new(), String::new());
+    loop {
+        match reader.next().unwrap() {
+            rdb::Event::End { checksum } => {
+                assert_eq!(checksum, rdb::Checksum::Right);
+                return all;
+            }
+            rdb::Event::Key(found) => {
+                key = format!("{found:?}");
+                assert!(all.insert(key.clone(), Vec::new()).is_none());
+            }
+            event => {
+                if let Some(lines) = all.get_mut(&key) {
+                    lines.push(format!("{event:?}"));
+                }
+            }
+        }
+    }
+}
+
+/// Changes streams at random, so that nodes, units, groups and what is pending come and go.
+fn change(keyspace: &mut Keyspace, seed: u64) {
+    let mut rng = SimEntropy::new(seed);
+    let db = keyspace.database(0).unwrap();
+    let mut next = [StreamId::MIN; 3];
+    for step in 0..900_u64 {
+        keyspace.begin_command(1_000_000 + i64::try_from(step).unwrap());
+        let at = usize::try_from(rng.below(3)).unwrap();
+        let key = format!("stream {at}");
+        let some = |rng: &mut SimEntropy| StreamId::new(rng.below(step + 2) / 9, rng.below(9));
+        let updated = keyspace.update::<Stream, _>(db, key.as_bytes(), true, |stream| {
+            stream.create();
+            let (group, consumer) = (format!("g{}", rng.below(2)), format!("c{}", rng.below(3)));
+            match rng.below(12) {
+                0..5 => {
+                    for _ in 0..rng.below(40) {
+                        let id = next[at].next().unwrap().max(StreamId::new(step / 9, 1));
+                        let value = vec![b'v'; usize::try_from(rng.below(30)).unwrap()];
+                        let long = vec![b'x'; if rng.below(50) == 0 { 40_000 } else { 3 }];
+                        stream.append(id, &[b"name", &value, b"other", &long]);
+                        next[at] = id;
+                    }
+                }
+                5 => {
+                    for _ in 0..30 {
+                        stream.delete(some(&mut rng));
+                    }
+                }
+                6 => {
+                    let keep = Keep::Newest(rng.below(300));
+                    stream.trim(Trim { keep, about: (rng.below(2) == 0).then_some(0) });
+                }
+                7 => _ = stream.create_group(group.as_bytes(), some(&mut rng), Some(step)),
+                8 if rng.below(4) == 0 => _ = stream.destroy_group(group.as_bytes()),
+                _ => {
+                    if let Some(mut group) = stream.group(group.as_bytes()) {
+                        let known = group.consumer(consumer.as_bytes());
+                        let consumer =
+                            known.unwrap_or_else(|| group.create_consumer(consumer.as_bytes(), 7));
+                        for _ in 0..rng.below(30) {
+                            let delivery = Delivery { at_ms: 9, count: rng.below(5) };
+                            group.deliver(consumer, some(&mut rng), delivery);
+                        }
+                        for _ in 0..10 {
+                            group.release(some(&mut rng));
+                        }
+                        if rng.below(20) == 0 {
+                            group.delete_consumer(consumer);
+                        }
+                    }
+                }
+            }
+        });
+        assert!(updated.is_ok());
+    }
+    while keyspace.free_step(1000) {}
+}
+
+#[test]
+fn streams_are_whole_in_whatever_order_their_records_come() {
+    for seed in 0..6 {
+        let log = MemoryLog::default();
+        let mut keyspace = Keyspace::new(log.clone(), [7; 16], DATABASES);
+        change(&mut keyspace, seed);
+        let mut target = RdbTarget::begin(Vec::new(), OPTIONS, &[]).unwrap();
+        let seen: &Keyspace = &keyspace;
+        for (number, db) in (0..).zip(seen.databases()) {
+            seen.inspect(db, |entry| pass_on(&entry, number, &mut target).unwrap());
+        }
+        let expected = read(&target.finish().unwrap());
+        assert_eq!(expected.len(), 3);
+        assert!(expected.values().all(|lines| lines.len() > 300), "there is much to see");
+        let ids: Vec<DbId> = keyspace.databases().map(|db| keyspace.database_id(db)).collect();
+        for (memory_bytes, turns) in [(1 << 20, false), (1 << 20, true), (3000, false), (100, true)]
+        {
+            let disk: Arc<dyn Disk> = Arc::new(SimDisk::new(1, Faults::default()));
+            let directory = PathBuf::from("/dumps");
+            disk.create_dir_all(&directory).unwrap();
+            let target = RdbTarget::begin(Vec::new(), OPTIONS, &[]).unwrap();
+            let options = SpillOptions { disk, directory, memory_bytes, kept_bytes: 0 };
+            let mut dumper = Dumper::new(&ids, target, options);
+            let records = log.records();
+            let mut valid: Vec<usize> =
+                (0..records.len()).filter(|at| records[*at].is_valid()).collect();
+            if turns {
+                valid.reverse();
+            }
+            for at in valid {
+                dumper.record(addr(at), &records[at].record()).unwrap();
+            }
+            dumper.finish_records().unwrap();
+            while !dumper.merge_step().unwrap() {}
+            let file = dumper.into_target().finish().unwrap();
+            assert!(read(&file) == expected, "seed {seed}, {memory_bytes} bytes");
+        }
+    }
+}

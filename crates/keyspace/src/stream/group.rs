@@ -1,0 +1,224 @@
+//! The groups of consumers of a stream: what each was given, and what it has not acknowledged.
+//!
+//! ```text
+//!   group ─┬─ pending     all entries that wait to be acknowledged, by id: 48 bytes each
+//!          └─ consumers ── held     the ids of those that it was given: 16 bytes each
+//! ```
+//!
+//! A pending entry, a consumer and a group have a record each: an acknowledgement logs that one entry is gone.
+//!
+//! # Invariants
+//! - Each pending entry is held by the consumer that it names, and by no other one.
+//! - No two groups, and no two consumers of a group, have one name, or one number.
+
+mod value;
+mod view;
+
+use std::collections::BTreeMap;
+
+use base::{RecordAddr, varint};
+
+use super::StreamId;
+use super::name::{Name, Number};
+use super::tracker::Tracker;
+use crate::rank_tree::{RankTree, Weighted};
+
+pub(super) use value::{Value, is_value};
+pub use view::{ConsumerView, GroupView, PendingView};
+
+/// An entry that was given to a consumer, and that a group waits to be acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delivery {
+    /// When it was given to the consumer, in Unix milliseconds.
+    pub at_ms: i64,
+    /// How often it was given to one.
+    pub count: u64,
+}
+
+/// An entry that waits to be acknowledged.
+pub(super) struct Pending {
+    pub(super) id: StreamId,
+    pub(super) addr: Option<RecordAddr>,
+    pub(super) delivery: Delivery,
+    pub(super) consumer: Number,
+}
+
+impl Weighted for Pending {
+    fn weight(&self) -> usize {
+        1
+    }
+}
+
+/// The id of one, in the order in which a consumer holds them.
+pub(super) struct Held(pub(super) StreamId);
+
+impl Weighted for Held {
+    fn weight(&self) -> usize {
+        1
+    }
+}
+
+/// A consumer of a group.
+pub(super) struct Consumer {
+    pub(super) name: Box<[u8]>,
+    pub(super) addr: Option<RecordAddr>,
+    pub(super) seen_ms: i64,
+    pub(super) active_ms: Option<i64>,
+    pub(super) held: RankTree<Held>,
+}
+
+/// A group of consumers.
+pub(super) struct Group {
+    pub(super) name: Box<[u8]>,
+    pub(super) addr: Option<RecordAddr>,
+    pub(super) last_id: StreamId,
+    pub(super) entries_read: Option<u64>,
+    pub(super) pending: RankTree<Pending>,
+    pub(super) consumers: BTreeMap<Number, Consumer>,
+    pub(super) consumers_by_name: BTreeMap<Box<[u8]>, Number>,
+}
+
+impl Consumer {
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        varint::put_bytes(out, &self.name);
+        out.extend_from_slice(&self.seen_ms.to_le_bytes());
+        out.extend(self.active_ms.iter().flat_map(|ms| ms.to_le_bytes()));
+    }
+
+    pub(super) fn touch(&self, name: Name, tracker: &mut Tracker) {
+        tracker.touch(name, self.addr, |out| self.put(out));
+    }
+
+    pub(super) fn hold(&mut self, id: StreamId) {
+        let index = self.held.partition_point(|held| held.0 < id);
+        self.held.insert(index, Held(id));
+    }
+
+    pub(super) fn release(&mut self, id: StreamId) {
+        let index = self.held.partition_point(|held| held.0 < id);
+        self.held.remove(index);
+    }
+}
+
+impl Pending {
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        varint::put(out, u64::from(self.consumer));
+        varint::put(out, self.delivery.count);
+        out.extend_from_slice(&self.delivery.at_ms.to_le_bytes());
+    }
+
+    pub(super) fn touch(&self, group: Number, tracker: &mut Tracker) {
+        tracker.touch(Name::Pending(group, self.id), self.addr, |out| self.put(out));
+    }
+}
+
+impl Group {
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        varint::put_bytes(out, &self.name);
+        self.last_id.put(out);
+        varint::put(out, self.entries_read.map_or(0, |count| count.saturating_add(1)));
+    }
+
+    /// The index of a pending entry, or where it would be; and whether it is there.
+    pub(super) fn find(&self, id: StreamId) -> (usize, bool) {
+        let index = self.pending.partition_point(|pending| pending.id < id);
+        (index, self.pending.get(index).is_some_and(|pending| pending.id == id))
+    }
+
+    pub(super) fn pending(&self, id: StreamId) -> Option<&Pending> {
+        let (index, is_there) = self.find(id);
+        self.pending.get(index).filter(|_| is_there)
+    }
+
+    pub(super) fn consumer_mut(&mut self, number: Number) -> &mut Consumer {
+        self.consumers.get_mut(&number).expect("the number was asked for")
+    }
+
+    /// Takes over a pending entry. Returns where its record was.
+    pub(super) fn put_pending(&mut self, pending: Pending) -> Option<RecordAddr> {
+        let (index, is_there) = self.find(pending.id);
+        let (id, consumer) = (pending.id, pending.consumer);
+        if !is_there {
+            self.pending.insert(index, pending);
+            self.consumer_mut(consumer).hold(id);
+            return None;
+        }
+        let old = self.pending.update(index, |old| std::mem::replace(old, pending));
+        if old.consumer != consumer {
+            self.consumer_mut(old.consumer).release(id);
+            self.consumer_mut(consumer).hold(id);
+        }
+        old.addr
+    }
+
+    /// Takes out a pending entry.
+    pub(super) fn take_pending(&mut self, id: StreamId) -> Option<Pending> {
+        let (index, is_there) = self.find(id);
+        let pending = is_there.then(|| self.pending.remove(index))?;
+        self.consumer_mut(pending.consumer).release(id);
+        Some(pending)
+    }
+
+    pub(super) fn elements(&self) -> usize {
+        1 + self.consumers.len() + self.pending.len()
+    }
+
+    pub(super) fn copy(&self) -> Self {
+        let consumers = self.consumers.iter().map(|(number, consumer)| {
+            let Consumer { name, seen_ms, active_ms, held, .. } = consumer;
+            let held = held.iter().map(|held| Held(held.0)).collect();
+            let (name, seen_ms, active_ms) = (name.clone(), *seen_ms, *active_ms);
+            (*number, Consumer { name, addr: None, seen_ms, active_ms, held })
+        });
+        let pending = self.pending.iter().map(|pending| {
+            let Pending { id, delivery, consumer, .. } = *pending;
+            Pending { id, addr: None, delivery, consumer }
+        });
+        Self {
+            name: self.name.clone(),
+            addr: None,
+            last_id: self.last_id,
+            entries_read: self.entries_read,
+            pending: pending.collect(),
+            consumers: consumers.collect(),
+            consumers_by_name: self.consumers_by_name.clone(),
+        }
+    }
+
+    pub(super) fn into_addrs(self) -> impl Iterator<Item = Option<RecordAddr>> + Send {
+        let Self { addr, mut pending, consumers, .. } = self;
+        let consumers = consumers.into_values().map(|consumer| consumer.addr);
+        let pending = std::iter::from_fn(move || pending.pop_back()).map(|pending| pending.addr);
+        std::iter::once(addr).chain(consumers).chain(pending)
+    }
+}
+
+impl Group {
+    pub(super) fn new(
+        name: &[u8],
+        last_id: StreamId,
+        entries_read: Option<u64>,
+        addr: Option<RecordAddr>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            addr,
+            last_id,
+            entries_read,
+            pending: RankTree::new(),
+            consumers: BTreeMap::new(),
+            consumers_by_name: BTreeMap::new(),
+        }
+    }
+}
+
+impl Consumer {
+    pub(super) fn new(
+        name: &[u8],
+        seen_ms: i64,
+        active_ms: Option<i64>,
+        addr: Option<RecordAddr>,
+    ) -> Self {
+        Self { name: name.into(), addr, seen_ms, active_ms, held: RankTree::new() }
+    }
+}

@@ -1,0 +1,493 @@
+//! Any commands, against a model of maps: what is read, what a crash leaves, and what a walk emits.
+
+use keyspace::stream::StreamRecord;
+use keyspace::walk::{
+    Algorithm, Decoder, Element, Key, Options, Outcome, Step as WalkStep, Visitor,
+};
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::*;
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// How far each id is from the one before, the shape of the entry, and a value.
+    Add(Vec<(u64, u64, u8, Bytes)>),
+    Delete(Vec<Index>),
+    Keep(usize, Option<u64>),
+    KeepFrom(Index, Option<u64>),
+    SetIds(u64, Option<u64>),
+    CreateGroup(u8, Option<Index>),
+    DestroyGroup(u8),
+    CreateConsumer(u8, u8),
+    DeleteConsumer(u8, u8),
+    /// So many new entries.
+    Read(u8, u8, usize),
+    Acknowledge(u8, Vec<Index>),
+    Claim(u8, u8, Vec<Index>),
+    DeleteKey,
+    /// Replaces the stream by a copy of it.
+    Copy,
+    /// Begins a walk, whose steps have so many bytes.
+    Walk(usize, bool),
+    Restart(usize),
+    Crash(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let group = 0..2u8;
+    let consumer = 0..3u8;
+    let some = || prop::collection::vec(any::<Index>(), 1..12);
+    let value = prop::collection::vec(b'a'..=b'c', 0..40);
+    let value = prop_oneof![9 => value, 1 => Just(vec![b'x'; 400])];
+    let entry = (0..3u64, 1..4u64, 0..4u8, value);
+    let limit = prop::option::of(0..60u64);
+    prop_oneof![
+        8 => prop::collection::vec(entry, 1..40).prop_map(Step::Add),
+        3 => some().prop_map(Step::Delete),
+        1 => (0..80usize, limit.clone()).prop_map(|(count, limit)| Step::Keep(count, limit)),
+        1 => (any::<Index>(), limit).prop_map(|(index, limit)| Step::KeepFrom(index, limit)),
+        1 => (0..9u64, prop::option::of(0..500u64)).prop_map(|(up, added)| Step::SetIds(up, added)),
+        2 => (group.clone(), any::<Option<Index>>()).prop_map(|(g, from)| Step::CreateGroup(g, from)),
+        1 => group.clone().prop_map(Step::DestroyGroup),
+        1 => (group.clone(), consumer.clone()).prop_map(|(g, c)| Step::CreateConsumer(g, c)),
+        1 => (group.clone(), consumer.clone()).prop_map(|(g, c)| Step::DeleteConsumer(g, c)),
+        6 => (group.clone(), consumer.clone(), 1..90usize).prop_map(|(g, c, n)| Step::Read(g, c, n)),
+        4 => (group.clone(), some()).prop_map(|(g, some)| Step::Acknowledge(g, some)),
+        2 => (group, consumer, some()).prop_map(|(g, c, some)| Step::Claim(g, c, some)),
+        1 => Just(Step::DeleteKey),
+        1 => Just(Step::Copy),
+        2 => (50..3000usize, any::<bool>()).prop_map(|(bytes, whole)| Step::Walk(bytes, whole)),
+        1 => (1..5usize).prop_map(Step::Restart),
+        1 => (1..5usize).prop_map(Step::Crash),
+    ]
+}
+
+/// A walk that is under way, and what it must emit.
+struct Walked {
+    expected: Option<Seen>,
+    bytes: usize,
+    decoder: Decoder,
+    collector: Collector,
+}
+
+struct Checked {
+    log: MemoryLog,
+    keyspace: LoggedKeyspace,
+    model: Option<Seen>,
+    now_ms: i64,
+    walked: Option<Walked>,
+}
+
+fn name(number: u8) -> Bytes {
+    vec![b'a' + number]
+}
+
+impl Checked {
+    fn new() -> Self {
+        let log = MemoryLog::default();
+        let mut keyspace = log.keyspace();
+        keyspace.settings_mut().stream_node_max_entries = 20;
+        Self { keyspace, log, model: None, now_ms: 0, walked: None }
+    }
+
+    fn change<R>(&mut self, run: impl FnOnce(&mut StreamGuard<'_>) -> R) -> R {
+        change(&mut self.keyspace, b"s", run)
+    }
+
+    /// The group of this number, made if there is none.
+    fn group(&mut self, number: u8) -> (Bytes, &mut SeenGroup) {
+        let name = name(number);
+        self.change(|stream| stream.create_group(&name, StreamId::MIN, Some(0)));
+        let groups = &mut self.model.get_or_insert_default().groups;
+        let new = || SeenGroup { read: Some(0), ..SeenGroup::default() };
+        (name.clone(), groups.entry(name).or_insert_with(new))
+    }
+
+    fn add(&mut self, entries: &[(u64, u64, u8, Bytes)]) {
+        let mut last_id = self.model.as_ref().map_or(StreamId::MIN, |stream| stream.last_id);
+        let mut added = Vec::new();
+        for (ms, seq, shape, value) in entries {
+            let first_seq = if *ms > 0 { 0 } else { last_id.seq };
+            last_id = StreamId::new(last_id.ms + ms, first_seq + seq);
+            let pairs: &[(&[u8], &[u8])] = match shape {
+                0 | 1 => &[(b"name", value)],
+                2 => &[(b"name", value), (b"", b"1")],
+                _ => &[(value, value), (b"x", b"y"), (b"x", b"z")],
+            };
+            let pairs = pairs.iter().map(|(name, value)| (name.to_vec(), value.to_vec()));
+            added.push((last_id, pairs.collect::<Vec<_>>()));
+        }
+        self.change(|stream| {
+            for (id, pairs) in &added {
+                let flat: Vec<&[u8]> = pairs.iter().flat_map(|(n, v)| [&n[..], &v[..]]).collect();
+                stream.append(*id, &flat);
+            }
+        });
+        let stream = self.model.get_or_insert_default();
+        (stream.last_id, stream.added) = (last_id, stream.added + added.len() as u64);
+        stream.entries.append(&mut added);
+    }
+
+    fn trim(&mut self, keep: Keep, about: Option<u64>) {
+        let removed = self.change(|stream| {
+            let removed = stream.trim(Trim { keep, about });
+            stream.create();
+            removed
+        });
+        let entries = &mut self.model.get_or_insert_default().entries;
+        let goes = match keep {
+            Keep::Newest(count) => {
+                entries.len().saturating_sub(usize::try_from(count).expect("few"))
+            }
+            Keep::From(id) => entries.iter().filter(|(it, _)| *it < id).count(),
+        } as u64;
+        match about {
+            None => assert_eq!(removed, goes),
+            Some(limit) => {
+                assert!(removed <= goes && (limit == 0 || removed <= limit));
+                // Nothing but the unit that would leave too few may be left.
+                assert!(limit > 0 || goes - removed < 20);
+            }
+        }
+        entries.drain(..usize::try_from(removed).expect("there are so many"));
+    }
+
+    fn delete(&mut self, indexes: &[Index]) {
+        let Some(stream) = &mut self.model else { return };
+        let mut ids = Vec::new();
+        for index in indexes {
+            // Some that are not there, too.
+            let at = index.index(stream.entries.len() + 2);
+            if at < stream.entries.len() {
+                let (id, _) = stream.entries.remove(at);
+                stream.max_deleted_id = stream.max_deleted_id.max(id);
+                ids.push((id, true));
+            } else {
+                ids.push((StreamId::new(1 << 40, 0), false));
+            }
+        }
+        self.change(|stream| {
+            for (id, is_there) in ids {
+                assert_eq!(stream.delete(id), is_there);
+                assert!(!stream.delete(id));
+            }
+        });
+    }
+
+    fn read(&mut self, group: u8, consumer: u8, count: usize) {
+        self.now_ms += 1;
+        let now_ms = self.now_ms;
+        let (group, _) = self.group(group);
+        let consumer = name(consumer);
+        let ids: Vec<StreamId> = {
+            let stream = self.model.as_ref().expect("it has a group");
+            let after = stream.groups[&group].last_id;
+            let ids = stream.entries.iter().map(|(id, _)| *id).filter(|id| *id > after);
+            ids.take(count).collect()
+        };
+        let read = self.change(|stream| {
+            let mut group = stream.group(&group).expect("it is there");
+            let number = group.consumer(&consumer);
+            let number = number.unwrap_or_else(|| group.create_consumer(&consumer, now_ms));
+            for id in &ids {
+                group.advance(*id);
+                group.deliver(number, *id, Delivery { at_ms: now_ms, count: 1 });
+            }
+            group.note_seen(number, now_ms, !ids.is_empty());
+            group.view().entries_read()
+        });
+        let stream = self.model.as_mut().expect("it has a group");
+        let group = stream.groups.get_mut(&group).expect("it is there");
+        let of = group.consumers.entry(consumer.clone()).or_insert((now_ms, None));
+        *of = (now_ms, if ids.is_empty() { of.1 } else { Some(now_ms) });
+        // When this is known is tested elsewhere.
+        group.read = read;
+        group.last_id = ids.last().copied().unwrap_or(group.last_id);
+        let delivery = Delivery { at_ms: now_ms, count: 1 };
+        group.pending.extend(ids.into_iter().map(|id| (id, (consumer.clone(), delivery))));
+    }
+
+    fn pending_of(&self, group: &[u8], indexes: &[Index]) -> Vec<StreamId> {
+        let pending = &self.model.as_ref().expect("it has a group").groups[group].pending;
+        let ids: Vec<StreamId> = pending.keys().copied().collect();
+        if ids.is_empty() {
+            return Vec::new();
+        }
+        indexes.iter().map(|index| *index.get(&ids)).collect()
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Add(entries) => self.add(entries),
+            Step::Delete(indexes) => self.delete(indexes),
+            Step::Keep(count, about) => self.trim(Keep::Newest(*count as u64), *about),
+            Step::KeepFrom(index, about) => {
+                let entries = self.model.as_ref().map_or(&[][..], |stream| &stream.entries);
+                let id = if entries.is_empty() { id(9, 9) } else { index.get(entries).0 };
+                self.trim(Keep::From(id), *about);
+            }
+            Step::SetIds(up, added) => {
+                let last_id = self.model.get_or_insert_default().last_id;
+                let last_id = StreamId::new(last_id.ms + up, last_id.seq + up);
+                self.change(|stream| stream.set_ids(last_id, *added, None));
+                let stream = self.model.get_or_insert_default();
+                (stream.last_id, stream.added) = (last_id, added.unwrap_or(stream.added));
+            }
+            Step::CreateGroup(group, from) => {
+                let entries = self.model.as_ref().map_or(&[][..], |stream| &stream.entries);
+                let from = from.filter(|_| !entries.is_empty());
+                let last_id = from.map_or(StreamId::MIN, |from| from.get(entries).0);
+                let name = name(*group);
+                let is_new = self.change(|stream| {
+                    let is_new = stream.create_group(&name, last_id, None);
+                    assert!(!stream.create_group(&name, StreamId::MAX, None));
+                    is_new
+                });
+                let groups = &mut self.model.get_or_insert_default().groups;
+                assert_eq!(is_new, !groups.contains_key(&name));
+                groups.entry(name).or_insert(SeenGroup { last_id, ..SeenGroup::default() });
+            }
+            Step::DestroyGroup(group) => {
+                let name = name(*group);
+                let was_there = self.change(|stream| {
+                    stream.create();
+                    stream.destroy_group(&name)
+                });
+                let groups = &mut self.model.get_or_insert_default().groups;
+                assert_eq!(was_there, groups.remove(&name).is_some());
+            }
+            Step::CreateConsumer(group, consumer) => self.read(*group, *consumer, 0),
+            Step::DeleteConsumer(group, consumer) => {
+                let (group, of) = self.group(*group);
+                let name = name(*consumer);
+                let before = of.pending.len();
+                of.pending.retain(|_, (consumer, _)| *consumer != name);
+                let held = of.consumers.remove(&name).map(|_| before - of.pending.len());
+                let deleted = self.change(|stream| {
+                    let mut group = stream.group(&group).expect("it is there");
+                    group.consumer(&name).map(|consumer| group.delete_consumer(consumer))
+                });
+                assert_eq!(deleted, held);
+            }
+            Step::Read(group, consumer, count) => self.read(*group, *consumer, *count),
+            Step::Acknowledge(group, indexes) => {
+                let (group, _) = self.group(*group);
+                let ids = self.pending_of(&group, indexes);
+                let released = self.change(|stream| {
+                    let mut group = stream.group(&group).expect("it is there");
+                    ids.iter().filter(|id| group.release(**id)).count()
+                });
+                let stream = self.model.as_mut().expect("it has a group");
+                let pending = &mut stream.groups.get_mut(&group).expect("it is there").pending;
+                let removed = ids.iter().filter(|id| pending.remove(*id).is_some()).count();
+                assert_eq!(released, removed);
+            }
+            Step::Claim(group, consumer, indexes) => {
+                self.read(*group, *consumer, 0);
+                let (group, _) = self.group(*group);
+                let (ids, name) = (self.pending_of(&group, indexes), name(*consumer));
+                let delivery = Delivery { at_ms: -1, count: 9 };
+                self.change(|stream| {
+                    let mut group = stream.group(&group).expect("it is there");
+                    let consumer = group.consumer(&name).expect("it was made");
+                    ids.iter().for_each(|id| group.deliver(consumer, *id, delivery));
+                });
+                let stream = self.model.as_mut().expect("it has a group");
+                let pending = &mut stream.groups.get_mut(&group).expect("it is there").pending;
+                pending.extend(ids.into_iter().map(|id| (id, (name.clone(), delivery))));
+            }
+            Step::DeleteKey => {
+                assert_eq!(self.keyspace.delete(DB0, b"s"), self.model.take().is_some());
+            }
+            Step::Copy => {
+                if self.keyspace.copy(DB0, b"s", DB0, b"copy") {
+                    self.keyspace.rename(DB0, b"copy", DB0, b"s");
+                }
+            }
+            Step::Walk(bytes, is_whole) => self.begin_walk(*bytes, *is_whole),
+            Step::Restart(nth) => {
+                self.finish_walk();
+                while self.keyspace.free_step(100) {}
+                self.keyspace = self.log.replay(|at| at % nth == 0);
+            }
+            Step::Crash(nth) => {
+                self.walked = None;
+                self.keyspace = self.log.replay_after_crash(|at| at % nth == 0);
+            }
+        }
+        self.keyspace.settings_mut().stream_node_max_entries = 20;
+        self.walk_step();
+    }
+
+    fn begin_walk(&mut self, bytes: usize, is_whole: bool) {
+        if self.walked.is_some() || self.keyspace.is_walked() {
+            return;
+        }
+        let whole_bytes_max = if is_whole { 4096 } else { 0 };
+        let algorithm =
+            if bytes.is_multiple_of(5) { Algorithm::CopyOnUpdate } else { Algorithm::Piggyback };
+        let options =
+            Options { algorithm, chunk_bytes: 500, whole_bytes_max, ..Options::default() };
+        self.keyspace.begin_walk(options).expect("all is in memory");
+        let (decoder, collector) = (Decoder::default(), Collector::default());
+        self.walked = Some(Walked { expected: self.model.clone(), bytes, decoder, collector });
+    }
+
+    /// Goes on with the walk. Whether it goes on.
+    fn walk_step(&mut self) -> bool {
+        let Some(walked) = &mut self.walked else { return false };
+        match self.keyspace.walk_step(walked.bytes) {
+            WalkStep::Chunk(chunk) => {
+                walked.decoder.decode(&chunk, &mut walked.collector).expect("well-formed");
+            }
+            WalkStep::More => {}
+            WalkStep::Idle => panic!("a walk is under way"),
+            WalkStep::Over(outcome) => {
+                assert_eq!(outcome, Outcome::Complete);
+                let walked = self.walked.take().expect("as above");
+                assert!(walked.decoder.is_finished());
+                assert_eq!(walked.collector.stream(), walked.expected, "what was walked");
+                return false;
+            }
+        }
+        true
+    }
+
+    fn finish_walk(&mut self) {
+        while self.walk_step() {}
+    }
+
+    fn check(&mut self) {
+        let read = seen_in(&mut self.keyspace, b"s");
+        assert_eq!(read, self.model);
+        let Some(model) = &self.model else { return };
+        let stream = self.keyspace.read::<Stream>(DB0, b"s").expect("a stream").expect("there");
+        assert_eq!(stream.len(), model.entries.len());
+        let ids: Vec<StreamId> = model.entries.iter().map(|(id, _)| *id).collect();
+        let back = stream.range_back(StreamId::MIN, StreamId::MAX).map(|entry| entry.id);
+        assert!(back.eq(ids.iter().rev().copied()));
+        assert_eq!(stream.first().map(|entry| entry.id), ids.first().copied());
+        assert_eq!(stream.last().map(|entry| entry.id), ids.last().copied());
+        let third = ids.len() / 3;
+        let Some((start, end)) = ids.get(third).zip(ids.get(2 * third)) else { return };
+        assert!(stream.get(*start).is_some_and(|entry| entry.id == *start));
+        assert!(
+            stream
+                .range(*start, *end)
+                .map(|entry| entry.id)
+                .eq(ids[third..=2 * third].iter().copied())
+        );
+        let back = stream.range_back(*start, *end).map(|entry| entry.id);
+        assert!(back.eq(ids[third..=2 * third].iter().rev().copied()));
+    }
+}
+
+/// The records that a walk emits.
+#[derive(Default)]
+struct Collector {
+    records: Vec<(Bytes, Bytes)>,
+    count: u64,
+    units: u64,
+    /// Nodes that begin a unit.
+    first_nodes: u64,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("never")]
+struct Never;
+
+impl Visitor for Collector {
+    type Error = Never;
+
+    fn begin(&mut self, key: &Key<'_>) -> Result<(), Never> {
+        assert_eq!((key.key, key.value_type), (&b"s"[..], Type::Stream));
+        self.count += key.count;
+        Ok(())
+    }
+
+    fn element(&mut self, element: Element<'_>) -> Result<(), Never> {
+        match element {
+            Element::Stream(root) => {
+                let mut value = vec![0];
+                let max = root.max_deleted_id;
+                for number in
+                    [root.last_id.ms, root.last_id.seq, root.entries_added, max.ms, max.seq, 0, 0]
+                {
+                    base::varint::put(&mut value, number);
+                }
+                self.units = root.units;
+                self.records.push((Vec::new(), value));
+            }
+            Element::Record(name, value) => {
+                let read = StreamRecord::read(name, value).expect("well-formed");
+                self.first_nodes +=
+                    u64::from(matches!(read, StreamRecord::Node { is_first: true, .. }));
+                self.records.push((name.to_vec(), value.to_vec()));
+            }
+            _ => panic!("{element:?}"),
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Never> {
+        Ok(())
+    }
+}
+
+impl Collector {
+    /// The stream that these records make.
+    fn stream(&self) -> Option<Seen> {
+        assert_eq!(self.records.len() as u64, self.count);
+        assert_eq!(self.first_nodes, self.units);
+        let mut keyspace = Keyspace::new(NoJournal, SEED, 4);
+        for (at, (sub, value)) in (1..).zip(&self.records) {
+            let kind = match sub.len() {
+                0 => RecordKind::Stream,
+                17 => RecordKind::StreamNode,
+                5 => RecordKind::StreamGroup,
+                9 => RecordKind::StreamConsumer,
+                _ => RecordKind::StreamPending,
+            };
+            let record = if kind == RecordKind::Stream {
+                Record::root(kind, DbId(0), b"s", ObjectId(1), value, None)
+            } else {
+                Record::element(kind, ObjectId(1), sub, value)
+            };
+            let addr = RecordAddr::new(SegmentId(1), at);
+            let mut retired = Vec::new();
+            keyspace.apply(&record, addr, Lsn(1), &mut retired).expect("well-formed");
+            assert!(retired.is_empty(), "each of them once");
+        }
+        keyspace.settle(&mut Vec::new()).expect("well-formed");
+        seen_in(&mut keyspace, b"s")
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn a_stream_is_its_maps_and_survives_crashes(
+        steps in prop::collection::vec(step(), 1..100),
+    ) {
+        let mut checked = Checked::new();
+        for step in &steps {
+            checked.step(step);
+            checked.check();
+            checked.log.key_counts();
+        }
+        checked.finish_walk();
+        for nth in [1, 2, usize::MAX] {
+            while checked.keyspace.free_step(100) {}
+            checked.keyspace = checked.log.replay(|at| at % nth == 0);
+            checked.check();
+        }
+        checked.keyspace.delete(DB0, b"s");
+        while checked.keyspace.free_step(100) {}
+        let records = checked.log.records();
+        let is_live = |kind: RecordKind, is_retired: bool| !kind.is_delete() && !is_retired;
+        let live = records.iter().filter(|it| is_live(it.kind, it.is_retired)).count();
+        prop_assert_eq!(live, 0, "nothing is left of it");
+    }
+}
