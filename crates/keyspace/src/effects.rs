@@ -1,7 +1,7 @@
 //! What a command did apart from its reply, for the server to act on after it: notifications to
 //! publish, transactions whose watched keys have changed, blocked clients to serve.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use base::DbIndex;
 
@@ -162,6 +162,9 @@ impl Interest {
     }
 }
 
+/// Past so many mentions of keys that are ready, each is named once.
+const READY_MANY: usize = 1024;
+
 /// What a command did apart from its reply.
 #[derive(Debug, Default)]
 pub struct Effects {
@@ -171,6 +174,8 @@ pub struct Effects {
     pub touched: Vec<DbKey>,
     /// Keys that clients block on and that have become non-empty, in order.
     pub ready: Vec<DbKey>,
+    /// How many there were when each was named once.
+    ready_once: usize,
     /// What has changed, in order, if that was asked for.
     pub changed: Vec<Change>,
 }
@@ -210,6 +215,16 @@ impl Effects {
         }
     }
 
+    /// Leaves of each key that is ready the first mention: a script may change two in turn for as long as it runs, and each
+    /// mention has all that wait for the key look.
+    fn name_ready_once(&mut self) {
+        if self.ready.len() > 1 {
+            let mut named = HashSet::new();
+            self.ready.retain(|(db, key)| named.insert((*db, key.clone())));
+            self.ready_once = self.ready.len();
+        }
+    }
+
     /// Whether there is anything to do.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -223,6 +238,7 @@ impl Effects {
 impl Keyspace {
     /// Takes what the last commands did apart from their replies, to be acted on.
     pub fn take_effects(&mut self) -> Effects {
+        self.effects.name_ready_once();
         std::mem::take(&mut self.effects)
     }
 
@@ -272,6 +288,9 @@ impl Keyspace {
         let is_last = |last: &DbKey| (last.0, &*last.1) == (db, key);
         if self.awaited_changes.has(db, key) && !self.effects.ready.last().is_some_and(is_last) {
             self.effects.ready.push((db, key.into()));
+            if self.effects.ready.len() >= READY_MANY.max(2 * self.effects.ready_once) {
+                self.effects.name_ready_once();
+            }
         }
     }
 

@@ -356,7 +356,9 @@ impl LargeStream {
     /// Whether an entry from `start` on may have been deleted, not trimmed.
     fn may_lack_from(&self, start: StreamId) -> bool {
         let max_deleted_id = self.entries.max_deleted_id();
-        self.entries.len() > 0 && max_deleted_id != StreamId::MIN && start <= max_deleted_id
+        // What was deleted before the first entry leaves no gap.
+        let is_within = self.entries.first().is_some_and(|first| first.id <= max_deleted_id);
+        is_within && max_deleted_id != StreamId::MIN && start <= max_deleted_id
     }
 
     /// How many entries were added up to the one with this id, deleted ones too, if that can be told.

@@ -254,6 +254,14 @@ impl Entries {
     }
 
     fn trim_units(&mut self, keep: Keep, limit: u64, tracker: &mut Tracker) {
+        // Most have nothing to lose, and a unit may have thousands of nodes.
+        let is_short = match keep {
+            Keep::Newest(count) => self.len() as u64 <= count,
+            Keep::From(id) => self.first().is_none_or(|first| first.id >= id),
+        };
+        if is_short {
+            return;
+        }
         let mut removed = 0;
         while let Some((nodes, entries, last_id)) = self.first_unit() {
             let len = self.len() as u64;

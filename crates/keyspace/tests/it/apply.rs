@@ -278,6 +278,19 @@ fn a_key_that_a_record_changes_is_used_as_much_as_before() {
     assert_eq!(fed.keyspace.frequency(DB0, b"b"), new);
 }
 
+/// As a script may name them, that adds to two streams in turn.
+#[test]
+fn a_key_is_ready_once_however_often_it_changes() {
+    let mut fed = Fed::new(2);
+    let keys = [(DB0, &b"a"[..]), (DB0, b"b"), (DB1, b"a")];
+    keys.iter().for_each(|(db, key)| fed.keyspace.await_changes(*db, key));
+    for _ in 0..9000 {
+        keys.iter().for_each(|(db, key)| fed.keyspace.wake(*db, key));
+    }
+    let ready = fed.keyspace.take_effects().ready;
+    assert!(ready.iter().map(|(db, key)| (*db, &**key)).eq(keys), "{ready:?}");
+}
+
 #[test]
 fn watched_keys_are_touched_and_awaited_ones_are_ready() {
     let mut fed = Fed::new(2);
