@@ -173,7 +173,7 @@ impl Archiver {
     fn work(&mut self, now_us: u64) -> Result<bool> {
         let Some(writer) = self.writer else { return self.claim().map(|()| true) };
         // What the next process must know, and where ages go on from, before anything else.
-        if self.damages.mark(&*self.target, self.database)? || self.date(now_us)? {
+        if self.mark(now_us)? || self.date(now_us)? {
             return Ok(true);
         }
         if self.pending.is_some() {
@@ -222,6 +222,18 @@ impl Archiver {
         self.names.step(self.figures.archived, &mut to)
     }
 
+    /// Puts a mark of what is known to be damaged.
+    fn mark(&mut self, now_us: u64) -> Result<bool> {
+        match self.damages.mark(&*self.target, self.database, now_us) {
+            // This process knows it all the same, and makes the copy that it takes.
+            Err(Error::Target(error)) if error.is_refused() => {
+                self.count_error(&error.into());
+                Ok(false)
+            }
+            done => done,
+        }
+    }
+
     /// Puts the time that ages go on from, if there is none.
     fn date(&mut self, now_us: u64) -> Result<bool> {
         let keep = self.options.keep;
@@ -229,6 +241,10 @@ impl Archiver {
             // Without it nothing is thinned out; what is new is archived all the same.
             Err(Error::Target(error)) if error.is_refused() => {
                 self.count_error(&error.into());
+                Ok(false)
+            }
+            Err(error @ (Error::NoTidier { .. } | Error::OtherTidier { .. })) => {
+                self.count_error(&error);
                 Ok(false)
             }
             done => done,

@@ -16,7 +16,7 @@ use std::fmt;
 use base::Lsn;
 use redo::Id;
 
-use crate::error::{Result, TargetResult};
+use crate::error::{Error, Result, TargetResult};
 use crate::name::{Fill, Name};
 use crate::object::Header;
 use crate::picture::Picture;
@@ -137,11 +137,16 @@ impl fmt::Display for Piece {
     }
 }
 
+/// So long after a mark was refused the next attempt is made.
+const REFUSED_US: u64 = 600_000_000;
+
 /// What a process knows to be damaged.
 #[derive(Default)]
 pub(crate) struct Damages {
     known: BTreeSet<Piece>,
     unmarked: VecDeque<Piece>,
+    /// When to put the next mark, after one was refused.
+    due_us: u64,
 }
 
 impl Damages {
@@ -158,10 +163,16 @@ impl Damages {
         self.known.extend(pieces);
     }
 
-    /// Puts a mark that is not there yet. Returns whether there was one to be put.
-    pub(crate) fn mark(&mut self, target: &dyn Target, database: Id) -> Result<bool> {
-        let Some(piece) = self.unmarked.front() else { return Ok(false) };
-        mark(target, database, *piece)?;
+    /// Puts a mark that is not there yet, unless one was refused a while ago. Returns whether there was one to be put.
+    pub(crate) fn mark(&mut self, target: &dyn Target, database: Id, now_us: u64) -> Result<bool> {
+        let is_due = now_us >= self.due_us;
+        let Some(piece) = self.unmarked.front().filter(|_| is_due) else { return Ok(false) };
+        if let Err(error) = mark(target, database, *piece) {
+            if matches!(&error, Error::Target(error) if error.is_refused()) {
+                self.due_us = now_us.saturating_add(REFUSED_US);
+            }
+            return Err(error);
+        }
         self.unmarked.pop_front();
         Ok(true)
     }

@@ -127,8 +127,8 @@ impl Tidying {
                 Ok(dated == Dated::Now)
             }
             Err(error) => {
-                let is_refused = matches!(&error, Error::Target(error) if error.is_refused());
-                if !is_refused {
+                let is_passing = matches!(&error, Error::Target(error) if !error.is_refused());
+                if is_passing {
                     self.dated_us = now_us;
                 }
                 Err(error)

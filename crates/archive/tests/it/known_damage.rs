@@ -99,6 +99,51 @@ fn a_start_that_finds_damage_marks_it_and_makes_a_copy() {
     }
 }
 
+/// As where another user owns that folder.
+#[test]
+fn a_mark_that_is_refused_holds_nothing_up() {
+    let mut world = World::new(68);
+    world.mood.lock().unwrap().unread = Some(0);
+    for _ in 0..4 {
+        world.write();
+        world.settle();
+    }
+    world.mood.lock().unwrap().refuses_marks = true;
+    let damaged = *world.list(Folder::Base).last().unwrap();
+    tell(&mut world, &damaged);
+    world.settle();
+    let figures = world.desk.figures();
+    assert_eq!((figures.state, figures.fills), (State::Streaming, 2), "{figures:?}");
+    assert_eq!(figures.archived.0, world.database.last());
+    assert_eq!(world.list(Folder::Damaged), []);
+    // It is tried again later.
+    world.mood.lock().unwrap().refuses_marks = false;
+    world.clock.advance_us(600_000_000);
+    world.archive();
+    assert_eq!(world.list(Folder::Damaged), [mark_of(&damaged)]);
+}
+
+/// No claim can follow it: then nothing is thinned out, and what is new is archived.
+#[test]
+fn a_claim_that_none_can_follow_holds_nothing_up() {
+    let mut world = World::new(69);
+    world.write();
+    world.settle();
+    let target = world.target();
+    let database = archive::database_of(&target, None).unwrap();
+    let claim = Name::Tidier { number: 9_999_999_999 };
+    target.put_new(database, &claim, b"").unwrap();
+    let keep = "1h:all".parse().unwrap();
+    world.desk.set_options(archive::ArchiveOptions { keep, ..crate::world::archive_options() });
+    for _ in 0..4 {
+        world.write();
+        world.settle();
+    }
+    let figures = world.desk.figures();
+    assert_eq!(figures.archived.0, world.database.last(), "{figures:?}");
+    assert!((1..5).contains(&figures.errors), "{figures:?}");
+}
+
 #[test]
 fn a_second_damage_has_nothing_fall_back_over_the_first() {
     let mut world = World::new(66);

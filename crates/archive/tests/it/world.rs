@@ -176,6 +176,8 @@ pub(crate) struct Mood {
     /// Nothing may be removed, and it was tried so often.
     pub(crate) refuses_removals: bool,
     pub(crate) removals_refused: u64,
+    /// Nothing may be put into the folder of marks.
+    pub(crate) refuses_marks: bool,
     /// Of so many calls out of a hundred nothing is heard, whatever they have done.
     pub(crate) lost_percent: u64,
     pub(crate) puts: u64,
@@ -231,7 +233,13 @@ impl Moody {
 
 impl Target for Moody {
     fn put_new(&self, database: Id, name: &Name, bytes: &[u8]) -> TargetResult<Put> {
-        self.mood.lock().unwrap().puts += 1;
+        let mut mood = self.mood.lock().unwrap();
+        if mood.refuses_marks && name.folder() == Folder::Damaged {
+            let refused = std::io::ErrorKind::PermissionDenied;
+            return Err(TargetError::of("put", name.to_string())(refused.into()));
+        }
+        mood.puts += 1;
+        drop(mood);
         self.call(|| self.inner.put_new(database, name, bytes))
     }
 
