@@ -1,5 +1,6 @@
 //! The first pass: everything that can be seen without a keyspace.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 
 use command::names::Names;
@@ -104,6 +105,7 @@ pub fn check(
 struct Transaction {
     offset: u64,
     commands_before: u64,
+    not_served_before: BTreeMap<String, u64>,
     /// What it does to libraries when it ends, if it does.
     functions: Vec<Queued>,
 }
@@ -234,7 +236,14 @@ impl Pass {
                     return Ok(file.bytes);
                 }
                 let before = (commands.offset(), self.contents.commands);
-                let (valid, count) = multi.map_or(before, |it| (it.offset, it.commands_before));
+                let (valid, count) = match multi {
+                    Some(cut) => {
+                        // It is left out as a whole, and so is what it has that is not served.
+                        self.contents.not_served = cut.not_served_before;
+                        (cut.offset, cut.commands_before)
+                    }
+                    None => before,
+                };
                 self.contents.commands = count;
                 return self.truncated(file, is_last, valid);
             };
@@ -245,7 +254,11 @@ impl Pass {
                 Role::Multi if multi.is_some() => return Err(wrong(Unusable::InTransaction)),
                 Role::Multi => {
                     let commands_before = self.contents.commands;
-                    multi = Some(Transaction { offset, commands_before, functions: Vec::new() });
+                    let not_served_before = self.contents.not_served.clone();
+                    let functions = Vec::new();
+                    let begun =
+                        Transaction { offset, commands_before, not_served_before, functions };
+                    multi = Some(begun);
                 }
                 Role::Exec => {
                     let ended = multi.take().ok_or_else(|| wrong(Unusable::NoTransaction))?;

@@ -236,6 +236,15 @@ fn the_files_of_a_directory_are_loaded_in_their_order() {
     assert!(missing.contains("a.2.incr.aof"), "{missing}");
 }
 
+/// What is left out refuses nothing.
+#[test]
+fn a_transaction_that_is_cut_off_may_have_what_is_not_served() {
+    let file = aof(&["SET a 1", "MULTI", "SET b 2", "FCALL f 0"]);
+    assert_eq!(imported(&[(AOF, &file)], AOF, &[]), ["0 a string 1"]);
+    let error = refused(&[(AOF, &aof(&["FCALL f 0", "MULTI", "FCALL g 0"]))], AOF, &[]);
+    assert!(error.contains("yet: 1 commands fcall;"), "{error}");
+}
+
 #[test]
 fn the_end_of_the_last_file_may_be_cut_off() {
     let whole = aof(&["SET a 1", "SET b 2", "MULTI", "SET c 3", "SET d 4", "EXEC", "SET e 5"]);
