@@ -6,15 +6,13 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZero;
-use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::scope;
 
 use base::Lsn;
 use env::{Disk, Entropy};
 use redo::manifest::Parent;
-use redo::{Expiry, Id, Made, NewLog};
+use redo::{Expiry, Id, Made, NewLog, side_by_side};
 
 use crate::error::{Error, Result};
 use crate::moments::Moments;
@@ -271,21 +269,10 @@ impl Copy<'_, '_> {
             Ok(ObjectReader::open(target, database, *name)?.header().bytes)
         };
         let lookers = if threads > 1 { LOOKERS_MAX } else { 1 };
-        let share = chain.logs.len().div_ceil(lookers).max(1);
-        let sum_of = |names: &[Name]| -> Result<u64> {
-            names.iter().try_fold(0_u64, |sum, name| Ok(sum.saturating_add(bytes_of(name)?)))
-        };
-        self.total = scope(|scope| {
-            let mut shares = chain.logs.chunks(share);
-            let first = shares.next();
-            let others: Vec<_> = shares.map(|names| scope.spawn(|| sum_of(names))).collect();
-            let mut total = whole.bytes.saturating_add(sum_of(first.unwrap_or_default())?);
-            for other in others {
-                let sum = other.join().unwrap_or_else(|panic| resume_unwind(panic))?;
-                total = total.saturating_add(sum);
-            }
-            Ok::<u64, Error>(total)
-        })?;
+        self.total = whole.bytes;
+        for bytes in side_by_side(&chain.logs, lookers, bytes_of) {
+            self.total = self.total.saturating_add(bytes?);
+        }
         Ok(whole)
     }
 

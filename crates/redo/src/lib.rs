@@ -126,6 +126,7 @@ pub use read::in_use::{is_in_use, is_there, lock};
 pub use read::places::FoundRecord;
 pub use read::reader::{LogBlock, Reader, ReaderLimits};
 pub use read::segment_scan::SegmentScan;
+pub use read::side_by_side::side_by_side;
 pub use recover::behind::StartPoint;
 pub use recover::replay::{Progress, Replay};
 pub use repair::offline::{Repair, RepairMode, repair};

@@ -5,7 +5,7 @@ use base::Lsn;
 use env_sim::{Faults, SimDisk};
 
 use crate::tidy::{KEEP, Old};
-use crate::world::{Coding, World, restore_into, restored};
+use crate::world::{Coding, World, restore_into, restored, until_made_one};
 
 fn mark_of(name: &Name) -> Name {
     Name::Damaged { piece: Piece::of(name).unwrap() }
@@ -163,26 +163,6 @@ fn a_second_damage_has_nothing_fall_back_over_the_first() {
         world.settle();
         from = world.desk.figures().restorable_from;
     }
-}
-
-/// Whether there is an object whose blocks are all in another one; that one.
-fn made_one(logs: &[Name]) -> Option<Name> {
-    let firsts = |pair: &&[Name]| matches!(pair, [Name::Log { first: one, .. }, Name::Log { first: other, .. }] if one == other);
-    logs.windows(2).find(firsts).map(|pair| pair[1])
-}
-
-/// Writes until small objects were made one. Returns that.
-fn until_made_one(world: &mut World) -> Name {
-    for _ in 0..200 {
-        world.write();
-        world.database.flush();
-        world.clock.advance_us(1_000_000);
-        (0..4).for_each(|_| world.archive());
-        if let Some(name) = made_one(&world.list(Folder::Log)) {
-            return name;
-        }
-    }
-    panic!("nothing was made one");
 }
 
 /// Small objects are all that there is of their blocks when what they were made one of is damaged.

@@ -3,7 +3,7 @@
 use archive::{Folder, Name, State, Target};
 use base::Lsn;
 
-use crate::world::World;
+use crate::world::{World, made_one, until_made_one};
 
 #[test]
 fn what_is_said_to_be_verified_was_read_back() {
@@ -76,13 +76,6 @@ fn list(world: &World, folder: Folder) -> Vec<Name> {
     world.target().list(database, folder).unwrap()
 }
 
-/// Whether there is an object whose blocks are all in another one.
-fn is_made_one(logs: &[Name]) -> bool {
-    logs.windows(2).any(|pair| {
-        matches!(pair, [Name::Log { first: one, .. }, Name::Log { first: other, .. }] if one == other)
-    })
-}
-
 /// What was said to be read back is somewhere where it was.
 #[test]
 fn what_was_read_back_stays_until_what_takes_its_place_was_too() {
@@ -92,17 +85,8 @@ fn what_was_read_back_stays_until_what_takes_its_place_was_too() {
     world.settle();
     // All but the last object that was put.
     world.mood.lock().unwrap().unread = Some(1);
-    for _ in 0..100 {
-        world.write();
-        world.database.flush();
-        world.clock.advance_us(1_000_000);
-        (0..4).for_each(|_| world.archive());
-        if is_made_one(&list(&world, Folder::Log)) {
-            break;
-        }
-    }
+    until_made_one(&mut world);
     let before = list(&world, Folder::Log);
-    assert!(is_made_one(&before), "{before:?}, {:?}", world.desk.figures());
     assert!(world.desk.figures().verified > Lsn(0));
     world.clock.advance_us(700_000_000);
     (0..20).for_each(|_| world.archive());
@@ -112,7 +96,7 @@ fn what_was_read_back_stays_until_what_takes_its_place_was_too() {
     world.clock.advance_us(1_000_000);
     (0..20).for_each(|_| world.archive());
     let after = list(&world, Folder::Log);
-    assert!(!is_made_one(&after) && after.len() < before.len(), "{after:?}");
+    assert!(made_one(&after).is_none() && after.len() < before.len(), "{after:?}");
     world.check(1);
 }
 

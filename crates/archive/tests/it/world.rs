@@ -603,3 +603,23 @@ pub(crate) fn restored(target: &dyn Target, lsn: u64) -> archive::Result<Content
     assert_eq!(last, lsn, "it goes on behind the block");
     Ok(contents)
 }
+
+/// Whether there is an object whose blocks are all in another one; that one.
+pub(crate) fn made_one(logs: &[Name]) -> Option<Name> {
+    let firsts = |pair: &&[Name]| matches!(pair, [Name::Log { first: one, .. }, Name::Log { first: other, .. }] if one == other);
+    logs.windows(2).find(firsts).map(|pair| pair[1])
+}
+
+/// Writes until small objects were made one. Returns that.
+pub(crate) fn until_made_one(world: &mut World) -> Name {
+    for _ in 0..200 {
+        world.write();
+        world.database.flush();
+        world.clock.advance_us(1_000_000);
+        (0..4).for_each(|_| world.archive());
+        if let Some(name) = made_one(&world.list(Folder::Log)) {
+            return name;
+        }
+    }
+    panic!("nothing was made one");
+}

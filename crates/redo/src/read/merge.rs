@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::thread::Scope;
+use std::thread::{Builder, Scope};
 
 use base::Lsn;
 use env::Disk;
@@ -173,14 +173,16 @@ impl Merge {
         Self::start(streams.into_iter().map(Lane::Direct).collect())
     }
 
-    /// Merges `streams`, each read by a thread of its own.
+    /// Merges `streams`, each read by a thread of its own if there is one.
     pub(crate) fn parallel<'scope>(
         scope: &'scope Scope<'scope, '_>,
         streams: Vec<DeviceStream>,
     ) -> Result<Self> {
-        let spawn = |mut stream: DeviceStream| {
+        let spawn = |stream: DeviceStream| {
             let (sender, batches) = sync_channel(BATCHES_AHEAD);
-            scope.spawn(move || {
+            let (give, given) = sync_channel::<DeviceStream>(1);
+            let load = move || {
+                let Ok(mut stream) = given.recv() else { return };
                 loop {
                     let batch = load_batch(&mut stream);
                     let is_last = !matches!(batch, Ok(Batch::Blocks(_)));
@@ -189,7 +191,11 @@ impl Merge {
                         return;
                     }
                 }
-            });
+            };
+            if Builder::new().spawn_scoped(scope, load).is_err() {
+                return Lane::Direct(stream);
+            }
+            give.send(stream).expect("the thread waits for it");
             Lane::Loaded { batches, ready: VecDeque::new() }
         };
         Self::start(streams.into_iter().map(spawn).collect())

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Builder, scope};
 
 /// Does `work` for each item, on up to `threads` threads. Returns what came of it, in the items' order.
-pub(crate) fn side_by_side<T: Sync, R: Send>(
+#[must_use]
+pub fn side_by_side<T: Sync, R: Send>(
     items: &[T],
     threads: usize,
     work: impl Fn(&T) -> R + Sync,
