@@ -46,6 +46,8 @@ pub struct Blocking {
     pub on_timeout: TimeoutReply,
     /// It is executed again at any change of a key, also when one has gone.
     pub at_any_change: bool,
+    /// It is executed again at this time, in Unix milliseconds, too.
+    pub look_ms: Option<i64>,
     /// The arguments with which it is executed again, if they are others.
     pub args: Option<Vec<Vec<u8>>>,
 }
@@ -100,23 +102,31 @@ impl Context<'_> {
         if self.may_block {
             let keys = keys.iter().map(|&key| key.into()).collect();
             let on_timeout = TimeoutReply::NullArray;
-            let (at_any_change, args) = (false, None);
-            self.blocking = Some(Blocking { keys, deadline_ms, on_timeout, at_any_change, args });
+            self.blocking = Some(Blocking {
+                keys,
+                deadline_ms,
+                on_timeout,
+                at_any_change: false,
+                look_ms: None,
+                args: None,
+            });
         } else {
             at_once.write(self.reply);
         }
     }
 
-    /// The same of one that waits for any change of its keys, and is then executed with `args`.
+    /// The same of one that waits for any change of its keys, and is then, or at `look_ms`, executed with `args`.
     pub fn block_for_changes(
         &mut self,
         keys: &[&[u8]],
         deadline_ms: Option<i64>,
+        look_ms: Option<i64>,
         args: Vec<Vec<u8>>,
     ) {
         self.block(keys, deadline_ms, TimeoutReply::NullArray);
         if let Some(blocking) = &mut self.blocking {
             (blocking.at_any_change, blocking.args) = (true, Some(args));
+            blocking.look_ms = look_ms;
         }
     }
 

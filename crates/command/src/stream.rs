@@ -9,16 +9,17 @@ pub(crate) mod info;
 mod options;
 pub(crate) mod pending;
 pub(crate) mod read;
+mod reading;
 
 use keyspace::Notify;
-use keyspace::stream::{Stream, StreamEntry, StreamId, StreamView, Trim};
+use keyspace::stream::{Removal, Stream, StreamEntry, StreamGuard, StreamId, StreamView};
 use resp::Writer;
 
 use crate::argument;
 use crate::context::Context;
 use crate::error::{CommandError, Done};
 pub use dump::{add_group, set_numbers};
-use options::{AddId, AddOptions};
+use options::{AddId, AddOptions, RemoveOptions};
 
 /// An entry has at most so many bytes of names and values, as in Redis.
 const ENTRY_BYTES_MAX: usize = 1 << 30;
@@ -31,6 +32,11 @@ fn write_id(reply: &mut Writer, id: StreamId) {
 fn write_entry(reply: &mut Writer, entry: &StreamEntry<'_>) {
     reply.array(2);
     write_id(reply, entry.id);
+    write_pairs(reply, entry);
+}
+
+/// The names and values of an entry in turn.
+fn write_pairs(reply: &mut Writer, entry: &StreamEntry<'_>) {
     reply.array(entry.len() * 2);
     for (name, value) in entry.pairs() {
         reply.bulk(name);
@@ -38,20 +44,18 @@ fn write_entry(reply: &mut Writer, entry: &StreamEntry<'_>) {
     }
 }
 
-/// As many entries as are asked for (0: all). Returns the ids of those.
+/// As many entries as are asked for (0: all).
 fn write_entries<'a>(
     reply: &mut Writer,
     entries: impl Iterator<Item = StreamEntry<'a>>,
     count: usize,
-) -> Vec<StreamId> {
-    let mark = reply.mark();
-    let mut ids = Vec::new();
+) {
+    let (mark, mut written) = (reply.mark(), 0);
     for entry in entries.take(if count == 0 { usize::MAX } else { count }) {
         write_entry(reply, &entry);
-        ids.push(entry.id);
+        written += 1;
     }
-    reply.finish_array(mark, ids.len());
-    ids
+    reply.finish_array(mark, written);
 }
 
 pub(crate) fn xadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
@@ -84,7 +88,7 @@ pub(crate) fn xadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     ctx.bring_stream()?;
     let updated = ctx.keyspace.update::<Stream, _>(ctx.db, key, true, |stream| {
         stream.append(id, rest);
-        options.trim.map_or(0, |trim| stream.trim(trim))
+        options.trim.map_or(0, |trim| stream.trim_with(trim, options.references))
     })?;
     write_id(ctx.reply, id);
     ctx.notify(Notify::STREAM, "xadd", key);
@@ -159,10 +163,73 @@ pub(crate) fn xdel(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     Ok(())
 }
 
+/// What XDELEX and XACKDEL say of an entry that is not there, or does not wait.
+const ABSENT: i64 = -1;
+
+/// What they say of any other one.
+const fn outcome(removal: Removal) -> i64 {
+    match removal {
+        Removal::Absent => ABSENT,
+        Removal::Removed => 1,
+        Removal::Needed => 2,
+    }
+}
+
+pub(crate) fn xdelex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let is_there = ctx.keyspace.read_to_change::<Stream>(ctx.db, args[1])?.is_some();
+    let RemoveOptions { references, ids } = RemoveOptions::parse(&args[2..])?;
+    remove(ctx, args[1], is_there, ids, |stream, id| outcome(stream.delete_with(id, references)))
+}
+
+/// Removes entries one by one and says what became of each; there is none of them unless `is_there`.
+fn remove(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    is_there: bool,
+    ids: &[&[u8]],
+    mut remove: impl FnMut(&mut StreamGuard<'_>, StreamId) -> i64,
+) -> Done {
+    if !is_there {
+        ctx.reply.array(ids.len());
+        ids.iter().for_each(|_| ctx.reply.int(ABSENT));
+        return Ok(());
+    }
+    let ids = id::all(ids)?;
+    let reply = &mut *ctx.reply;
+    let updated = ctx.keyspace.update::<Stream, _>(ctx.db, key, false, |stream| {
+        let before = stream.view().len();
+        reply.array(ids.len());
+        ids.into_iter().for_each(|id| reply.int(remove(stream, id)));
+        stream.view().len() < before
+    })?;
+    if updated.is_some_and(|updated| updated.value) {
+        ctx.notify(Notify::STREAM, "xdel", key);
+    }
+    Ok(())
+}
+
+pub(crate) fn xackdel(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let (key, name) = (args[1], args[2]);
+    let stream = ctx.keyspace.read_to_change::<Stream>(ctx.db, key)?;
+    let is_there = stream.is_some_and(|stream| stream.group(name).is_some());
+    let RemoveOptions { references, ids } = RemoveOptions::parse(&args[3..])?;
+    remove(ctx, key, is_there, ids, |stream, id| {
+        if !stream.group(name).expect("it was just seen").release(id) {
+            return ABSENT;
+        }
+        match stream.delete_with(id, references) {
+            // What the group waited for was deleted before.
+            Removal::Absent => outcome(Removal::Removed),
+            removal => outcome(removal),
+        }
+    })
+}
+
 pub(crate) fn xtrim(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let trim: Trim = options::trim(&args[2..], ctx.keyspace.settings())?;
-    let updated =
-        ctx.keyspace.update::<Stream, _>(ctx.db, args[1], false, |stream| stream.trim(trim))?;
+    let (trim, references) = options::trim(&args[2..], ctx.keyspace.settings())?;
+    let updated = ctx
+        .keyspace
+        .update::<Stream, _>(ctx.db, args[1], false, |stream| stream.trim_with(trim, references))?;
     let removed = updated.map_or(0, |updated| updated.value);
     if removed > 0 {
         ctx.notify(Notify::STREAM, "xtrim", args[1]);

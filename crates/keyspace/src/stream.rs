@@ -30,6 +30,7 @@ mod id;
 mod name;
 mod node;
 mod record;
+mod references;
 mod tracker;
 
 use base::RecordKind;
@@ -50,6 +51,7 @@ pub use group::{ConsumerView, Delivery, GroupView, PendingView};
 pub use id::StreamId;
 pub use node::{Pairs, StreamEntry};
 pub use record::{NodeEntries, StreamElement, StreamRecord, StreamRoot};
+pub use references::{References, Removal};
 
 /// The marker of streams, for [`crate::Keyspace::read`] and [`crate::Keyspace::update`].
 #[derive(Debug, Clone, Copy)]
@@ -201,10 +203,21 @@ impl StreamGuard<'_> {
 
     /// Adds an entry, whose id must be above the last one; `pairs` are names and values in turn.
     pub fn append(&mut self, id: StreamId, pairs: &[&[u8]]) {
+        self.add(id, pairs, false);
+    }
+
+    /// As [`StreamGuard::append`], of a stream that is brought back from elsewhere, where entries share field names: they
+    /// go on doing so, however long these are.
+    pub fn restore(&mut self, id: StreamId, pairs: &[&[u8]]) {
+        self.add(id, pairs, true);
+    }
+
+    fn add(&mut self, id: StreamId, pairs: &[&[u8]], shares_names: bool) {
         let settings = self.cell.settings;
         let limits = UnitLimits {
             entries: settings.stream_node_max_entries,
             bytes: settings.stream_node_max_bytes,
+            shares_names,
         };
         self.note_entries(true);
         let LargeStream { entries, tracker, .. } = self.body();
@@ -213,16 +226,25 @@ impl StreamGuard<'_> {
 
     /// Deletes an entry. Whether it was there.
     pub fn delete(&mut self, id: StreamId) -> bool {
-        let LargeStream { entries, tracker, .. } = self.body();
-        let is_deleted = entries.delete(id, tracker);
-        self.note_entries(is_deleted);
-        is_deleted
+        self.delete_with(id, References::Keep) == Removal::Removed
+    }
+
+    /// Deletes an entry, and does with what groups know of it as `references` says.
+    pub fn delete_with(&mut self, id: StreamId, references: References) -> Removal {
+        let removal = self.body().delete(id, references);
+        self.note_entries(removal == Removal::Removed);
+        self.changed |= references == References::Delete;
+        removal
     }
 
     /// Cuts off the oldest entries. How many went.
     pub fn trim(&mut self, trim: Trim) -> u64 {
-        let LargeStream { entries, tracker, .. } = self.body();
-        let removed = entries.trim(trim, tracker);
+        self.trim_with(trim, References::Keep)
+    }
+
+    /// Cuts off the oldest entries, and does with what groups know of them as `references` says. How many went.
+    pub fn trim_with(&mut self, trim: Trim, references: References) -> u64 {
+        let removed = self.body().trim(trim, references);
         self.note_entries(removed > 0);
         removed
     }
@@ -279,6 +301,15 @@ impl StreamGuard<'_> {
 /// A consumer of the group that a [`GroupGuard`] changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConsumerId(Number);
+
+/// What a group has waited for since long ago.
+#[derive(Debug, Default)]
+pub struct Idle {
+    /// Entries, with when and how often they were given, the longest first.
+    pub there: Vec<(StreamId, Delivery)>,
+    /// Ids of entries that are deleted.
+    pub gone: Vec<StreamId>,
+}
 
 /// A group of consumers, to be changed.
 pub struct GroupGuard<'a> {
@@ -351,6 +382,33 @@ impl GroupGuard<'_> {
         let LargeStream { groups, tracker, .. } = self.stream;
         *self.changed = true;
         groups.deliver(self.number, consumer.0, id, delivery, tracker);
+    }
+
+    /// What was given until then and was not acknowledged: the first `count` entries that are there, and all that are
+    /// deleted before those.
+    pub fn idle_since(&mut self, until_ms: i64, count: usize) -> Idle {
+        let LargeStream { entries, groups, .. } = &mut *self.stream;
+        let mut idle = Idle::default();
+        if count == 0 {
+            return idle;
+        }
+        for (id, delivery) in groups.given_until(self.number, until_ms) {
+            if entries.get(id).is_none() {
+                idle.gone.push(id);
+                continue;
+            }
+            idle.there.push((id, delivery));
+            if idle.there.len() == count {
+                break;
+            }
+        }
+        idle
+    }
+
+    /// When the entry was given that has been pending for the longest time, in Unix milliseconds.
+    pub fn oldest_given_ms(&mut self) -> Option<i64> {
+        let oldest = self.stream.groups.given_until(self.number, i64::MAX).next();
+        oldest.map(|(_, delivery)| delivery.at_ms)
     }
 
     /// An entry waits no longer to be acknowledged. Whether it did.

@@ -315,3 +315,57 @@ fn followers_of_changes_are_told_of_streams() {
     let gone = r#""op":"delete-element","db":0,"db_id":0,"key":"s","type":"stream""#;
     assert!(changes.contains(gone) && changes.contains(r#""pending":"5-1""#), "{changes}");
 }
+
+#[test]
+fn one_that_waits_to_claim_is_called_when_it_can() {
+    let server = Program::indelible().start(&OPTIONS);
+    let (mut connection, mut waiting) = (server.connect(), server.connect());
+    connection.words("XADD s 1-1 f v");
+    connection.words("XGROUP CREATE s g 0");
+    connection.words("XGROUP CREATE t g 0 MKSTREAM");
+    waiting
+        .send(&[
+            "XREADGROUP",
+            "GROUP",
+            "g",
+            "b",
+            "BLOCK",
+            "0",
+            "CLAIM",
+            "200",
+            "STREAMS",
+            "t",
+            "s",
+            ">",
+            ">",
+        ])
+        .unwrap();
+    let claimed = waiting.receive().unwrap();
+    assert_eq!(claimed.elements()[0].elements()[1].elements()[0].elements()[3].text(), "0");
+    // What is delivered after it began to wait it is not told of.
+    waiting
+        .send(&[
+            "XREADGROUP",
+            "GROUP",
+            "g",
+            "b",
+            "BLOCK",
+            "0",
+            "CLAIM",
+            "200",
+            "STREAMS",
+            "t",
+            "s",
+            ">",
+            ">",
+        ])
+        .unwrap();
+    let claimed = waiting.receive().unwrap();
+    let entry = claimed.elements()[0].elements()[1].elements()[0].clone();
+    assert_eq!(entry.elements()[0].text(), "1-1");
+    assert!(entry.elements()[2].text().parse::<u64>().unwrap() >= 200);
+    assert_eq!(entry.elements()[3].text(), "1");
+    let in_vain =
+        ["XREADGROUP", "GROUP", "g", "c", "BLOCK", "50", "CLAIM", "100000", "STREAMS", "s", ">"];
+    assert_eq!(connection.call(&in_vain).unwrap().elements().len(), 0);
+}

@@ -50,7 +50,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             .optional(),
             Arg::block("ids", &[Arg::integer("numids"), Arg::string("id").multiple()]).token("IDS"),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -68,7 +67,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "5.0.0",
         history: &[
             Change::new("7.0.0", "An id whose second part is `*`."),
-            Change::absent(Origin::Redis, "8.2.0", "`KEEPREF`, `DELREF` and `ACKED`."),
             Change::absent(Origin::Redis, "8.6.0", "`IDMP` and `IDMPAUTO`."),
         ],
         summary: "Adds an entry to a stream, creating it when the key is new.",
@@ -84,6 +82,7 @@ pub(super) static COMMANDS: &[Spec] = &[
                     Arg::word("acked", "ACKED"),
                 ],
             )
+            .since("8.2.0")
             .optional(),
             Arg::one_of(
                 "idmp",
@@ -249,7 +248,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             .optional(),
             Arg::block("ids", &[Arg::integer("numids"), Arg::string("id").multiple()]).token("IDS"),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -388,11 +386,12 @@ pub(super) static COMMANDS: &[Spec] = &[
             notes: "",
         }],
         since: "5.0.0",
-        history: &[Change::absent(Origin::Redis, "8.10.0", "`MAXCOUNT` and `MAXSIZE`.")],
         summary: "Returns entries of streams after those that are known, waiting for them if wanted.",
         complexity: "O(N), N the number of entries returned.",
         arguments: &[
             Arg::integer("count").token("COUNT").optional(),
+            Arg::integer("maxcount").token("MAXCOUNT").since("8.10.0").optional(),
+            Arg::integer("maxsize").token("MAXSIZE").since("8.10.0").optional(),
             Arg::integer("milliseconds").token("BLOCK").optional(),
             Arg::block("streams", &[Arg::key("key", 0).multiple(), Arg::string("ID").multiple()])
                 .token("STREAMS"),
@@ -419,18 +418,16 @@ pub(super) static COMMANDS: &[Spec] = &[
             when("the consumer is new", "XGROUP CREATECONSUMER key group consumer"),
         ]),
         since: "5.0.0",
-        history: &[
-            Change::absent(Origin::Redis, "8.4.0", "`CLAIM`."),
-            Change::absent(Origin::Redis, "8.10.0", "`MAXCOUNT` and `MAXSIZE`."),
-        ],
         summary: "Returns entries of streams to a consumer of a group, waiting for them if wanted.",
         complexity: "O(N), N the number of entries returned.",
         arguments: &[
             Arg::block("group-block", &[Arg::string("group"), Arg::string("consumer")])
                 .token("GROUP"),
             Arg::integer("count").token("COUNT").optional(),
+            Arg::integer("maxcount").token("MAXCOUNT").since("8.10.0").optional(),
+            Arg::integer("maxsize").token("MAXSIZE").since("8.10.0").optional(),
             Arg::integer("milliseconds").token("BLOCK").optional(),
-            Arg::integer("min-idle-time").token("CLAIM").optional(),
+            Arg::integer("min-idle-time").token("CLAIM").since("8.4.0").optional(),
             Arg::word("noack", "NOACK").optional(),
             Arg::block("streams", &[Arg::key("key", 0).multiple(), Arg::string("ID").multiple()])
                 .token("STREAMS"),
@@ -482,7 +479,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         keys: &[KeySpec::one(1, key_flags![RW DELETE])],
         propagation: Propagation::Rewritten(&[when("trims about", "XTRIM key MAXLEN = threshold")]),
         since: "5.0.0",
-        history: &[Change::absent(Origin::Redis, "8.2.0", "`KEEPREF`, `DELREF` and `ACKED`.")],
         summary: "Removes the oldest entries of a stream.",
         complexity: "O(N), N the number of entries removed.",
         arguments: &[
@@ -512,6 +508,7 @@ pub(super) static COMMANDS: &[Spec] = &[
                             Arg::word("acked", "ACKED"),
                         ],
                     )
+                    .since("8.2.0")
                     .optional(),
                 ],
             ),

@@ -1,7 +1,7 @@
-//! The options of XADD and XTRIM.
+//! The options of XADD, XTRIM, XDELEX and XACKDEL.
 
 use keyspace::Settings;
-use keyspace::stream::{Keep, StreamId, Trim};
+use keyspace::stream::{Keep, References, StreamId, Trim};
 
 use super::id::{self, Given};
 use crate::argument::{self, is};
@@ -38,8 +38,61 @@ impl AddId {
     }
 }
 
+/// What becomes of what groups know of an entry that goes, if the word says that.
+fn references(word: &[u8]) -> Option<References> {
+    if is(word, "KEEPREF") {
+        Some(References::Keep)
+    } else if is(word, "DELREF") {
+        Some(References::Delete)
+    } else if is(word, "ACKED") {
+        Some(References::Acknowledged)
+    } else {
+        None
+    }
+}
+
+/// What XDELEX and XACKDEL say behind the key and the group.
+pub(super) struct RemoveOptions<'a, 'b> {
+    pub(super) references: References,
+    /// Not read yet: where there is no stream they may be anything.
+    pub(super) ids: &'a [&'b [u8]],
+}
+
+impl<'a, 'b> RemoveOptions<'a, 'b> {
+    pub(super) fn parse(mut words: &'a [&'b [u8]]) -> Result<Self, CommandError> {
+        let (mut given, mut ids) = (None, None);
+        while let [word, rest @ ..] = words {
+            words = match (references(word), rest) {
+                (Some(references), rest) if given.is_none() => {
+                    given = Some(references);
+                    rest
+                }
+                (None, [count, rest @ ..]) if is(word, "IDS") => {
+                    let listed = ids_of(count, rest)?;
+                    ids = Some(listed);
+                    &rest[listed.len()..]
+                }
+                _ => return Err(CommandError::Syntax),
+            };
+        }
+        let ids = ids.ok_or(CommandError::Syntax)?;
+        Ok(Self { references: given.unwrap_or_default(), ids })
+    }
+}
+
+/// The ids behind their number.
+fn ids_of<'a, 'b>(count: &[u8], rest: &'a [&'b [u8]]) -> Result<&'a [&'b [u8]], CommandError> {
+    let count = argument::int(count).ok().filter(|count| *count > 0);
+    let count = count.ok_or(CommandError::other("ERR Number of IDs must be a positive integer"))?;
+    usize::try_from(count)
+        .ok()
+        .and_then(|count| rest.get(..count))
+        .ok_or(CommandError::other("ERR The `numids` parameter must match the number of arguments"))
+}
+
 pub(super) struct AddOptions {
     pub(super) trim: Option<Trim>,
+    pub(super) references: References,
     pub(super) no_mkstream: bool,
     pub(super) id: AddId,
 }
@@ -71,12 +124,16 @@ impl AddOptions {
                 break;
             }
         }
-        Ok((Self { trim: trim.finish(settings)?, no_mkstream, id }, words))
+        let references = trim.references.unwrap_or_default();
+        Ok((Self { trim: trim.finish(settings)?, references, no_mkstream, id }, words))
     }
 }
 
 /// The options of XTRIM.
-pub(super) fn trim(words: &[&[u8]], settings: &Settings) -> Result<Trim, CommandError> {
+pub(super) fn trim(
+    words: &[&[u8]],
+    settings: &Settings,
+) -> Result<(Trim, References), CommandError> {
     let mut trim = TrimWords::default();
     let mut words = words;
     while !words.is_empty() {
@@ -85,7 +142,8 @@ pub(super) fn trim(words: &[&[u8]], settings: &Settings) -> Result<Trim, Command
     if trim.keep.is_none() && trim.limit.is_none_or(|limit| limit == 0) {
         return Err(NO_STRATEGY);
     }
-    trim.finish(settings)?.ok_or(NO_STRATEGY)
+    let references = trim.references.unwrap_or_default();
+    Ok((trim.finish(settings)?.ok_or(NO_STRATEGY)?, references))
 }
 
 /// How to trim, as far as it was read.
@@ -94,6 +152,7 @@ struct TrimWords {
     keep: Option<Keep>,
     is_about: bool,
     limit: Option<u64>,
+    references: Option<References>,
 }
 
 impl TrimWords {
@@ -103,6 +162,10 @@ impl TrimWords {
         words: &'a [&'b [u8]],
     ) -> Result<Option<&'a [&'b [u8]]>, CommandError> {
         let [word, rest @ ..] = words else { return Ok(None) };
+        if let (Some(references), None) = (references(word), self.references) {
+            self.references = Some(references);
+            return Ok(Some(rest));
+        }
         if rest.is_empty() {
             return Ok(None);
         }

@@ -1,4 +1,4 @@
-//! Streams: calls, and what redis-server 7.0.15 replies to them. What depends on the clock, and what 7.2 tells in addition,
+//! Streams: calls, and what redis-server 7.0.15 or, to newer ones, 8.2.3 replies to them. What depends on the clock, and what 7.2 tells in addition,
 //! is in tests of its own.
 
 use command::table;
@@ -6,10 +6,10 @@ use resp::Protocol;
 
 use crate::session::{START_MS, Session};
 
-#[test]
-fn replies_are_those_of_redis() {
+/// Replays calls with the replies that they had, of which there are at least so many.
+fn assert_replies(recorded: &str, calls_min: usize) {
     let mut session = Session::new();
-    let mut lines = include_str!("stream.txt").lines();
+    let mut lines = recorded.lines();
     let mut calls = 0;
     while let (Some(call), Some(expected)) = (lines.next(), lines.next()) {
         let call = call.strip_prefix("> ").expect("calls and replies in turn");
@@ -22,7 +22,145 @@ fn replies_are_those_of_redis() {
         assert_eq!(session.run(call), expected, "{call}");
         calls += 1;
     }
-    assert!(calls > 1000, "{calls} calls");
+    assert!(calls > calls_min, "{calls} calls");
+}
+
+#[test]
+fn replies_are_those_of_redis() {
+    assert_replies(include_str!("stream.txt"), 1000);
+}
+
+/// XDELEX, XACKDEL, and what trims do with what groups know.
+#[test]
+fn replies_to_newer_commands_are_those_of_redis_8_2() {
+    assert_replies(include_str!("stream_8_2.txt"), 190);
+}
+
+/// Redis 8.2.3 removes nothing here, whatever the groups have: `~` and DELREF or ACKED together are a mistake of it.
+#[test]
+fn an_approximate_trim_heeds_what_groups_know() {
+    let mut session = Session::new();
+    let fill = |session: &mut Session| {
+        session.run("DEL s");
+        for seq in 1..=250 {
+            session.run(&format!("XADD s 1-{seq} f v"));
+        }
+        session.run("XGROUP CREATE s g 0");
+        session.run("XREADGROUP GROUP g c COUNT 150 STREAMS s >");
+    };
+    fill(&mut session);
+    assert_eq!(session.run("XTRIM s MAXLEN ~ 10 DELREF"), ":200");
+    assert!(session.run("XPENDING s g").starts_with("*4 :0 "));
+    fill(&mut session);
+    for seq in (1..=150).filter(|seq| *seq != 7) {
+        session.run(&format!("XACK s g 1-{seq}"));
+    }
+    assert_eq!(session.run("XTRIM s MAXLEN ~ 10 ACKED LIMIT 100"), ":99");
+    assert!(session.run("XRANGE s - + COUNT 2").starts_with("*2 *2 $3 1-7 "));
+    assert_eq!(session.run("XTRIM s MAXLEN ~ 10 ACKED"), ":50");
+    assert!(session.run("XRANGE s - + COUNT 2").contains(" $5 1-151 "));
+    assert_eq!(session.run("XLEN s"), ":101");
+}
+
+/// As the tests of Redis 8.4 have it.
+#[test]
+fn what_was_held_for_too_long_is_claimed_before_what_is_new() {
+    let mut session = Session::new();
+    for id in ["1-0", "2-0", "3-0"] {
+        session.run(&format!("XADD s {id} f v"));
+    }
+    session.run("XGROUP CREATE s g 0");
+    session.run("XREADGROUP GROUP g a COUNT 1 STREAMS s >");
+    session.now_ms += 100;
+    session.run("XREADGROUP GROUP g a COUNT 1 STREAMS s >");
+    let claim = "XREADGROUP GROUP g b CLAIM 50 STREAMS s >";
+    assert_eq!(
+        session.run(claim),
+        "*1 *2 $1 s *2 *4 $3 1-0 *2 $1 f $1 v :100 :1 *4 $3 3-0 *2 $1 f $1 v :0 :0"
+    );
+    assert_eq!(session.run(claim), "*-1");
+    session.now_ms += 50;
+    session.run("XCLAIM s g a 0 1-0 IDLE 90 JUSTID");
+    // The longest first; all that is pending is shared by COUNT with what is new.
+    session.run("XADD s 4-0 f v");
+    let claim = "XREADGROUP CLAIM 50 GROUP g b COUNT 3 STREAMS s >";
+    assert_eq!(
+        session.run(claim),
+        "*1 *2 $1 s *3 *4 $3 1-0 *2 $1 f $1 v :90 :2 *4 $3 2-0 *2 $1 f $1 v :50 :1 \
+         *4 $3 3-0 *2 $1 f $1 v :50 :1"
+    );
+    assert_eq!(session.run(claim), "*1 *2 $1 s *1 *4 $3 4-0 *2 $1 f $1 v :0 :0");
+    // What is gone is forgotten; what is claimed must be acknowledged also with NOACK.
+    session.now_ms += 50;
+    session.run("XTRIM s MAXLEN 1");
+    session.run("XADD s 5-0 f v");
+    assert_eq!(
+        session.run("XREADGROUP GROUP g b NOACK CLAIM 50 STREAMS s >"),
+        "*1 *2 $1 s *2 *4 $3 4-0 *2 $1 f $1 v :50 :1 *4 $3 5-0 *2 $1 f $1 v :0 :0"
+    );
+    assert_eq!(session.run("XPENDING s g - + 10"), "*1 *4 $3 4-0 $1 b :0 :2");
+    // Its own history is told as ever.
+    assert_eq!(
+        session.run("XREADGROUP GROUP g b CLAIM 0 STREAMS s 0"),
+        "*1 *2 $1 s *1 *2 $3 4-0 *2 $1 f $1 v"
+    );
+    session.run("XGROUP DELCONSUMER s g b");
+    assert_eq!(session.run("XREADGROUP GROUP g c CLAIM 0 STREAMS s >"), "*-1");
+    for (number, error) in [
+        ("x", "-ERR min-idle-time is not an integer"),
+        ("+10", "-ERR min-idle-time is not an integer"),
+        ("-0", "-ERR min-idle-time is not an integer"),
+        ("-10", "-ERR min-idle-time must be a positive integer"),
+    ] {
+        let call = format!("XREADGROUP GROUP g b CLAIM {number} STREAMS s >");
+        assert_eq!(session.run(&call), error);
+    }
+    assert_eq!(session.run("XREADGROUP GROUP g b CLAIM 9223372036854775807 STREAMS s >"), "*-1");
+    assert!(session.run("XREAD CLAIM 1 STREAMS s 0").starts_with("-ERR The CLAIM option"));
+}
+
+/// As the tests of Redis 8.10 have it.
+#[test]
+fn a_reply_of_several_streams_is_bounded() {
+    let mut session = Session::new();
+    for key in ["a", "b", "c"] {
+        for seq in 1..=3 {
+            session.run(&format!("XADD {key} 1-{seq} f v"));
+        }
+        session.run(&format!("XGROUP CREATE {key} g 0"));
+    }
+    let entries = |reply: &str| reply.matches("$3 1-").count();
+    let ids = "STREAMS a b c 0 0 0";
+    for (options, expected, streams) in [
+        ("", 9, 3),
+        ("MAXCOUNT 4", 4, 2),
+        ("COUNT 2 MAXCOUNT 3", 3, 2),
+        ("MAXCOUNT 100 COUNT 1", 3, 3),
+        ("MAXSIZE 1", 1, 1),
+        ("MAXSIZE 100", 3, 1),
+        ("MAXSIZE 100000 MAXCOUNT 9", 9, 3),
+    ] {
+        let reply = session.run(&format!("XREAD {options} {ids}").replace("  ", " "));
+        assert_eq!(
+            (entries(&reply), reply.matches("*2 $1").count() - expected),
+            (expected, streams),
+            "{options}: {reply}"
+        );
+    }
+    // What is not written is not delivered.
+    assert_eq!(entries(&session.run("XREADGROUP GROUP g x MAXSIZE 1 STREAMS a b > >")), 1);
+    assert_eq!(entries(&session.run("XREADGROUP GROUP g x MAXCOUNT 3 STREAMS a b > >")), 3);
+    assert!(session.run("XPENDING a g").starts_with("*4 :3 "));
+    assert!(session.run("XPENDING b g").starts_with("*4 :1 "));
+    assert_eq!(entries(&session.run("XREADGROUP GROUP g x MAXCOUNT 2 STREAMS a 0")), 2);
+    for (options, error) in [
+        ("MAXCOUNT 0", "-ERR MAXCOUNT must be a positive integer"),
+        ("MAXCOUNT -1", "-ERR MAXCOUNT must be a positive integer"),
+        ("MAXSIZE 0", "-ERR MAXSIZE must be a positive integer"),
+        ("COUNT 3 MAXCOUNT 2", "-ERR MAXCOUNT must be greater than or equal to COUNT"),
+    ] {
+        assert_eq!(session.run(&format!("XREAD {options} {ids}")), error);
+    }
 }
 
 #[test]

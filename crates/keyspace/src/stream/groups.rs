@@ -84,6 +84,30 @@ impl Groups {
         self.groups.get_mut(&number).expect("the number was asked for")
     }
 
+    /// Whether a group waits for an entry.
+    pub(super) fn have_pending(&self) -> bool {
+        self.groups.values().any(|group| group.pending.len() > 0)
+    }
+
+    /// The last id that every group was given; `None` without a group.
+    pub(super) fn least_last_id(&self) -> Option<StreamId> {
+        self.groups.values().map(|group| group.last_id).min()
+    }
+
+    /// What a group gave until then and waits for, the longest first.
+    pub(super) fn given_until(
+        &mut self,
+        number: Number,
+        until_ms: i64,
+    ) -> impl Iterator<Item = (StreamId, Delivery)> {
+        self.group_mut(number).given_until(until_ms)
+    }
+
+    /// Whether a group was not given the entry with this id, or waits for it to be acknowledged.
+    pub(super) fn need(&self, id: StreamId) -> bool {
+        self.groups.values().any(|group| id > group.last_id || group.pending(id).is_some())
+    }
+
     // ---- change ---------------------------------------------------------------------------
 
     /// Makes a group. Whether there was none of this name.
@@ -168,8 +192,8 @@ impl Groups {
         let deleted = group.consumers.remove(&consumer).expect("the number was asked for");
         group.consumers_by_name.remove(&deleted.name);
         for held in deleted.held.iter() {
-            let (index, _) = group.find(held.0);
-            group.pending.remove(index).touch(number, tracker);
+            let pending = group.take_from_all(held.0).expect("what is held is pending");
+            pending.touch(number, tracker);
         }
         deleted.touch(Name::Consumer(number, consumer), tracker);
         deleted.held.len()
@@ -218,6 +242,16 @@ impl Groups {
         pending.touch(number, tracker);
         group.take_pending(id);
         true
+    }
+
+    /// No group waits for this entry any more.
+    pub(super) fn forget(&mut self, id: StreamId, tracker: &mut Tracker) {
+        for (number, group) in &mut self.groups {
+            if let Some(pending) = group.pending(id) {
+                pending.touch(*number, tracker);
+                group.take_pending(id);
+            }
+        }
     }
 
     // ---- log ------------------------------------------------------------------------------
@@ -351,8 +385,7 @@ impl Groups {
                 group.consumers_by_name.remove(&consumer.name);
                 gone.addr = consumer.addr;
                 for held in consumer.held.iter() {
-                    let (index, _) = group.find(held.0);
-                    let of = group.pending.remove(index);
+                    let of = group.take_from_all(held.0).expect("what is held is pending");
                     gone.orphan(Name::Pending(number, of.id), of.addr, |out| of.put(out));
                 }
             }
@@ -441,7 +474,10 @@ impl Groups {
         };
         let group = |group: &Group| {
             let consumers: usize = group.consumers.values().map(consumer).sum();
-            size_of::<Group>() + 2 * group.name.len() + group.pending.allocated_bytes() + consumers
+            /// A time and an id, in a tree that is half full at worst.
+            const TIME_BYTES: usize = 2 * size_of::<(i64, StreamId)>();
+            let pending = group.pending.allocated_bytes() + group.times() * TIME_BYTES;
+            size_of::<Group>() + 2 * group.name.len() + pending + consumers
         };
         self.groups.values().map(group).sum()
     }

@@ -343,6 +343,43 @@ fn nothing_takes_over_what_a_lost_group_or_consumer_left() {
     }
 }
 
+/// In a dump of some kilobytes thousands of entries may share a name of a kilobyte.
+#[test]
+fn what_is_restored_shares_long_names_as_it_did() {
+    fn add(stream: &mut StreamGuard<'_>, shares_names: bool, seq: u64, pairs: &[&[u8]]) {
+        if shares_names {
+            stream.restore(id(5, seq), pairs);
+        } else {
+            stream.append(id(5, seq), pairs);
+        }
+    }
+    let bytes_of = |shares_names: bool, has_others: bool| {
+        let log = MemoryLog::default();
+        let mut keyspace = log.keyspace();
+        let long = [b'n'; 5000];
+        change(&mut keyspace, b"s", |stream| {
+            for seq in (1..=4000).step_by(2) {
+                add(stream, shares_names, seq, &[&long, b"value"]);
+                if has_others {
+                    add(stream, shares_names, seq + 1, &[b"f", b"v"]);
+                }
+            }
+        });
+        let seen = seen_in(&mut keyspace, b"s");
+        let count = if has_others { 4000 } else { 2000 };
+        assert_eq!(seen.as_ref().map(|seen| seen.entries.len()), Some(count));
+        assert_eq!(seen_in(&mut log.replay(|_| true), b"s"), seen);
+        let records = log.records();
+        records.iter().map(|logged| logged.value.len()).sum::<usize>()
+    };
+    for has_others in [false, true] {
+        // The name, and 2,000 times the 9 bytes of an entry and the 8 of another one.
+        let bytes = bytes_of(true, has_others);
+        assert!(bytes < 3 * (5000 + 2000 * 17), "{bytes}");
+        assert!(bytes_of(false, has_others) > 2000 * 5000);
+    }
+}
+
 #[test]
 fn a_malformed_record_is_refused() {
     let whole = |kind, sub: &[u8], value: &[u8]| {

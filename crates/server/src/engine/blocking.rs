@@ -73,6 +73,8 @@ pub(crate) struct KeyWait {
     on_timeout: TimeoutReply,
     /// Any change of a key is of interest, also that it has gone.
     at_any_change: bool,
+    /// When it is executed again, whatever has changed.
+    look_ms: Option<i64>,
     /// The memory that the arguments and the keys take.
     memory_bytes: usize,
 }
@@ -116,9 +118,10 @@ impl Wait {
         if let Self::Keys(wait) = self { wait.memory_bytes } else { 0 }
     }
 
-    fn deadline_ms(&self) -> Option<i64> {
+    /// When something must be done for it.
+    fn due_ms(&self) -> Option<i64> {
         match self {
-            Self::Keys(wait) => wait.deadline_ms,
+            Self::Keys(wait) => wait.deadline_ms.into_iter().chain(wait.look_ms).min(),
             Self::Durable(wait) => wait.deadline_ms,
             Self::Replicas { deadline_ms } => *deadline_ms,
             Self::Tail(wait) => wait.deadline_ms,
@@ -171,6 +174,7 @@ impl Sessions {
         let memory_bytes = 4 * args_memory_bytes(args);
         let args = blocking.args.unwrap_or_else(|| args.iter().map(|arg| arg.to_vec()).collect());
         let (deadline_ms, on_timeout) = (blocking.deadline_ms, blocking.on_timeout);
+        let look_ms = blocking.look_ms;
         self.start_wait(
             key,
             Wait::Keys(KeyWait {
@@ -182,6 +186,7 @@ impl Sessions {
                 deadline_ms,
                 on_timeout,
                 at_any_change,
+                look_ms,
                 memory_bytes,
             }),
         );
@@ -189,8 +194,8 @@ impl Sessions {
 
     /// Makes a client wait.
     pub(super) fn start_wait(&mut self, key: ClientKey, wait: Wait) {
-        if let Some(deadline_ms) = wait.deadline_ms() {
-            self.deadlines.insert((deadline_ms, key));
+        if let Some(due_ms) = wait.due_ms() {
+            self.deadlines.insert((due_ms, key));
         }
         if matches!(wait, Wait::Durable(_)) {
             self.waiters.durable.push(key);
@@ -198,11 +203,40 @@ impl Sessions {
         self.clients[key].session.wait = Some(Box::new(wait));
     }
 
+    /// Lets a client that waits for keys be called again at this time, unless that is sooner anyway.
+    fn look_at(&mut self, key: ClientKey, at_ms: i64) {
+        let client = self.clients.get_mut(key);
+        let wait = client.and_then(|client| client.session.wait.as_deref_mut());
+        let Some(wait) = wait else { return };
+        let before = wait.due_ms();
+        if let Wait::Keys(wait) = wait {
+            wait.look_ms = Some(wait.look_ms.map_or(at_ms, |look_ms| look_ms.min(at_ms)));
+        }
+        let after = wait.due_ms();
+        before.into_iter().for_each(|due_ms| _ = self.deadlines.remove(&(due_ms, key)));
+        after.into_iter().for_each(|due_ms| _ = self.deadlines.insert((due_ms, key)));
+    }
+
+    /// Has a client called again whose time for that has come, for each of its keys. Whether it has.
+    fn look_again(&mut self, key: ClientKey, now_ms: i64) -> bool {
+        let client = self.clients.get_mut(key);
+        let wait = client.and_then(|client| client.session.wait.as_deref_mut());
+        let Some(Wait::Keys(wait)) = wait else { return false };
+        let is_over = wait.deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms);
+        let Some(look_ms) = wait.look_ms.take_if(|look_ms| *look_ms <= now_ms && !is_over) else {
+            return false;
+        };
+        self.ready_keys.extend(wait.keys.iter().map(|name| (wait.db, name.clone())));
+        self.deadlines.remove(&(look_ms, key));
+        self.deadlines.extend(wait.deadline_ms.map(|deadline_ms| (deadline_ms, key)));
+        true
+    }
+
     /// Takes a client out of everything it waits in, without a reply.
     pub(super) fn stop_waiting(&mut self, key: ClientKey, keyspace: &mut Keyspace) -> Option<Wait> {
         let mut wait = *self.clients.get_mut(key)?.session.wait.take()?;
-        if let Some(deadline_ms) = wait.deadline_ms() {
-            self.deadlines.remove(&(deadline_ms, key));
+        if let Some(due_ms) = wait.due_ms() {
+            self.deadlines.remove(&(due_ms, key));
         }
         match &mut wait {
             Wait::Keys(wait) => {
@@ -246,7 +280,9 @@ impl Sessions {
             if deadline_ms > now_ms {
                 break;
             }
-            self.time_out(key, durable, keyspace);
+            if !self.look_again(key, now_ms) {
+                self.time_out(key, durable, keyspace);
+            }
         }
     }
 
@@ -450,8 +486,12 @@ impl Engine {
         let is_asked = fetch == FetchWait::Waits;
         // A client that wants no replies may be told something all the same.
         self.mute_unwanted(key);
-        let waits_on =
-            is_asked || self.call(key, command, &argv, Attempt::Again { ready }).is_some();
+        let mut look_ms = None;
+        let waits_on = is_asked
+            || self.call(key, command, &argv, Attempt::Again { ready }).is_some_and(|blocking| {
+                look_ms = blocking.look_ms;
+                true
+            });
         let client = &mut self.sessions[key];
         client.connection.output.unmute();
         if waits_on {
@@ -461,6 +501,9 @@ impl Engine {
                 if is_asked && !wait.held_up.iter().any(|name| **name == *ready) {
                     wait.held_up.push(ready.into());
                 }
+            }
+            if let Some(look_ms) = look_ms {
+                self.sessions.look_at(key, look_ms);
             }
             if !is_asked {
                 self.release_fetched(key);

@@ -1,6 +1,6 @@
 //! Any commands, against a model of maps: what is read, what a crash leaves, and what a walk emits.
 
-use keyspace::stream::StreamRecord;
+use keyspace::stream::{References, Removal, StreamRecord};
 use keyspace::walk::{
     Algorithm, Decoder, Element, Key, Options, Outcome, Step as WalkStep, Visitor,
 };
@@ -14,7 +14,10 @@ enum Step {
     /// How far each id is from the one before, the shape of the entry, and a value.
     Add(Vec<(u64, u64, u8, Bytes)>),
     Delete(Vec<Index>),
+    Remove(References, Vec<Index>),
     Keep(usize, Option<u64>),
+    /// A trim that heeds what groups know, to so many entries, by units or not.
+    KeepWith(References, usize, bool),
     KeepFrom(Index, Option<u64>),
     SetIds(u64, Option<u64>),
     CreateGroup(u8, Option<Index>),
@@ -42,10 +45,18 @@ fn step() -> impl Strategy<Value = Step> {
     let value = prop_oneof![9 => value, 1 => Just(vec![b'x'; 400])];
     let entry = (0..3u64, 1..4u64, 0..4u8, value);
     let limit = prop::option::of(0..60u64);
+    let references = prop_oneof![
+        1 => Just(References::Keep),
+        3 => Just(References::Delete),
+        3 => Just(References::Acknowledged),
+    ];
     prop_oneof![
         8 => prop::collection::vec(entry, 1..40).prop_map(Step::Add),
         3 => some().prop_map(Step::Delete),
+        2 => (references.clone(), some()).prop_map(|(r, some)| Step::Remove(r, some)),
         1 => (0..80usize, limit.clone()).prop_map(|(count, limit)| Step::Keep(count, limit)),
+        2 => (references, 0..80usize, any::<bool>())
+            .prop_map(|(r, count, about)| Step::KeepWith(r, count, about)),
         1 => (any::<Index>(), limit).prop_map(|(index, limit)| Step::KeepFrom(index, limit)),
         1 => (0..9u64, prop::option::of(0..500u64)).prop_map(|(up, added)| Step::SetIds(up, added)),
         2 => (group.clone(), any::<Option<Index>>()).prop_map(|(g, from)| Step::CreateGroup(g, from)),
@@ -175,6 +186,78 @@ impl Checked {
         });
     }
 
+    /// Whether a group of the model has use for an entry.
+    fn is_needed(&self, id: StreamId) -> bool {
+        let mut groups = self.model.iter().flat_map(|stream| stream.groups.values());
+        groups.any(|group| group.last_id < id || group.pending.contains_key(&id))
+    }
+
+    /// No group of the model waits for these.
+    fn forget(&mut self, ids: &[StreamId]) {
+        let groups = self.model.iter_mut().flat_map(|stream| stream.groups.values_mut());
+        groups.for_each(|group| group.pending.retain(|id, _| !ids.contains(id)));
+    }
+
+    fn remove(&mut self, references: References, indexes: &[Index]) {
+        let Some(stream) = &self.model else { return };
+        let mut ids: Vec<StreamId> = stream.entries.iter().map(|(id, _)| *id).collect();
+        // Some that are pending and not there, and some that never were.
+        ids.extend(stream.groups.values().flat_map(|group| group.pending.keys().copied()));
+        ids.push(StreamId::new(1 << 40, 0));
+        for index in indexes {
+            let id = *index.get(&ids);
+            let is_needed = references == References::Acknowledged && self.is_needed(id);
+            let entries = &self.model.as_ref().expect("it is there").entries;
+            let place = entries.iter().position(|(other, _)| *other == id);
+            let expected = match place {
+                _ if is_needed => Removal::Needed,
+                None => Removal::Absent,
+                Some(place) => {
+                    let stream = self.model.as_mut().expect("it is there");
+                    stream.entries.remove(place);
+                    stream.max_deleted_id = stream.max_deleted_id.max(id);
+                    Removal::Removed
+                }
+            };
+            if references == References::Delete {
+                self.forget(&[id]);
+            }
+            assert_eq!(self.change(|stream| stream.delete_with(id, references)), expected);
+        }
+    }
+
+    fn trim_with(&mut self, references: References, count: usize, is_about: bool) {
+        if self.model.is_none() {
+            return;
+        }
+        let trim = Trim { keep: Keep::Newest(count as u64), about: is_about.then_some(0) };
+        let removed = self.change(|stream| stream.trim_with(trim, references));
+        let entries = &self.model.as_ref().expect("it is there").entries;
+        let goes = entries.len().saturating_sub(count);
+        let mut ids: Vec<StreamId> = entries.iter().map(|(id, _)| *id).collect();
+        if is_about {
+            // What goes is tested without groups; here, that it is not what is needed.
+            let left = self.keyspace.read::<Stream>(DB0, b"s").unwrap().expect("it is there");
+            let left: Vec<_> =
+                left.range(StreamId::MIN, StreamId::MAX).map(|entry| entry.id).collect();
+            ids.retain(|id| !left.contains(id));
+            assert!(ids.len() <= goes && ids.len() as u64 == removed);
+        } else if references != References::Acknowledged {
+            ids.truncate(goes);
+        }
+        if references == References::Acknowledged {
+            let before = ids.len();
+            ids.retain(|id| !self.is_needed(*id));
+            assert!(!is_about || ids.len() == before, "a group needs what is gone");
+            ids.truncate(goes);
+        }
+        assert_eq!(removed, ids.len() as u64);
+        if references == References::Delete {
+            self.forget(&ids);
+        }
+        self.model.as_mut().expect("it is there").entries.retain(|(id, _)| !ids.contains(id));
+    }
+
     fn read(&mut self, group: u8, consumer: u8, count: usize) {
         self.now_ms += 1;
         let now_ms = self.now_ms;
@@ -221,6 +304,10 @@ impl Checked {
         match step {
             Step::Add(entries) => self.add(entries),
             Step::Delete(indexes) => self.delete(indexes),
+            Step::Remove(references, indexes) => self.remove(*references, indexes),
+            Step::KeepWith(references, count, is_about) => {
+                self.trim_with(*references, *count, *is_about);
+            }
             Step::Keep(count, about) => self.trim(Keep::Newest(*count as u64), *about),
             Step::KeepFrom(index, about) => {
                 let entries = self.model.as_ref().map_or(&[][..], |stream| &stream.entries);
