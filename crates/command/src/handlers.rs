@@ -196,6 +196,7 @@ const LIST: &[(&str, Handler)] = &[
     ("xackdel", stream::xackdel),
     ("xadd", stream::xadd),
     ("xautoclaim", stream::claim::xautoclaim),
+    ("xcfgset", stream::xcfgset),
     ("xclaim", stream::claim::xclaim),
     ("xdel", stream::xdel),
     ("xdelex", stream::xdelex),

@@ -12,7 +12,9 @@ pub(crate) mod read;
 mod reading;
 
 use keyspace::Notify;
-use keyspace::stream::{Removal, Stream, StreamEntry, StreamGuard, StreamId, StreamView};
+use keyspace::stream::{
+    MessageLimits, Removal, Stream, StreamEntry, StreamGuard, StreamId, StreamView,
+};
 use resp::Writer;
 
 use crate::argument;
@@ -67,9 +69,21 @@ pub(crate) fn xadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     if options.id == AddId::Whole(StreamId::MIN) {
         return Err(CommandError::other("ERR The ID specified in XADD must be greater than 0-0"));
     }
+    let now_ms = ctx.keyspace.now_ms();
+    let message = options.message.map(|message| {
+        let name =
+            message.name.map_or_else(|| ctx.keyspace.message_of(rest).to_vec(), <[u8]>::to_vec);
+        (message.producer, name)
+    });
     let stream = ctx.keyspace.read_to_change::<Stream>(ctx.db, key)?;
     if stream.is_none() && options.no_mkstream {
         ctx.reply.null();
+        return Ok(());
+    }
+    if let (Some(stream), Some((producer, name))) = (stream, &message)
+        && let Some(id) = stream.message(producer, name, now_ms)
+    {
+        write_id(ctx.reply, id);
         return Ok(());
     }
     let last_id = stream.map_or(StreamId::MIN, StreamView::last_id);
@@ -78,7 +92,7 @@ pub(crate) fn xadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
             "ERR The stream has exhausted the last possible ID, unable to add more items",
         ));
     }
-    let id = options.id.after(last_id, ctx.keyspace.now_ms()).filter(|id| *id > last_id);
+    let id = options.id.after(last_id, now_ms).filter(|id| *id > last_id);
     let id = id.ok_or(CommandError::other(
         "ERR The ID specified in XADD is equal or smaller than the target stream top item",
     ))?;
@@ -88,6 +102,9 @@ pub(crate) fn xadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     ctx.bring_stream()?;
     let updated = ctx.keyspace.update::<Stream, _>(ctx.db, key, true, |stream| {
         stream.append(id, rest);
+        if let Some((producer, name)) = &message {
+            stream.note_message(producer, name, id, now_ms);
+        }
         options.trim.map_or(0, |trim| stream.trim_with(trim, options.references))
     })?;
     write_id(ctx.reply, id);
@@ -160,6 +177,40 @@ pub(crate) fn xdel(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         ctx.notify(Notify::STREAM, "xdel", args[1]);
     }
     ctx.reply.count(deleted);
+    Ok(())
+}
+
+/// Sets how long what producers add is known.
+pub(crate) fn xcfgset(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let stream = ctx.keyspace.read_to_change::<Stream>(ctx.db, args[1])?;
+    let stream = stream.ok_or(CommandError::NoSuchKey)?;
+    let mut limits = stream.producers().map_or_else(MessageLimits::default, |it| it.limits);
+    if args.len() == 2 {
+        return Err(CommandError::other("ERR At least one parameter must be specified"));
+    }
+    let mut words = &args[2..];
+    while let [word, rest @ ..] = words {
+        let [number, rest @ ..] = rest else { return Err(CommandError::Syntax) };
+        let number_to = |max: u32, error: &'static str| {
+            let number = u32::try_from(argument::int(number)?).ok();
+            let number = number.filter(|number| (1..=max).contains(number));
+            number.ok_or(CommandError::other(error))
+        };
+        if argument::is(word, "IDMP-DURATION") {
+            let error = "ERR IDMP-DURATION must be between 1 and 86400 seconds";
+            limits.duration_s = number_to(86_400, error)?;
+        } else if argument::is(word, "IDMP-MAXSIZE") {
+            let error = "ERR IDMP-MAXSIZE must be between 1 and 10000 entries";
+            limits.messages_max = number_to(10_000, error)?;
+        } else {
+            return Err(CommandError::Syntax);
+        }
+        words = rest;
+    }
+    ctx.keyspace.update::<Stream, _>(ctx.db, args[1], false, |stream| {
+        stream.set_message_limits(limits);
+    })?;
+    ctx.reply.ok();
     Ok(())
 }
 

@@ -5,6 +5,7 @@
 //!                   │                                            bytes; an addition logs the last one
 //!                   └─ groups    group ─┬─ consumers             a record each
 //!                                       └─ pending               a record an entry
+//!                    └─ producers   what they have added lately           a record a message
 //! ```
 //!
 //! A stream is an object from its first entry on: what a group knows changes far more often than a small collection
@@ -29,6 +30,7 @@ mod groups;
 mod id;
 mod name;
 mod node;
+mod producers;
 mod record;
 mod references;
 mod tracker;
@@ -50,6 +52,7 @@ pub use entries::{Keep, Range, RangeBack, Trim};
 pub use group::{ConsumerView, Delivery, GroupView, PendingView};
 pub use id::StreamId;
 pub use node::{Pairs, StreamEntry};
+pub use producers::{MessageLimits, ProducersView};
 pub use record::{NodeEntries, StreamElement, StreamRecord, StreamRoot};
 pub use references::{References, Removal};
 
@@ -169,6 +172,18 @@ impl<'a> StreamView<'a> {
         self.0.lag(group.entries_read(), group.last_id())
     }
 
+    /// What is known of producers, if the stream was ever told of one.
+    #[must_use]
+    pub fn producers(self) -> Option<ProducersView> {
+        self.0.producers.view()
+    }
+
+    /// The entry that a producer's message became, if that is known.
+    #[must_use]
+    pub fn message(self, producer: &[u8], message: &[u8], now_ms: i64) -> Option<StreamId> {
+        self.0.producers.find(producer, message, now_ms)
+    }
+
     /// How many entries were added up to the one with this id, if that can be told.
     #[must_use]
     pub fn added_up_to(self, id: StreamId) -> Option<u64> {
@@ -259,6 +274,20 @@ impl StreamGuard<'_> {
         self.changed = true;
         let LargeStream { entries, tracker, .. } = self.body();
         entries.set(last_id, entries_added, max_deleted_id, tracker);
+    }
+
+    /// The entry with this id, which was just added, is what became of a producer's message.
+    pub fn note_message(&mut self, producer: &[u8], message: &[u8], id: StreamId, now_ms: i64) {
+        self.changed = true;
+        let LargeStream { producers, tracker, .. } = self.body();
+        producers.add((producer, message), id, now_ms, tracker);
+    }
+
+    /// Sets what is kept of messages, and forgets those that there are.
+    pub fn set_message_limits(&mut self, limits: MessageLimits) {
+        self.changed = true;
+        let LargeStream { producers, tracker, .. } = self.body();
+        producers.set_limits(limits, tracker);
     }
 
     /// Makes the stream, if it is not there, without an entry.
@@ -428,6 +457,19 @@ fn body_of_cell<'a>(cell: &'a mut Cell<'_>) -> &'a mut LargeStream {
 }
 
 impl Keyspace {
+    /// A name for a message that has these names and values, in whatever order. It is another one in another log.
+    #[must_use]
+    pub fn message_of(&self, pairs: &[&[u8]]) -> [u8; 16] {
+        let mut sum = 0_u128;
+        let mut pair_bytes = Vec::new();
+        for pair in pairs.chunks_exact(2) {
+            pair_bytes.clear();
+            pair.iter().for_each(|part| base::varint::put_bytes(&mut pair_bytes, part));
+            sum = sum.wrapping_add(self.recorder.hasher.whole(&pair_bytes));
+        }
+        sum.to_le_bytes()
+    }
+
     /// Lets streams follow, which an older program does not know. Between blocks only, so in front of all that a
     /// command or transaction logs: the first one of a log begins new files.
     pub fn declare_streams(&mut self) {

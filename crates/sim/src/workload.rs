@@ -578,7 +578,18 @@ impl Workload {
                 let id = format!("{}-{}", 1 + serial / 4, serial % 4);
                 return Op::of(&format!("XADD {key} {id} f")).arg(value).shows(&[&key]);
             }
-            12 | 13 => format!("XADD {key} * f {value}"),
+            12 => format!("XADD {key} * f {value}"),
+            13 => {
+                let message = serial % 5;
+                match self.below(9) {
+                    0 => format!(
+                        "XCFGSET {key} IDMP-DURATION {count} IDMP-MAXSIZE {}",
+                        count % 4 + 1
+                    ),
+                    1..4 => format!("XADD {key} IDMPAUTO {consumer} * f {message}"),
+                    _ => format!("XADD {key} IDMP {consumer} m{message} * f {value}"),
+                }
+            }
             14 | 15 => format!("XDEL {key} {id} {}", self.entry_id()),
             16 => format!("XTRIM {key} MAXLEN {count}"),
             17 => format!("XTRIM {key} MINID {id}"),

@@ -316,6 +316,31 @@ fn followers_of_changes_are_told_of_streams() {
     assert!(changes.contains(gone) && changes.contains(r#""pending":"5-1""#), "{changes}");
 }
 
+/// A producer that was not answered cannot know whether it was heard.
+#[test]
+fn a_message_is_recognized_after_a_kill() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = serve(directory.path(), &["--appendfsync", "always"]);
+    let mut connection = server.connect();
+    connection.words("XCFGSET none IDMP-DURATION 5");
+    connection.words("XADD s * f v");
+    assert_eq!(connection.words("XCFGSET s IDMP-DURATION 86400").text(), "OK");
+    let named = connection.words("XADD s IDMP producer message * f v").text();
+    let automatic = connection.words("XADD s IDMPAUTO producer * f v g w").text();
+    for _ in 0..2 {
+        server.kill();
+        server = serve(directory.path(), &["--appendfsync", "always"]);
+        let mut connection = server.connect();
+        assert_eq!(connection.words("XADD s IDMP producer message * f w").text(), named);
+        assert_eq!(connection.words("XADD s IDMPAUTO producer * g w f v").text(), automatic);
+        assert_eq!(connection.words("XLEN s").text(), "3");
+        assert_eq!(connection.words("BGREWRITEAOF").kind(), b'+');
+    }
+    let mut connection = server.connect();
+    assert_eq!(connection.words("COPY s copy").text(), "1");
+    assert_eq!(connection.words("XADD copy IDMP producer message * f w").text(), named);
+}
+
 #[test]
 fn one_that_waits_to_claim_is_called_when_it_can() {
     let server = Program::indelible().start(&OPTIONS);

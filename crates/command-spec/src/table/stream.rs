@@ -65,10 +65,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             "XADD key MAXLEN = threshold id field value ...",
         )]),
         since: "5.0.0",
-        history: &[
-            Change::new("7.0.0", "An id whose second part is `*`."),
-            Change::absent(Origin::Redis, "8.6.0", "`IDMP` and `IDMPAUTO`."),
-        ],
+        history: &[Change::new("7.0.0", "An id whose second part is `*`.")],
         summary: "Adds an entry to a stream, creating it when the key is new.",
         complexity: "O(1), and O(N) to trim, N the number of entries that go.",
         arguments: &[
@@ -97,6 +94,7 @@ pub(super) static COMMANDS: &[Spec] = &[
                     ),
                 ],
             )
+            .since("8.6.0")
             .optional(),
             Arg::block(
                 "trim",
@@ -176,7 +174,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {

@@ -90,28 +90,69 @@ fn ids_of<'a, 'b>(count: &[u8], rest: &'a [&'b [u8]]) -> Result<&'a [&'b [u8]], 
         .ok_or(CommandError::other("ERR The `numids` parameter must match the number of arguments"))
 }
 
-pub(super) struct AddOptions {
+/// How a producer calls what it adds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Message<'a> {
+    pub(super) producer: &'a [u8],
+    /// `None`: by its fields and values.
+    pub(super) name: Option<&'a [u8]>,
+}
+
+impl<'b> Message<'b> {
+    /// Takes it from the front of `words`, and returns what follows; `None` if there is none.
+    fn take<'a>(
+        given: &mut Option<Self>,
+        words: &'a [&'b [u8]],
+    ) -> Result<Option<&'a [&'b [u8]]>, CommandError> {
+        let (message, rest) = match words {
+            [word, producer, name, rest @ ..] if is(word, "IDMP") => {
+                (Self { producer, name: Some(name) }, rest)
+            }
+            [word, producer, rest @ ..] if is(word, "IDMPAUTO") => {
+                (Self { producer, name: None }, rest)
+            }
+            _ => return Ok(None),
+        };
+        let error = match message {
+            _ if given.is_some() => "ERR IDMP/IDMPAUTO specified multiple times",
+            Self { producer: [], name: Some(_) } => "ERR IDMP requires a non-empty producer ID",
+            Self { producer: [], name: None } => "ERR IDMPAUTO requires a non-empty producer ID",
+            Self { name: Some([]), .. } => "ERR IDMP requires a non-empty idempotent ID",
+            message => {
+                *given = Some(message);
+                return Ok(Some(rest));
+            }
+        };
+        Err(CommandError::other(error))
+    }
+}
+
+pub(super) struct AddOptions<'b> {
+    /// What a producer adds again is not added.
+    pub(super) message: Option<Message<'b>>,
     pub(super) trim: Option<Trim>,
     pub(super) references: References,
     pub(super) no_mkstream: bool,
     pub(super) id: AddId,
 }
 
-impl AddOptions {
+impl<'b> AddOptions<'b> {
     /// The options in front of an entry, and its names and values.
-    pub(super) fn parse<'a, 'b>(
+    pub(super) fn parse<'a>(
         words: &'a [&'b [u8]],
         settings: &Settings,
     ) -> Result<(Self, &'a [&'b [u8]]), CommandError> {
         let (mut trim, mut no_mkstream) = (TrimWords::default(), false);
         let mut words = words;
-        let mut id = AddId::Any;
+        let (mut id, mut message) = (AddId::Any, None);
         while let [word, rest @ ..] = words {
             if *word == b"*" {
                 words = rest;
                 break;
             }
             if let Some(rest) = trim.take(words)? {
+                words = rest;
+            } else if let Some(rest) = Message::take(&mut message, words)? {
                 words = rest;
             } else if is(word, "NOMKSTREAM") {
                 (no_mkstream, words) = (true, rest);
@@ -124,8 +165,14 @@ impl AddOptions {
                 break;
             }
         }
+        if message.is_some() && id != AddId::Any {
+            return Err(CommandError::other(
+                "ERR IDMP/IDMPAUTO can be used only with auto-generated IDs",
+            ));
+        }
         let references = trim.references.unwrap_or_default();
-        Ok((Self { trim: trim.finish(settings)?, references, no_mkstream, id }, words))
+        let trim = trim.finish(settings)?;
+        Ok((Self { message, trim, references, no_mkstream, id }, words))
     }
 }
 

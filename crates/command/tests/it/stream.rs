@@ -163,6 +163,64 @@ fn a_reply_of_several_streams_is_bounded() {
     }
 }
 
+/// As the tests of Redis 8.6 have it.
+#[test]
+fn what_a_producer_adds_again_is_recognized() {
+    let mut session = Session::new();
+    let first = session.run("XADD s IDMP p m * f v");
+    session.now_ms += 5;
+    assert_eq!(session.run("XADD s IDMP p m * f other"), first);
+    assert_eq!(session.run("XADD s MAXLEN 5 IDMP p m KEEPREF * f other g h"), first);
+    assert_eq!(session.run("XLEN s"), ":1");
+    assert_ne!(session.run("XADD s IDMP q m * f v"), first);
+    let automatic = session.run("XADD s IDMPAUTO p * f v g w");
+    assert_eq!(session.run("XADD s IDMPAUTO p * g w f v"), automatic);
+    assert_ne!(session.run("XADD s IDMPAUTO p * f w g v"), automatic);
+    assert_ne!(session.run("XADD s IDMPAUTO p * fv gw"), automatic);
+    assert_eq!(session.run("XLEN s"), ":5");
+    assert!(session.run("XINFO STREAM s").contains(
+        "$13 idmp-duration :100 $12 idmp-maxsize :100 $12 pids-tracked :2 $12 iids-tracked :5"
+    ));
+    session.run("XTRIM s MAXLEN 0");
+    assert_eq!(session.run("XADD s IDMP p m * f v"), first, "whatever became of the entry");
+    session.now_ms += 100_000;
+    let second = session.run("XADD s IDMP p m * f v");
+    assert_ne!(second, first, "it is too old");
+    // What a producer has is bounded.
+    assert_eq!(session.run("XCFGSET s IDMP-MAXSIZE 2"), "+OK");
+    assert_ne!(session.run("XADD s IDMP p m * f v"), second, "XCFGSET forgets");
+    let last: Vec<String> =
+        (0..3).map(|name| session.run(&format!("XADD s IDMP p {name} * f v"))).collect();
+    assert_eq!(session.run("XADD s IDMP p 2 * f v"), last[2]);
+    assert_eq!(session.run("XADD s IDMP p 1 * f v"), last[1]);
+    assert_ne!(session.run("XADD s IDMP p 0 * f v"), last[0]);
+    assert!(session.run("XINFO STREAM s").contains("$12 pids-tracked :1 $12 iids-tracked :2"));
+    assert_eq!(session.run("XADD none NOMKSTREAM IDMP p m * f v"), "$-1");
+    for (call, error) in [
+        ("XADD s IDMP p * f v", "-ERR Invalid stream ID specified as stream command argument"),
+        ("XADD s IDMP p m 1-1 f v", "-ERR IDMP/IDMPAUTO can be used only with auto-generated IDs"),
+        ("XADD s IDMP p m IDMPAUTO p * f v", "-ERR IDMP/IDMPAUTO specified multiple times"),
+        ("XADD s IDMP  m * f v", "-ERR IDMP requires a non-empty producer ID"),
+        ("XADD s IDMP p  * f v", "-ERR IDMP requires a non-empty idempotent ID"),
+        ("XADD s IDMPAUTO  * f v", "-ERR IDMPAUTO requires a non-empty producer ID"),
+        ("XCFGSET none IDMP-DURATION 5", "-ERR no such key"),
+        ("XCFGSET s IDMP-DURATION", "-ERR syntax error"),
+        ("XCFGSET s IDMP-DURATION x", "-ERR value is not an integer or out of range"),
+        ("XCFGSET s OTHER 1", "-ERR syntax error"),
+    ] {
+        assert_eq!(session.run(call), error, "{call}");
+    }
+    for (call, error) in [
+        ("XCFGSET s", "-ERR At least one parameter"),
+        ("XCFGSET s IDMP-DURATION 86401", "-ERR IDMP-DURATION must be between"),
+        ("XCFGSET s IDMP-DURATION 0", "-ERR IDMP-DURATION must be between"),
+        ("XCFGSET s IDMP-MAXSIZE 10001", "-ERR IDMP-MAXSIZE must be between"),
+        ("XCFGSET s IDMP-MAXSIZE -50", "-ERR IDMP-MAXSIZE must be between"),
+    ] {
+        assert!(session.run(call).starts_with(error), "{call}");
+    }
+}
+
 #[test]
 fn an_id_is_the_time_or_follows_the_last_one() {
     let mut session = Session::new();

@@ -259,7 +259,7 @@ impl Groups {
     /// Writes the value of a record, and returns where that is; `None` if there is nothing of this name.
     pub(super) fn put(&self, name: Name, out: &mut Vec<u8>) -> Option<Option<RecordAddr>> {
         match name {
-            Name::Node(_) => None,
+            Name::Node(_) | Name::Message(_) | Name::Limits => None,
             Name::Group(group) => self.groups.get(&group).map(|group| {
                 group.put(out);
                 group.addr
@@ -280,7 +280,7 @@ impl Groups {
     /// The record of what has this name is here now.
     pub(super) fn set_addr(&mut self, name: Name, addr: Option<RecordAddr>) {
         let place = match name {
-            Name::Node(_) => None,
+            Name::Node(_) | Name::Message(_) | Name::Limits => None,
             Name::Group(group) => self.groups.get_mut(&group).map(|group| &mut group.addr),
             Name::Consumer(group, consumer) => self
                 .groups
@@ -367,7 +367,7 @@ impl Groups {
     pub(super) fn apply_deleted(&mut self, name: Name) -> Gone {
         let mut gone = Gone::default();
         match name {
-            Name::Node(_) => {}
+            Name::Node(_) | Name::Message(_) | Name::Limits => {}
             Name::Group(number) => {
                 let Some(group) = self.groups.remove(&number) else { return gone };
                 self.by_name.remove(&group.name);
@@ -429,6 +429,7 @@ impl Groups {
                 next_consumer(group, Some(consumer)).or_else(|| next_pending(0, None))
             }
             Some(Name::Pending(group, id)) => next_pending(group, Some(id)),
+            Some(Name::Message(_) | Name::Limits) => None,
         }
     }
 

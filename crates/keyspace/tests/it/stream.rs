@@ -2,10 +2,12 @@
 
 mod model;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId};
-use keyspace::stream::{Delivery, Keep, Stream, StreamGuard, StreamId, StreamView, Trim};
+use keyspace::stream::{
+    Delivery, Keep, MessageLimits, Stream, StreamGuard, StreamId, StreamRecord, StreamView, Trim,
+};
 use keyspace::{Keyspace, NoJournal, Type};
 
 use crate::DB0;
@@ -21,6 +23,9 @@ pub(crate) struct Seen {
     added: u64,
     max_deleted_id: StreamId,
     groups: BTreeMap<Bytes, SeenGroup>,
+    /// Messages of producers, by the ids of their entries.
+    messages: Vec<(StreamId, Bytes, Bytes)>,
+    limits: Option<MessageLimits>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -51,12 +56,32 @@ pub(crate) fn seen(stream: StreamView<'_>) -> Seen {
             (group.last_id(), group.entries_read(), consumers.collect());
         (group.name().to_vec(), SeenGroup { last_id, read, consumers, pending })
     });
+    let (mut messages, mut limits) = (Vec::new(), None);
+    let read = stream.for_each_record(
+        |_| Ok::<_, std::convert::Infallible>(()),
+        |name, value| {
+            match StreamRecord::read(name, value).expect("well-formed") {
+                StreamRecord::Message { id, producer, message } => {
+                    messages.push((id, producer.to_vec(), message.to_vec()));
+                }
+                StreamRecord::Limits(set) => limits = Some(set),
+                _ => {}
+            }
+            Ok(())
+        },
+    );
+    read.expect("nothing fails");
+    assert_eq!(stream.producers().map_or(0, |it| it.messages), messages.len());
+    let names: BTreeSet<&Bytes> = messages.iter().map(|(_, producer, _)| producer).collect();
+    assert_eq!(stream.producers().map_or(0, |it| it.producers), names.len());
     Seen {
         entries: range.map(|entry| (entry.id, entry.pairs().map(pairs).collect())).collect(),
         last_id: stream.last_id(),
         added: stream.entries_added(),
         max_deleted_id: stream.max_deleted_id(),
         groups: groups.collect(),
+        messages,
+        limits,
     }
 }
 

@@ -41,7 +41,8 @@ impl Kinds {
             | RecordKind::StreamNode
             | RecordKind::StreamGroup
             | RecordKind::StreamConsumer
-            | RecordKind::StreamPending => Self(1 << RecordKind::Stream as u8),
+            | RecordKind::StreamPending
+            | RecordKind::StreamProducer => Self(1 << RecordKind::Stream as u8),
             _ => Self(0),
         }
     }

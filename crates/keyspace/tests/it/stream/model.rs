@@ -1,6 +1,6 @@
 //! Any commands, against a model of maps: what is read, what a crash leaves, and what a walk emits.
 
-use keyspace::stream::{References, Removal, StreamRecord};
+use keyspace::stream::{References, Removal};
 use keyspace::walk::{
     Algorithm, Decoder, Element, Key, Options, Outcome, Step as WalkStep, Visitor,
 };
@@ -27,6 +27,9 @@ enum Step {
     /// So many new entries.
     Read(u8, u8, usize),
     Acknowledge(u8, Vec<Index>),
+    /// Of this producer, a message of this name, so many seconds later.
+    Produce(u8, u8, u64),
+    KeepMessages(MessageLimits),
     Claim(u8, u8, Vec<Index>),
     DeleteKey,
     /// Replaces the stream by a copy of it.
@@ -66,6 +69,10 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (group.clone(), consumer.clone(), 1..90usize).prop_map(|(g, c, n)| Step::Read(g, c, n)),
         4 => (group.clone(), some()).prop_map(|(g, some)| Step::Acknowledge(g, some)),
         2 => (group, consumer, some()).prop_map(|(g, c, some)| Step::Claim(g, c, some)),
+        4 => (0..3u8, 0..6u8, 0..3u64).prop_map(|(p, m, s)| Step::Produce(p, m, s)),
+        1 => (1..9u32, 1..5u32).prop_map(|(duration_s, messages_max)| {
+            Step::KeepMessages(MessageLimits { duration_s, messages_max })
+        }),
         1 => Just(Step::DeleteKey),
         1 => Just(Step::Copy),
         2 => (50..3000usize, any::<bool>()).prop_map(|(bytes, whole)| Step::Walk(bytes, whole)),
@@ -258,6 +265,48 @@ impl Checked {
         self.model.as_mut().expect("it is there").entries.retain(|(id, _)| !ids.contains(id));
     }
 
+    /// Adds a message, unless it is known.
+    fn produce(&mut self, producer: u8, message: u8, later_s: u64) {
+        let (producer, message) = (name(producer), name(message));
+        let last_id = self.model.as_ref().map_or(StreamId::MIN, |stream| stream.last_id);
+        let id = StreamId::new(last_id.ms + 1 + later_s * 1000, 0);
+        let now_ms = i64::try_from(id.ms).expect("small");
+        let stream = self.model.get_or_insert_default();
+        let limits = stream.limits.unwrap_or_default();
+        let is_known = |of: StreamId| of.ms + u64::from(limits.duration_s) * 1000 > id.ms;
+        let known = stream
+            .messages
+            .iter()
+            .rev()
+            .find(|(of, p, m)| (p, m) == (&producer, &message) && is_known(*of));
+        let known = known.map(|(id, ..)| *id);
+        let found = self.change(|stream| {
+            let found = stream.view().message(&producer, &message, now_ms);
+            if found.is_none() {
+                stream.append(id, &[b"f", &message]);
+                stream.note_message(&producer, &message, id, now_ms);
+            }
+            stream.create();
+            found
+        });
+        assert_eq!(found, known);
+        if found.is_some() {
+            return;
+        }
+        let stream = self.model.get_or_insert_default();
+        stream.entries.push((id, vec![(b"f".to_vec(), message.clone())]));
+        (stream.last_id, stream.added) = (id, stream.added + 1);
+        let old = stream.messages.iter().take(4).take_while(|(of, ..)| !is_known(*of)).count();
+        stream.messages.drain(..old);
+        stream.messages.retain(|(_, p, m)| (p, m) != (&producer, &message));
+        stream.messages.push((id, producer.clone(), message));
+        let of = stream.messages.iter().filter(|(_, p, _)| *p == producer).count();
+        if of > limits.messages_max as usize {
+            let oldest = stream.messages.iter().position(|(_, p, _)| *p == producer);
+            stream.messages.remove(oldest.expect("there are some"));
+        }
+    }
+
     fn read(&mut self, group: u8, consumer: u8, count: usize) {
         self.now_ms += 1;
         let now_ms = self.now_ms;
@@ -383,6 +432,17 @@ impl Checked {
                 let stream = self.model.as_mut().expect("it has a group");
                 let pending = &mut stream.groups.get_mut(&group).expect("it is there").pending;
                 pending.extend(ids.into_iter().map(|id| (id, (name.clone(), delivery))));
+            }
+            Step::Produce(producer, message, later_s) => {
+                self.produce(*producer, *message, *later_s)
+            }
+            Step::KeepMessages(limits) => {
+                self.change(|stream| {
+                    stream.create();
+                    stream.set_message_limits(*limits);
+                });
+                let stream = self.model.get_or_insert_default();
+                (stream.limits, stream.messages) = (Some(*limits), Vec::new());
             }
             Step::DeleteKey => {
                 assert_eq!(self.keyspace.delete(DB0, b"s"), self.model.take().is_some());
@@ -529,12 +589,13 @@ impl Collector {
         assert_eq!(self.first_nodes, self.units);
         let mut keyspace = Keyspace::new(NoJournal, SEED, 4);
         for (at, (sub, value)) in (1..).zip(&self.records) {
-            let kind = match sub.len() {
-                0 => RecordKind::Stream,
-                17 => RecordKind::StreamNode,
-                5 => RecordKind::StreamGroup,
-                9 => RecordKind::StreamConsumer,
-                _ => RecordKind::StreamPending,
+            let kind = match sub.first() {
+                None => RecordKind::Stream,
+                Some(0) => RecordKind::StreamNode,
+                Some(1) => RecordKind::StreamGroup,
+                Some(2) => RecordKind::StreamConsumer,
+                Some(3) => RecordKind::StreamPending,
+                _ => RecordKind::StreamProducer,
             };
             let record = if kind == RecordKind::Stream {
                 Record::root(kind, DbId(0), b"s", ObjectId(1), value, None)

@@ -1,0 +1,371 @@
+//! What producers have added lately, so that what one adds again is recognised.
+//!
+//! ```text
+//!   messages    [ entry's id · producer · message ] …     a record each, in the order of ids
+//!   producers   producer ─┬─ its messages by name
+//!                         └─ the ids of their entries, the oldest first
+//! ```
+//!
+//! A producer that does not know whether an addition was heard repeats it, under the message's name. The name
+//! is logged in the block that has the entry, so it is known as long as the entry is: also after a crash.
+//!
+//! An entry's id says when it was added, as it was given by the clock. A message is known for a *duration* from then
+//! on, and as one of a producer's newest; what is older goes as others come.
+//!
+//! # Invariants
+//! - Each message is of one producer, and no producer has more than the limit says.
+//! - A name leads to the newest entry that was added under it.
+//!
+//! Source: `XADD … IDMP` and XCFGSET of Redis 8.6.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use base::{RecordAddr, varint};
+
+use super::StreamId;
+use super::name::Name;
+use super::tracker::Tracker;
+use crate::rank_tree::{RankTree, Weighted};
+
+/// So many messages that are too old go with each that comes, at most.
+const EXPIRED_PER_MESSAGE: usize = 4;
+
+/// What is known of messages, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MessageLimits {
+    /// For so many seconds.
+    pub duration_s: u32,
+    /// So many of each producer.
+    pub messages_max: u32,
+}
+
+impl Default for MessageLimits {
+    fn default() -> Self {
+        Self { duration_s: 100, messages_max: 100 }
+    }
+}
+
+/// What a stream says of producers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProducersView {
+    /// What is kept.
+    pub limits: MessageLimits,
+    /// How many producers there are.
+    pub producers: usize,
+    /// How many messages of theirs are known.
+    pub messages: usize,
+}
+
+/// A message: the entry that it became, and its name.
+struct Message {
+    entry: StreamId,
+    producer: Arc<[u8]>,
+    name: Arc<[u8]>,
+    addr: Option<RecordAddr>,
+}
+
+impl Weighted for Message {
+    fn weight(&self) -> usize {
+        1
+    }
+}
+
+#[derive(Default)]
+struct Producer {
+    by_name: BTreeMap<Arc<[u8]>, StreamId>,
+    entries: BTreeSet<StreamId>,
+}
+
+/// See the file's top.
+#[derive(Default)]
+pub(super) struct Producers {
+    messages: RankTree<Message>,
+    producers: BTreeMap<Arc<[u8]>, Producer>,
+    limits: MessageLimits,
+    /// Where the record of the limits is.
+    limits_addr: Option<RecordAddr>,
+    has_limits: bool,
+    /// The bytes of all names.
+    bytes: usize,
+}
+
+/// What the value of a record says.
+pub(super) enum Value<'a> {
+    Message { producer: &'a [u8], name: &'a [u8] },
+    Limits(MessageLimits),
+}
+
+impl<'a> Value<'a> {
+    /// Reads the value of what has this name, and is a message or the limits.
+    pub(super) fn read(name: Name, mut value: &'a [u8]) -> Option<Self> {
+        let read = match name {
+            Name::Message(_) => Self::Message {
+                producer: varint::take_bytes(&mut value)?,
+                name: varint::take_bytes(&mut value)?,
+            },
+            Name::Limits => Self::Limits(MessageLimits {
+                duration_s: u32::try_from(varint::take(&mut value)?).ok()?,
+                messages_max: u32::try_from(varint::take(&mut value)?)
+                    .ok()
+                    .filter(|max| *max > 0)?,
+            }),
+            Name::Node(_) | Name::Group(_) | Name::Consumer(..) | Name::Pending(..) => return None,
+        };
+        value.is_empty().then_some(read)
+    }
+}
+
+impl Message {
+    fn put(&self, out: &mut Vec<u8>) {
+        varint::put_bytes(out, &self.producer);
+        varint::put_bytes(out, &self.name);
+    }
+}
+
+impl MessageLimits {
+    fn put(self, out: &mut Vec<u8>) {
+        varint::put(out, self.duration_s.into());
+        varint::put(out, self.messages_max.into());
+    }
+
+    /// Whether a message that became this entry is known still.
+    fn has_expired(self, entry: StreamId, now_ms: i64) -> bool {
+        let duration_ms = u64::from(self.duration_s) * 1000;
+        let now_ms = u64::try_from(now_ms).unwrap_or(0);
+        entry.ms.saturating_add(duration_ms) <= now_ms
+    }
+}
+
+impl Producers {
+    /// What there is, if anything ever was set or added.
+    pub(super) fn view(&self) -> Option<ProducersView> {
+        let Self { limits, has_limits, .. } = *self;
+        let (producers, messages) = (self.producers.len(), self.messages.len());
+        (has_limits || messages > 0).then_some(ProducersView { limits, producers, messages })
+    }
+
+    /// How many records they have.
+    pub(super) fn elements(&self) -> usize {
+        self.messages.len() + usize::from(self.has_limits)
+    }
+
+    /// The entry that a message became, if that is known.
+    pub(super) fn find(&self, producer: &[u8], name: &[u8], now_ms: i64) -> Option<StreamId> {
+        let entry = self.producers.get(producer)?.by_name.get(name).copied()?;
+        (!self.limits.has_expired(entry, now_ms)).then_some(entry)
+    }
+
+    fn index_of(&self, entry: StreamId) -> Option<usize> {
+        let index = self.messages.partition_point(|message| message.entry < entry);
+        self.messages.get(index).is_some_and(|message| message.entry == entry).then_some(index)
+    }
+
+    // ---- change ---------------------------------------------------------------------------
+
+    /// A message has become an entry, which has the last id of all.
+    pub(super) fn add(
+        &mut self,
+        (producer, name): (&[u8], &[u8]),
+        entry: StreamId,
+        now_ms: i64,
+        tracker: &mut Tracker,
+    ) {
+        for _ in 0..EXPIRED_PER_MESSAGE {
+            let oldest = self.messages.first().map(|message| message.entry);
+            let Some(oldest) = oldest.filter(|it| self.limits.has_expired(*it, now_ms)) else {
+                break;
+            };
+            self.forget(oldest, tracker);
+        }
+        // XSETID may have let an id be given again.
+        self.forget(entry, tracker);
+        // It has expired, or its producer would have been told.
+        let before = self.producers.get(producer).and_then(|it| it.by_name.get(name)).copied();
+        before.into_iter().for_each(|before| self.forget(before, tracker));
+        tracker.touch_new(Name::Message(entry));
+        self.insert(producer, name, entry, None);
+        let max = self.limits.messages_max as usize;
+        while let Some(of) = self.producers.get(producer)
+            && of.entries.len() > max
+            && let Some(oldest) = of.entries.first().copied()
+        {
+            self.forget(oldest, tracker);
+        }
+    }
+
+    fn insert(&mut self, producer: &[u8], name: &[u8], entry: StreamId, addr: Option<RecordAddr>) {
+        let known = self.producers.get_key_value(producer).map(|(known, _)| Arc::clone(known));
+        let producer = known.unwrap_or_else(|| {
+            self.bytes += producer.len();
+            producer.into()
+        });
+        let name: Arc<[u8]> = name.into();
+        self.bytes += name.len();
+        let of = self.producers.entry(Arc::clone(&producer)).or_default();
+        of.entries.insert(entry);
+        let newest = of.by_name.entry(Arc::clone(&name)).or_insert(entry);
+        *newest = entry.max(*newest);
+        let index = self.messages.partition_point(|message| message.entry < entry);
+        self.messages.insert(index, Message { entry, producer, name, addr });
+    }
+
+    /// A message is known no longer.
+    fn forget(&mut self, entry: StreamId, tracker: &mut Tracker) {
+        if let Some(message) = self.remove(entry) {
+            tracker.touch(Name::Message(entry), message.addr, |out| message.put(out));
+        }
+    }
+
+    fn remove(&mut self, entry: StreamId) -> Option<Message> {
+        let message = self.messages.remove(self.index_of(entry)?);
+        self.bytes -= message.name.len();
+        if let Some(of) = self.producers.get_mut(&message.producer) {
+            of.entries.remove(&entry);
+            if of.by_name.get(&message.name) == Some(&entry) {
+                of.by_name.remove(&message.name);
+            }
+            if of.entries.is_empty() {
+                self.producers.remove(&message.producer);
+                self.bytes -= message.producer.len();
+            }
+        }
+        Some(message)
+    }
+
+    /// Sets what is kept, and forgets all that there is.
+    pub(super) fn set_limits(&mut self, limits: MessageLimits, tracker: &mut Tracker) {
+        while let Some(first) = self.messages.first().map(|message| message.entry) {
+            self.forget(first, tracker);
+        }
+        if self.has_limits {
+            let before = self.limits;
+            tracker.touch(Name::Limits, self.limits_addr, |out| before.put(out));
+        } else {
+            tracker.touch_new(Name::Limits);
+        }
+        (self.limits, self.has_limits) = (limits, true);
+    }
+
+    // ---- log ------------------------------------------------------------------------------
+
+    /// Writes the value of a record, and returns where that is; `None` if there is nothing of this name.
+    pub(super) fn put(&self, name: Name, out: &mut Vec<u8>) -> Option<Option<RecordAddr>> {
+        match name {
+            Name::Message(entry) => {
+                let message = self.messages.get(self.index_of(entry)?)?;
+                message.put(out);
+                Some(message.addr)
+            }
+            Name::Limits if self.has_limits => {
+                self.limits.put(out);
+                Some(self.limits_addr)
+            }
+            _ => None,
+        }
+    }
+
+    /// The record of what has this name is here now.
+    pub(super) fn set_addr(&mut self, name: Name, addr: Option<RecordAddr>) {
+        match name {
+            Name::Message(entry) => {
+                if let Some(index) = self.index_of(entry) {
+                    self.messages.update(index, |message| message.addr = addr);
+                }
+            }
+            Name::Limits => self.limits_addr = addr,
+            _ => {}
+        }
+    }
+
+    /// Takes over a record, which was checked. Returns where the one was that it supersedes.
+    pub(super) fn apply(
+        &mut self,
+        name: Name,
+        value: &[u8],
+        addr: RecordAddr,
+    ) -> Option<RecordAddr> {
+        match (name, Value::read(name, value)?) {
+            (Name::Message(entry), Value::Message { producer, name }) => {
+                let old = self.remove(entry).and_then(|message| message.addr);
+                self.insert(producer, name, entry, Some(addr));
+                old
+            }
+            (Name::Limits, Value::Limits(limits)) => {
+                (self.limits, self.has_limits) = (limits, true);
+                self.limits_addr.replace(addr)
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes over that something is gone. Returns where its record was.
+    pub(super) fn apply_deleted(&mut self, name: Name) -> Option<RecordAddr> {
+        match name {
+            Name::Message(entry) => self.remove(entry)?.addr,
+            Name::Limits => {
+                (self.limits, self.has_limits) = (MessageLimits::default(), false);
+                self.limits_addr.take()
+            }
+            _ => None,
+        }
+    }
+
+    /// The next name after `after`.
+    pub(super) fn next_name(&self, after: Option<Name>) -> Option<Name> {
+        let index = match after {
+            Some(Name::Limits) => return None,
+            Some(Name::Message(entry)) => {
+                self.messages.partition_point(|message| message.entry <= entry)
+            }
+            _ => 0,
+        };
+        let message = self.messages.get(index).map(|message| Name::Message(message.entry));
+        message.or(self.has_limits.then_some(Name::Limits))
+    }
+
+    /// How many pieces [`Producers::piece`] has.
+    pub(super) fn pieces(&self) -> usize {
+        self.messages.len().div_ceil(Self::PIECE) + usize::from(self.has_limits)
+    }
+
+    /// How many messages a piece of what is logged anew has.
+    const PIECE: usize = 64;
+
+    /// The names of the `piece`th piece, of those that there are.
+    pub(super) fn piece(&self, piece: usize) -> Vec<Name> {
+        let range = piece * Self::PIECE..(piece + 1) * Self::PIECE;
+        if range.start >= self.messages.len() {
+            return vec![Name::Limits];
+        }
+        self.messages.range(range).map(|message| Name::Message(message.entry)).collect()
+    }
+
+    /// A copy without records.
+    pub(super) fn copy(&self) -> Self {
+        let Self { limits, has_limits, .. } = *self;
+        let mut copy = Self { limits, has_limits, ..Self::default() };
+        for message in self.messages.iter() {
+            copy.insert(&message.producer, &message.name, message.entry, None);
+        }
+        copy
+    }
+
+    /// Takes them apart, yielding the addresses of the records.
+    pub(super) fn into_addrs(self) -> impl Iterator<Item = Option<RecordAddr>> + Send {
+        let Self { mut messages, limits_addr, .. } = self;
+        let messages = std::iter::from_fn(move || messages.pop_back()).map(|message| message.addr);
+        messages.chain(std::iter::once(limits_addr))
+    }
+
+    /// The bytes that they take, about.
+    pub(super) fn allocated_bytes(&self) -> usize {
+        /// A name with its counts, in two trees.
+        const MESSAGE_BYTES: usize = 16 + 2 * size_of::<(Arc<[u8]>, StreamId)>() + 2 * 16;
+        const PRODUCER_BYTES: usize = 16 + 2 * size_of::<(Arc<[u8]>, Producer)>();
+        self.messages.allocated_bytes()
+            + self.messages.len() * MESSAGE_BYTES
+            + self.producers.len() * PRODUCER_BYTES
+            + self.bytes
+    }
+}
