@@ -75,7 +75,7 @@ pub(super) struct Group {
     pub(super) last_id: StreamId,
     pub(super) entries_read: Option<u64>,
     pub(super) pending: RankTree<Pending>,
-    by_time: Option<Box<BTreeSet<(i64, StreamId)>>>,
+    by_time: Option<BTreeSet<(i64, StreamId)>>,
     pub(super) consumers: BTreeMap<Number, Consumer>,
     pub(super) consumers_by_name: BTreeMap<Box<[u8]>, Number>,
 }
@@ -188,7 +188,7 @@ impl Group {
     ) -> impl Iterator<Item = (StreamId, Delivery)> {
         if self.by_time.is_none() {
             let by_time = self.pending.iter().map(|it| (it.delivery.at_ms, it.id));
-            self.by_time = Some(Box::new(by_time.collect()));
+            self.by_time = Some(by_time.collect());
         }
         let Self { by_time, pending, .. } = &*self;
         let until = by_time.iter().flat_map(move |it| it.range(..=(until_ms, StreamId::MAX)));
@@ -200,7 +200,7 @@ impl Group {
 
     /// How many times are kept.
     pub(super) fn times(&self) -> usize {
-        self.by_time.as_ref().map_or(0, |by_time| by_time.len())
+        self.by_time.as_ref().map_or(0, BTreeSet::len)
     }
 
     pub(super) fn elements(&self) -> usize {

@@ -86,7 +86,7 @@ impl Groups {
 
     /// Whether a group waits for an entry.
     pub(super) fn have_pending(&self) -> bool {
-        self.groups.values().any(|group| group.pending.len() > 0)
+        self.groups.values().any(|group| !group.pending.is_empty())
     }
 
     /// The last id that every group was given; `None` without a group.

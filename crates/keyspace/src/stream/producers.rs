@@ -77,9 +77,13 @@ struct Producer {
     entries: BTreeSet<StreamId>,
 }
 
-/// See the file's top.
+/// See the file's top. There is nothing before something was set or added.
 #[derive(Default)]
-pub(super) struct Producers {
+pub(super) struct Producers(Option<Box<Known>>);
+
+/// What is known of producers.
+#[derive(Default)]
+struct Known {
     messages: RankTree<Message>,
     producers: BTreeMap<Arc<[u8]>, Producer>,
     limits: MessageLimits,
@@ -138,20 +142,114 @@ impl MessageLimits {
 }
 
 impl Producers {
+    fn known(&mut self) -> &mut Known {
+        self.0.get_or_insert_default()
+    }
+
     /// What there is, if anything ever was set or added.
     pub(super) fn view(&self) -> Option<ProducersView> {
+        self.0.as_ref()?.view()
+    }
+
+    /// How many records they have.
+    pub(super) fn elements(&self) -> usize {
+        self.0.as_ref().map_or(0, |known| known.elements())
+    }
+
+    /// The entry that a message became, if that is known.
+    pub(super) fn find(&self, producer: &[u8], name: &[u8], now_ms: i64) -> Option<StreamId> {
+        self.0.as_ref()?.find(producer, name, now_ms)
+    }
+
+    /// A message of a producer, by both names, has become an entry, which has the last id of all.
+    pub(super) fn add(
+        &mut self,
+        message: (&[u8], &[u8]),
+        entry: StreamId,
+        now_ms: i64,
+        tracker: &mut Tracker,
+    ) {
+        self.known().add(message, entry, now_ms, tracker);
+    }
+
+    /// Sets what is kept, and forgets all that there is.
+    pub(super) fn set_limits(&mut self, limits: MessageLimits, tracker: &mut Tracker) {
+        self.known().set_limits(limits, tracker);
+    }
+
+    /// Writes the value of a record, and returns where that is; `None` if there is nothing of this name.
+    pub(super) fn put(&self, name: Name, out: &mut Vec<u8>) -> Option<Option<RecordAddr>> {
+        self.0.as_ref()?.put(name, out)
+    }
+
+    /// The record of what has this name is here now.
+    pub(super) fn set_addr(&mut self, name: Name, addr: Option<RecordAddr>) {
+        if let Some(known) = &mut self.0 {
+            known.set_addr(name, addr);
+        }
+    }
+
+    /// Takes over a record, which was checked. Returns where the one was that it supersedes.
+    pub(super) fn apply(
+        &mut self,
+        name: Name,
+        value: &[u8],
+        addr: RecordAddr,
+    ) -> Option<RecordAddr> {
+        self.known().apply(name, value, addr)
+    }
+
+    /// Takes over that something is gone. Returns where its record was.
+    pub(super) fn apply_deleted(&mut self, name: Name) -> Option<RecordAddr> {
+        self.0.as_mut()?.apply_deleted(name)
+    }
+
+    /// The next name after `after`.
+    pub(super) fn next_name(&self, after: Option<Name>) -> Option<Name> {
+        self.0.as_ref()?.next_name(after)
+    }
+
+    /// How many pieces [`Producers::piece`] has.
+    pub(super) fn pieces(&self) -> usize {
+        self.0.as_ref().map_or(0, |known| known.pieces())
+    }
+
+    /// The names of the `piece`th piece, of those that there are.
+    pub(super) fn piece(&self, piece: usize) -> Vec<Name> {
+        self.0.as_ref().map_or_else(Vec::new, |known| known.piece(piece))
+    }
+
+    /// A copy without records.
+    pub(super) fn copy(&self) -> Self {
+        Self(self.0.as_ref().map(|known| Box::new(known.copy())))
+    }
+
+    /// Takes them apart, yielding the addresses of the records.
+    pub(super) fn into_addrs(self) -> impl Iterator<Item = Option<RecordAddr>> + Send {
+        self.0.into_iter().flat_map(|known| known.into_addrs())
+    }
+
+    /// The bytes that they take, about.
+    pub(super) fn allocated_bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, |known| size_of::<Known>() + known.allocated_bytes())
+    }
+}
+
+impl Known {
+    /// What there is, if anything ever was set or added.
+    fn view(&self) -> Option<ProducersView> {
         let Self { limits, has_limits, .. } = *self;
         let (producers, messages) = (self.producers.len(), self.messages.len());
         (has_limits || messages > 0).then_some(ProducersView { limits, producers, messages })
     }
 
     /// How many records they have.
-    pub(super) fn elements(&self) -> usize {
+    fn elements(&self) -> usize {
         self.messages.len() + usize::from(self.has_limits)
     }
 
     /// The entry that a message became, if that is known.
-    pub(super) fn find(&self, producer: &[u8], name: &[u8], now_ms: i64) -> Option<StreamId> {
+    fn find(&self, producer: &[u8], name: &[u8], now_ms: i64) -> Option<StreamId> {
         let entry = self.producers.get(producer)?.by_name.get(name).copied()?;
         (!self.limits.has_expired(entry, now_ms)).then_some(entry)
     }
@@ -164,7 +262,7 @@ impl Producers {
     // ---- change ---------------------------------------------------------------------------
 
     /// A message has become an entry, which has the last id of all.
-    pub(super) fn add(
+    fn add(
         &mut self,
         (producer, name): (&[u8], &[u8]),
         entry: StreamId,
@@ -234,7 +332,7 @@ impl Producers {
     }
 
     /// Sets what is kept, and forgets all that there is.
-    pub(super) fn set_limits(&mut self, limits: MessageLimits, tracker: &mut Tracker) {
+    fn set_limits(&mut self, limits: MessageLimits, tracker: &mut Tracker) {
         while let Some(first) = self.messages.first().map(|message| message.entry) {
             self.forget(first, tracker);
         }
@@ -250,7 +348,7 @@ impl Producers {
     // ---- log ------------------------------------------------------------------------------
 
     /// Writes the value of a record, and returns where that is; `None` if there is nothing of this name.
-    pub(super) fn put(&self, name: Name, out: &mut Vec<u8>) -> Option<Option<RecordAddr>> {
+    fn put(&self, name: Name, out: &mut Vec<u8>) -> Option<Option<RecordAddr>> {
         match name {
             Name::Message(entry) => {
                 let message = self.messages.get(self.index_of(entry)?)?;
@@ -266,7 +364,7 @@ impl Producers {
     }
 
     /// The record of what has this name is here now.
-    pub(super) fn set_addr(&mut self, name: Name, addr: Option<RecordAddr>) {
+    fn set_addr(&mut self, name: Name, addr: Option<RecordAddr>) {
         match name {
             Name::Message(entry) => {
                 if let Some(index) = self.index_of(entry) {
@@ -279,12 +377,7 @@ impl Producers {
     }
 
     /// Takes over a record, which was checked. Returns where the one was that it supersedes.
-    pub(super) fn apply(
-        &mut self,
-        name: Name,
-        value: &[u8],
-        addr: RecordAddr,
-    ) -> Option<RecordAddr> {
+    fn apply(&mut self, name: Name, value: &[u8], addr: RecordAddr) -> Option<RecordAddr> {
         match (name, Value::read(name, value)?) {
             (Name::Message(entry), Value::Message { producer, name }) => {
                 let old = self.remove(entry).and_then(|message| message.addr);
@@ -300,7 +393,7 @@ impl Producers {
     }
 
     /// Takes over that something is gone. Returns where its record was.
-    pub(super) fn apply_deleted(&mut self, name: Name) -> Option<RecordAddr> {
+    fn apply_deleted(&mut self, name: Name) -> Option<RecordAddr> {
         match name {
             Name::Message(entry) => self.remove(entry)?.addr,
             Name::Limits => {
@@ -312,7 +405,7 @@ impl Producers {
     }
 
     /// The next name after `after`.
-    pub(super) fn next_name(&self, after: Option<Name>) -> Option<Name> {
+    fn next_name(&self, after: Option<Name>) -> Option<Name> {
         let index = match after {
             Some(Name::Limits) => return None,
             Some(Name::Message(entry)) => {
@@ -324,8 +417,8 @@ impl Producers {
         message.or(self.has_limits.then_some(Name::Limits))
     }
 
-    /// How many pieces [`Producers::piece`] has.
-    pub(super) fn pieces(&self) -> usize {
+    /// How many pieces [`Known::piece`] has.
+    fn pieces(&self) -> usize {
         self.messages.len().div_ceil(Self::PIECE) + usize::from(self.has_limits)
     }
 
@@ -333,7 +426,7 @@ impl Producers {
     const PIECE: usize = 64;
 
     /// The names of the `piece`th piece, of those that there are.
-    pub(super) fn piece(&self, piece: usize) -> Vec<Name> {
+    fn piece(&self, piece: usize) -> Vec<Name> {
         let range = piece * Self::PIECE..(piece + 1) * Self::PIECE;
         if range.start >= self.messages.len() {
             return vec![Name::Limits];
@@ -342,7 +435,7 @@ impl Producers {
     }
 
     /// A copy without records.
-    pub(super) fn copy(&self) -> Self {
+    fn copy(&self) -> Self {
         let Self { limits, has_limits, .. } = *self;
         let mut copy = Self { limits, has_limits, ..Self::default() };
         for message in self.messages.iter() {
@@ -352,14 +445,14 @@ impl Producers {
     }
 
     /// Takes them apart, yielding the addresses of the records.
-    pub(super) fn into_addrs(self) -> impl Iterator<Item = Option<RecordAddr>> + Send {
+    fn into_addrs(self) -> impl Iterator<Item = Option<RecordAddr>> + Send {
         let Self { mut messages, limits_addr, .. } = self;
         let messages = std::iter::from_fn(move || messages.pop_back()).map(|message| message.addr);
         messages.chain(std::iter::once(limits_addr))
     }
 
     /// The bytes that they take, about.
-    pub(super) fn allocated_bytes(&self) -> usize {
+    fn allocated_bytes(&self) -> usize {
         /// A name with its counts, in two trees.
         const MESSAGE_BYTES: usize = 16 + 2 * size_of::<(Arc<[u8]>, StreamId)>() + 2 * 16;
         const PRODUCER_BYTES: usize = 16 + 2 * size_of::<(Arc<[u8]>, Producer)>();

@@ -244,7 +244,8 @@ impl Checked {
         let mut ids: Vec<StreamId> = entries.iter().map(|(id, _)| *id).collect();
         if is_about {
             // What goes is tested without groups; here, that it is not what is needed.
-            let left = self.keyspace.read::<Stream>(DB0, b"s").unwrap().expect("it is there");
+            let left =
+                self.keyspace.read::<Stream>(DB0, b"s").expect("a stream").expect("it is there");
             let left: Vec<_> =
                 left.range(StreamId::MIN, StreamId::MAX).map(|entry| entry.id).collect();
             ids.retain(|id| !left.contains(id));
