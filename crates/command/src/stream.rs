@@ -6,6 +6,7 @@ pub(crate) mod dump;
 pub(crate) mod group;
 mod id;
 pub(crate) mod info;
+mod message;
 mod options;
 pub(crate) mod pending;
 pub(crate) mod read;
@@ -71,8 +72,7 @@ pub(crate) fn xadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     }
     let now_ms = ctx.keyspace.now_ms();
     let message = options.message.map(|message| {
-        let name =
-            message.name.map_or_else(|| ctx.keyspace.message_of(rest).to_vec(), <[u8]>::to_vec);
+        let name = message.name.map_or_else(|| message::name_of(rest).to_vec(), <[u8]>::to_vec);
         (message.producer, name)
     });
     let stream = ctx.keyspace.read_to_change::<Stream>(ctx.db, key)?;

@@ -31,11 +31,6 @@ impl KeyHasher {
         identity
     }
 
-    /// All 128 bits of a hash.
-    pub(crate) fn whole(self, bytes: &[u8]) -> u128 {
-        self.0.hash(bytes).into()
-    }
-
     /// The hash of the key with this identity.
     pub(crate) fn hash_in(identity: &Identity) -> u64 {
         u64::from_le_bytes(*identity.first_chunk().expect("it is longer"))

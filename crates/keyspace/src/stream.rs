@@ -457,19 +457,6 @@ fn body_of_cell<'a>(cell: &'a mut Cell<'_>) -> &'a mut LargeStream {
 }
 
 impl Keyspace {
-    /// A name for a message that has these names and values, in whatever order. It is another one in another log.
-    #[must_use]
-    pub fn message_of(&self, pairs: &[&[u8]]) -> [u8; 16] {
-        let mut sum = 0_u128;
-        let mut pair_bytes = Vec::new();
-        for pair in pairs.chunks_exact(2) {
-            pair_bytes.clear();
-            pair.iter().for_each(|part| base::varint::put_bytes(&mut pair_bytes, part));
-            sum = sum.wrapping_add(self.recorder.hasher.whole(&pair_bytes));
-        }
-        sum.to_le_bytes()
-    }
-
     /// Lets streams follow, which an older program does not know. Between blocks only, so in front of all that a
     /// command or transaction logs: the first one of a log begins new files.
     pub fn declare_streams(&mut self) {
