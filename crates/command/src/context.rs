@@ -26,13 +26,22 @@ pub struct Context<'a> {
     pub in_script: bool,
     /// Whether a command that reads may store what it has found out (the count of PFCOUNT).
     pub may_store: bool,
-    /// The key whose creation made the server execute a blocked command again; `None` the first
-    /// time. The command looks at no other key then, and a key of another type than it wants is
-    /// not there yet. When it sets `blocking` again, it goes on waiting as it did before.
-    pub ready: Option<&'a [u8]>,
+    /// Why the server executes a blocked command again; `None` the first time. A key of another
+    /// type than it wants is not there yet then. When it sets `blocking` again, it goes on waiting
+    /// as it did before.
+    pub again: Option<Again<'a>>,
     /// Set by a handler that found nothing and wants to be called again when one of its keys is
     /// there. It has written no reply then.
     pub blocking: Option<Blocking>,
+}
+
+/// Why a command that waits is executed again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Again<'a> {
+    /// This key was created, or has changed. The command looks at no other one.
+    Ready(&'a [u8]),
+    /// The time has come that it has asked for ([`Blocking::look_ms`]). It looks at all its keys.
+    Due,
 }
 
 /// What a blocked client waits for.
@@ -72,6 +81,12 @@ impl TimeoutReply {
 }
 
 impl Context<'_> {
+    /// Whether a command looks at this key: one that is executed again because of another key does not.
+    #[must_use]
+    pub fn looks_at(&self, key: &[u8]) -> bool {
+        !matches!(self.again, Some(Again::Ready(ready)) if ready != key)
+    }
+
     /// The first key of those that a blocking command names that has a value of the type it wants.
     ///
     /// # Errors
@@ -83,12 +98,12 @@ impl Context<'_> {
         wanted: Type,
     ) -> Result<Option<&'k [u8]>, WrongType> {
         for &key in keys {
-            if self.ready.is_some_and(|ready| ready != key) {
+            if !self.looks_at(key) {
                 continue;
             }
             match self.keyspace.type_of(self.db, key) {
                 Some(found) if found == wanted => return Ok(Some(key)),
-                Some(_) if self.ready.is_none() => return Err(WrongType),
+                Some(_) if self.again.is_none() => return Err(WrongType),
                 _ => {}
             }
         }

@@ -163,6 +163,9 @@ impl<'a, 'b> Asked<'a, 'b> {
     }
 }
 
+/// One that waits to claim looks at no more keys in a millisecond, on the average.
+const KEYS_PER_MS: usize = 10;
+
 const OUT_OF_RANGE: CommandError = CommandError::other("ERR timeout is out of range");
 
 /// What MAXCOUNT and MAXSIZE say.
@@ -224,18 +227,13 @@ impl Served {
     }
 }
 
-/// Whether a command that waited looks at this key.
-fn is_looked_at(ctx: &Context<'_>, key: &[u8]) -> bool {
-    ctx.ready.is_none_or(|ready| ready == key)
-}
-
 pub(crate) fn xread(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let asked = Asked::parse(args, false, ctx.in_script)?;
     let mut after = Vec::with_capacity(asked.ids.len());
     for (key, id) in asked.keys.iter().zip(asked.ids) {
         let stream = match ctx.keyspace.read::<Stream>(ctx.db, key) {
             // It waits on, whatever the key has become.
-            Err(_) if ctx.ready.is_some() => None,
+            Err(_) if ctx.again.is_some() => None,
             stream => stream?,
         };
         after.push(match *id {
@@ -253,7 +251,7 @@ pub(crate) fn xread(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let mut served = Served { mark: ctx.reply.mark(), count: 0 };
     for (key, after) in asked.keys.iter().zip(&after) {
         let after = *after;
-        if !is_looked_at(ctx, key) {
+        if !ctx.looks_at(key) {
             continue;
         }
         if !budget.has_room(ctx.reply) {
@@ -287,7 +285,7 @@ pub(crate) fn xreadgroup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let reader = asked.reader.expect("it was parsed so");
     let mut from = Vec::with_capacity(asked.ids.len());
     for (key, id) in asked.keys.iter().zip(asked.ids) {
-        if ctx.ready.is_some() {
+        if ctx.again.is_some() {
             check_ready(ctx, key, reader)?;
             // Others are not waited for.
             from.push(From::New);
@@ -323,14 +321,13 @@ pub(crate) fn xreadgroup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     for (key, from) in asked.keys.iter().zip(&from) {
         let from = *from;
         let claims = reader.min_idle_ms.is_some();
-        if !is_looked_at(ctx, key) || (ctx.ready.is_some() && !claims && !has_new(ctx, key, reader))
-        {
+        if !ctx.looks_at(key) || (ctx.again.is_some() && !claims && !has_new(ctx, key, reader)) {
             continue;
         }
         if !budget.has_room(ctx.reply) {
             break;
         }
-        let is_again = ctx.ready.is_some();
+        let is_again = ctx.again.is_some();
         let updated = ctx.keyspace.update::<Stream, _>(ctx.db, key, false, |stream| {
             let mut reading =
                 Reading { reply: &mut *ctx.reply, budget: &mut budget, reader, now_ms };
@@ -372,6 +369,9 @@ pub(crate) fn xreadgroup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         }
     }
     if served.count == 0 {
+        // Many keys are all looked at each time, and so less often.
+        let rest_ms = i64::try_from(asked.keys.len() / KEYS_PER_MS).unwrap_or(i64::MAX);
+        let look_ms = look_ms.map(|look_ms| look_ms.max(now_ms.saturating_add(rest_ms)));
         return asked.find_nothing(ctx, args, look_ms, from.iter().map(|_| None));
     }
     served.finish(ctx.reply);
@@ -380,7 +380,7 @@ pub(crate) fn xreadgroup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
 
 /// What one that waits for entries of a group is told when there cannot be any more.
 fn check_ready(ctx: &mut Context<'_>, key: &[u8], reader: Reader<'_>) -> Done {
-    if !is_looked_at(ctx, key) {
+    if !ctx.looks_at(key) {
         return Ok(());
     }
     let Ok(Some(stream)) = ctx.keyspace.read::<Stream>(ctx.db, key) else {

@@ -10,7 +10,7 @@ use std::ops::{Index, IndexMut};
 use keyspace::effects::DbKey;
 
 use super::ClientKey;
-use super::blocking::Waiters;
+use super::blocking::{ReadyKeys, Waiters};
 use super::client::Client;
 use super::client_eviction::ClientEviction;
 use super::congestion::Congestion;
@@ -35,7 +35,9 @@ pub(crate) struct Sessions {
     pub(super) client_eviction: ClientEviction,
     pub(super) watchers: BTreeMap<DbKey, Vec<ClientKey>>,
     pub(super) waiters: Waiters,
-    pub(super) ready_keys: VecDeque<DbKey>,
+    pub(super) ready_keys: ReadyKeys,
+    /// Clients that wait for keys and have asked to be called again by now.
+    pub(super) due: VecDeque<ClientKey>,
     /// What waits for keys needed besides, and needs no more.
     pub(super) given_up: Vec<RequestId>,
     pub(super) deadlines: BTreeSet<(i64, ClientKey)>,
