@@ -293,9 +293,10 @@ fn write_stream_record(record: &Record<'_>, out: &mut Vec<u8>) {
             put(out, format_args!(r#","consumer":{consumer},"delivered_ms":{at_ms}"#));
             put(out, format_args!(r#","deliveries":"{count}""#));
         }
-        StreamRecord::Message { producer, message, .. } => {
+        StreamRecord::Message { producer, message, at_ms, .. } => {
             write_named("producer", producer, out);
             write_named("message", message, out);
+            put(out, format_args!(r#","added_ms":{at_ms}"#));
         }
         StreamRecord::Limits(MessageLimits { duration_s, messages_max }) => {
             put(out, format_args!(r#","duration_s":{duration_s},"messages_max":{messages_max}"#));

@@ -276,7 +276,7 @@ impl StreamGuard<'_> {
         entries.set(last_id, entries_added, max_deleted_id, tracker);
     }
 
-    /// The entry with this id, which was just added, is what became of a producer's message.
+    /// The entry with this id, which was just added, at this time, is what became of a producer's message.
     pub fn note_message(&mut self, producer: &[u8], message: &[u8], id: StreamId, now_ms: i64) {
         self.changed = true;
         let LargeStream { producers, tracker, .. } = self.body();

@@ -163,6 +163,35 @@ fn a_reply_of_several_streams_is_bounded() {
     }
 }
 
+/// How long a message is known, and which goes first, has nothing to do with ids.
+#[test]
+fn a_message_has_its_time_whatever_its_entry_is_called() {
+    let mut session = Session::new();
+    session.run("XADD s 99999999999999-0 f v");
+    let first = session.run("XADD s IDMP p m * f v");
+    session.now_ms += 99_999;
+    assert_eq!(session.run("XADD s IDMP p m * f v"), first);
+    session.now_ms += 1;
+    let second = session.run("XADD s IDMP p m * f v");
+    assert_ne!(second, first, "its producer may use the name again");
+    assert_eq!(session.run("XADD s IDMP p m * f v"), second);
+    // Ids begin anew.
+    session.run("XCFGSET s IDMP-MAXSIZE 2");
+    session.run("XADD s IDMP p 1 * f v");
+    session.run("XADD s IDMP p 2 * f v");
+    session.run("XTRIM s MAXLEN 0");
+    assert_eq!(session.run("XSETID s 1-0"), "+OK");
+    for name in 3..7 {
+        let added = session.run(&format!("XADD s IDMP p {name} * f v"));
+        assert_eq!(session.run(&format!("XADD s IDMP p {name} * f v")), added);
+    }
+    assert_eq!(session.run("XLEN s"), ":4");
+    // The clock is put back.
+    session.now_ms -= 100_000;
+    let third = session.run("XADD s IDMP p 6 * f v");
+    assert_eq!((session.run("XADD s IDMP p 6 * f v"), session.run("XLEN s")), (third, ":5".into()));
+}
+
 /// As the tests of Redis 8.6 have it.
 #[test]
 fn what_a_producer_adds_again_is_recognized() {

@@ -2,19 +2,25 @@
 //!
 //! ```text
 //!   messages    [ entry's id · producer · message ] …     a record each, in the order of ids
+//!   by turn     turn · entry's id                         the order in which they were added
 //!   producers   producer ─┬─ its messages by name
-//!                         └─ the ids of their entries, the oldest first
+//!                         └─ its messages by turn
 //! ```
 //!
 //! A producer that does not know whether an addition was heard repeats it, under the message's name. The name
 //! is logged in the block that has the entry, so it is known as long as the entry is: also after a crash.
 //!
-//! An entry's id says when it was added, as it was given by the clock. A message is known for a *duration* from then
-//! on, and as one of a producer's newest; what is older goes as others come.
+//! A message is known for a *duration* from when it was added, and as one of a producer's newest; what is older goes as
+//! others come. Neither is told by the entry's id: one ahead of the clock makes all later ones be, and XSETID lets
+//! them begin anew. So each has a *turn*, one above the last, which says what is older, and the time.
+//!
+//! One that was added at a time that is further ahead than the duration is known no longer, either: the clock was put
+//! back. What is wanted then is that no entry is lost; one may be added twice.
 //!
 //! # Invariants
 //! - Each message is of one producer, and no producer has more than the limit says.
 //! - A name leads to the newest entry that was added under it.
+//! - No message goes because of itself: it has the last turn.
 //!
 //! Source: `XADD … IDMP` and XCFGSET of Redis 8.6.
 
@@ -57,9 +63,19 @@ pub struct ProducersView {
     pub messages: usize,
 }
 
+/// When a message was added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Added {
+    /// One above that of the message before.
+    turn: u64,
+    /// Unix milliseconds.
+    pub(super) at_ms: u64,
+}
+
 /// A message: the entry that it became, and its name.
 struct Message {
     entry: StreamId,
+    added: Added,
     producer: Arc<[u8]>,
     name: Arc<[u8]>,
     addr: Option<RecordAddr>,
@@ -71,10 +87,13 @@ impl Weighted for Message {
     }
 }
 
+/// A message by its turn. Damage may leave two of one turn.
+type Turn = (u64, StreamId);
+
 #[derive(Default)]
 struct Producer {
-    by_name: BTreeMap<Arc<[u8]>, StreamId>,
-    entries: BTreeSet<StreamId>,
+    by_name: BTreeMap<Arc<[u8]>, Turn>,
+    turns: BTreeSet<Turn>,
 }
 
 /// See the file's top. There is nothing before something was set or added.
@@ -85,6 +104,7 @@ pub(super) struct Producers(Option<Box<Known>>);
 #[derive(Default)]
 struct Known {
     messages: RankTree<Message>,
+    turns: BTreeSet<Turn>,
     producers: BTreeMap<Arc<[u8]>, Producer>,
     limits: MessageLimits,
     /// Where the record of the limits is.
@@ -96,7 +116,7 @@ struct Known {
 
 /// What the value of a record says.
 pub(super) enum Value<'a> {
-    Message { producer: &'a [u8], name: &'a [u8] },
+    Message { added: Added, producer: &'a [u8], name: &'a [u8] },
     Limits(MessageLimits),
 }
 
@@ -105,6 +125,7 @@ impl<'a> Value<'a> {
     pub(super) fn read(name: Name, mut value: &'a [u8]) -> Option<Self> {
         let read = match name {
             Name::Message(_) => Self::Message {
+                added: Added { turn: varint::take(&mut value)?, at_ms: varint::take(&mut value)? },
                 producer: varint::take_bytes(&mut value)?,
                 name: varint::take_bytes(&mut value)?,
             },
@@ -121,7 +142,13 @@ impl<'a> Value<'a> {
 }
 
 impl Message {
+    const fn turn(&self) -> Turn {
+        (self.added.turn, self.entry)
+    }
+
     fn put(&self, out: &mut Vec<u8>) {
+        varint::put(out, self.added.turn);
+        varint::put(out, self.added.at_ms);
         varint::put_bytes(out, &self.producer);
         varint::put_bytes(out, &self.name);
     }
@@ -133,11 +160,11 @@ impl MessageLimits {
         varint::put(out, self.messages_max.into());
     }
 
-    /// Whether a message that became this entry is known still.
-    fn has_expired(self, entry: StreamId, now_ms: i64) -> bool {
+    /// Whether a message that was added then is known no longer.
+    fn has_expired(self, added: Added, now_ms: i64) -> bool {
         let duration_ms = u64::from(self.duration_s) * 1000;
         let now_ms = u64::try_from(now_ms).unwrap_or(0);
-        entry.ms.saturating_add(duration_ms) <= now_ms
+        now_ms.abs_diff(added.at_ms) >= duration_ms
     }
 }
 
@@ -161,7 +188,7 @@ impl Producers {
         self.0.as_ref()?.find(producer, name, now_ms)
     }
 
-    /// A message of a producer, by both names, has become an entry, which has the last id of all.
+    /// A message of a producer, by both names, has become an entry.
     pub(super) fn add(
         &mut self,
         message: (&[u8], &[u8]),
@@ -250,8 +277,14 @@ impl Known {
 
     /// The entry that a message became, if that is known.
     fn find(&self, producer: &[u8], name: &[u8], now_ms: i64) -> Option<StreamId> {
-        let entry = self.producers.get(producer)?.by_name.get(name).copied()?;
-        (!self.limits.has_expired(entry, now_ms)).then_some(entry)
+        let (_, entry) = self.producers.get(producer)?.by_name.get(name).copied()?;
+        (!self.has_expired(entry, now_ms)).then_some(entry)
+    }
+
+    /// Whether the message that became this entry is known no longer.
+    fn has_expired(&self, entry: StreamId, now_ms: i64) -> bool {
+        let message = self.index_of(entry).and_then(|index| self.messages.get(index));
+        message.is_none_or(|message| self.limits.has_expired(message.added, now_ms))
     }
 
     fn index_of(&self, entry: StreamId) -> Option<usize> {
@@ -261,7 +294,7 @@ impl Known {
 
     // ---- change ---------------------------------------------------------------------------
 
-    /// A message has become an entry, which has the last id of all.
+    /// A message has become an entry.
     fn add(
         &mut self,
         (producer, name): (&[u8], &[u8]),
@@ -270,29 +303,35 @@ impl Known {
         tracker: &mut Tracker,
     ) {
         for _ in 0..EXPIRED_PER_MESSAGE {
-            let oldest = self.messages.first().map(|message| message.entry);
-            let Some(oldest) = oldest.filter(|it| self.limits.has_expired(*it, now_ms)) else {
-                break;
-            };
+            let oldest = self.turns.first().map(|(_, entry)| *entry);
+            let Some(oldest) = oldest.filter(|it| self.has_expired(*it, now_ms)) else { break };
             self.forget(oldest, tracker);
         }
         // XSETID may have let an id be given again.
         self.forget(entry, tracker);
         // It has expired, or its producer would have been told.
         let before = self.producers.get(producer).and_then(|it| it.by_name.get(name)).copied();
-        before.into_iter().for_each(|before| self.forget(before, tracker));
+        before.into_iter().for_each(|(_, before)| self.forget(before, tracker));
         tracker.touch_new(Name::Message(entry));
-        self.insert(producer, name, entry, None);
+        let turn = self.turns.last().map_or(0, |(turn, _)| turn.saturating_add(1));
+        let added = Added { turn, at_ms: u64::try_from(now_ms).unwrap_or(0) };
+        self.insert((producer, name), entry, added, None);
         let max = self.limits.messages_max as usize;
         while let Some(of) = self.producers.get(producer)
-            && of.entries.len() > max
-            && let Some(oldest) = of.entries.first().copied()
+            && of.turns.len() > max
+            && let Some((_, oldest)) = of.turns.iter().find(|(_, it)| *it != entry).copied()
         {
             self.forget(oldest, tracker);
         }
     }
 
-    fn insert(&mut self, producer: &[u8], name: &[u8], entry: StreamId, addr: Option<RecordAddr>) {
+    fn insert(
+        &mut self,
+        (producer, name): (&[u8], &[u8]),
+        entry: StreamId,
+        added: Added,
+        addr: Option<RecordAddr>,
+    ) {
         let known = self.producers.get_key_value(producer).map(|(known, _)| Arc::clone(known));
         let producer = known.unwrap_or_else(|| {
             self.bytes += producer.len();
@@ -300,12 +339,14 @@ impl Known {
         });
         let name: Arc<[u8]> = name.into();
         self.bytes += name.len();
+        let turn = (added.turn, entry);
         let of = self.producers.entry(Arc::clone(&producer)).or_default();
-        of.entries.insert(entry);
-        let newest = of.by_name.entry(Arc::clone(&name)).or_insert(entry);
-        *newest = entry.max(*newest);
+        of.turns.insert(turn);
+        let newest = of.by_name.entry(Arc::clone(&name)).or_insert(turn);
+        *newest = turn.max(*newest);
+        self.turns.insert(turn);
         let index = self.messages.partition_point(|message| message.entry < entry);
-        self.messages.insert(index, Message { entry, producer, name, addr });
+        self.messages.insert(index, Message { entry, added, producer, name, addr });
     }
 
     /// A message is known no longer.
@@ -317,13 +358,15 @@ impl Known {
 
     fn remove(&mut self, entry: StreamId) -> Option<Message> {
         let message = self.messages.remove(self.index_of(entry)?);
+        let turn = message.turn();
         self.bytes -= message.name.len();
+        self.turns.remove(&turn);
         if let Some(of) = self.producers.get_mut(&message.producer) {
-            of.entries.remove(&entry);
-            if of.by_name.get(&message.name) == Some(&entry) {
+            of.turns.remove(&turn);
+            if of.by_name.get(&message.name) == Some(&turn) {
                 of.by_name.remove(&message.name);
             }
-            if of.entries.is_empty() {
+            if of.turns.is_empty() {
                 self.producers.remove(&message.producer);
                 self.bytes -= message.producer.len();
             }
@@ -379,9 +422,9 @@ impl Known {
     /// Takes over a record, which was checked. Returns where the one was that it supersedes.
     fn apply(&mut self, name: Name, value: &[u8], addr: RecordAddr) -> Option<RecordAddr> {
         match (name, Value::read(name, value)?) {
-            (Name::Message(entry), Value::Message { producer, name }) => {
+            (Name::Message(entry), Value::Message { added, producer, name }) => {
                 let old = self.remove(entry).and_then(|message| message.addr);
-                self.insert(producer, name, entry, Some(addr));
+                self.insert((producer, name), entry, added, Some(addr));
                 old
             }
             (Name::Limits, Value::Limits(limits)) => {
@@ -439,7 +482,8 @@ impl Known {
         let Self { limits, has_limits, .. } = *self;
         let mut copy = Self { limits, has_limits, ..Self::default() };
         for message in self.messages.iter() {
-            copy.insert(&message.producer, &message.name, message.entry, None);
+            let Message { entry, added, .. } = *message;
+            copy.insert((&message.producer, &message.name), entry, added, None);
         }
         copy
     }
@@ -453,8 +497,9 @@ impl Known {
 
     /// The bytes that they take, about.
     fn allocated_bytes(&self) -> usize {
-        /// A name with its counts, in two trees.
-        const MESSAGE_BYTES: usize = 16 + 2 * size_of::<(Arc<[u8]>, StreamId)>() + 2 * 16;
+        /// A name with its counts, in a tree, and its turn in two.
+        const MESSAGE_BYTES: usize =
+            16 + 2 * size_of::<(Arc<[u8]>, Turn)>() + 4 * size_of::<Turn>();
         const PRODUCER_BYTES: usize = 16 + 2 * size_of::<(Arc<[u8]>, Producer)>();
         self.messages.allocated_bytes()
             + self.messages.len() * MESSAGE_BYTES

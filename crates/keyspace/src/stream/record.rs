@@ -88,6 +88,8 @@ pub enum StreamRecord<'a> {
         producer: &'a [u8],
         /// What it calls the message.
         message: &'a [u8],
+        /// When it was added, in Unix milliseconds.
+        at_ms: u64,
     },
     /// What is kept of messages.
     Limits(MessageLimits),
@@ -136,10 +138,10 @@ impl<'a> StreamRecord<'a> {
             return Some(Self::Node { id, is_first: in_unit == 0, entries_added: added, entries });
         }
         if let Name::Message(id) = name
-            && let Some(producers::Value::Message { producer, name }) =
+            && let Some(producers::Value::Message { producer, name, added }) =
                 producers::Value::read(name, value)
         {
-            return Some(Self::Message { id, producer, message: name });
+            return Some(Self::Message { id, producer, message: name, at_ms: added.at_ms });
         }
         if let Some(producers::Value::Limits(limits)) = producers::Value::read(name, value) {
             return Some(Self::Limits(limits));

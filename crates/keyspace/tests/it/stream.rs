@@ -24,8 +24,15 @@ pub(crate) struct Seen {
     max_deleted_id: StreamId,
     groups: BTreeMap<Bytes, SeenGroup>,
     /// Messages of producers, by the ids of their entries.
-    messages: Vec<(StreamId, Bytes, Bytes)>,
+    messages: BTreeMap<StreamId, SeenMessage>,
     limits: Option<MessageLimits>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+struct SeenMessage {
+    producer: Bytes,
+    name: Bytes,
+    at_ms: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -56,13 +63,14 @@ pub(crate) fn seen(stream: StreamView<'_>) -> Seen {
             (group.last_id(), group.entries_read(), consumers.collect());
         (group.name().to_vec(), SeenGroup { last_id, read, consumers, pending })
     });
-    let (mut messages, mut limits) = (Vec::new(), None);
+    let (mut messages, mut limits) = (BTreeMap::new(), None);
     let read = stream.for_each_record(
         |_| Ok::<_, std::convert::Infallible>(()),
         |name, value| {
             match StreamRecord::read(name, value).expect("well-formed") {
-                StreamRecord::Message { id, producer, message } => {
-                    messages.push((id, producer.to_vec(), message.to_vec()));
+                StreamRecord::Message { id, producer, message, at_ms } => {
+                    let (producer, name) = (producer.to_vec(), message.to_vec());
+                    messages.insert(id, SeenMessage { producer, name, at_ms });
                 }
                 StreamRecord::Limits(set) => limits = Some(set),
                 _ => {}
@@ -72,7 +80,7 @@ pub(crate) fn seen(stream: StreamView<'_>) -> Seen {
     );
     read.expect("nothing fails");
     assert_eq!(stream.producers().map_or(0, |it| it.messages), messages.len());
-    let names: BTreeSet<&Bytes> = messages.iter().map(|(_, producer, _)| producer).collect();
+    let names: BTreeSet<&Bytes> = messages.values().map(|it| &it.producer).collect();
     assert_eq!(stream.producers().map_or(0, |it| it.producers), names.len());
     Seen {
         entries: range.map(|entry| (entry.id, entry.pairs().map(pairs).collect())).collect(),

@@ -28,7 +28,9 @@ enum Step {
     Read(u8, u8, usize),
     Acknowledge(u8, Vec<Index>),
     /// Of this producer, a message of this name, so many seconds later.
-    Produce(u8, u8, u64),
+    Produce(u8, u8, i64),
+    /// Takes out all entries, and lets ids begin anew.
+    BeginAnew,
     KeepMessages(MessageLimits),
     Claim(u8, u8, Vec<Index>),
     DeleteKey,
@@ -61,7 +63,9 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (references, 0..80usize, any::<bool>())
             .prop_map(|(r, count, about)| Step::KeepWith(r, count, about)),
         1 => (any::<Index>(), limit).prop_map(|(index, limit)| Step::KeepFrom(index, limit)),
-        1 => (0..9u64, prop::option::of(0..500u64)).prop_map(|(up, added)| Step::SetIds(up, added)),
+        1 => (prop_oneof![4 => 0..9u64, 1 => Just(1 << 40)], prop::option::of(0..500u64))
+            .prop_map(|(up, added)| Step::SetIds(up, added)),
+        1 => Just(Step::BeginAnew),
         2 => (group.clone(), any::<Option<Index>>()).prop_map(|(g, from)| Step::CreateGroup(g, from)),
         1 => group.clone().prop_map(Step::DestroyGroup),
         1 => (group.clone(), consumer.clone()).prop_map(|(g, c)| Step::CreateConsumer(g, c)),
@@ -69,7 +73,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (group.clone(), consumer.clone(), 1..90usize).prop_map(|(g, c, n)| Step::Read(g, c, n)),
         4 => (group.clone(), some()).prop_map(|(g, some)| Step::Acknowledge(g, some)),
         2 => (group, consumer, some()).prop_map(|(g, c, some)| Step::Claim(g, c, some)),
-        4 => (0..3u8, 0..6u8, 0..3u64).prop_map(|(p, m, s)| Step::Produce(p, m, s)),
+        4 => (0..3u8, 0..6u8, prop_oneof![5 => 0..3i64, 1 => -20..20i64]).prop_map(|(p, m, s)| Step::Produce(p, m, s)),
         1 => (1..9u32, 1..5u32).prop_map(|(duration_s, messages_max)| {
             Step::KeepMessages(MessageLimits { duration_s, messages_max })
         }),
@@ -94,6 +98,8 @@ struct Checked {
     keyspace: LoggedKeyspace,
     model: Option<Seen>,
     now_ms: i64,
+    /// The entries of messages, in the order in which they were added.
+    added: Vec<StreamId>,
     walked: Option<Walked>,
 }
 
@@ -106,7 +112,7 @@ impl Checked {
         let log = MemoryLog::default();
         let mut keyspace = log.keyspace();
         keyspace.settings_mut().stream_node_max_entries = 20;
-        Self { keyspace, log, model: None, now_ms: 0, walked: None }
+        Self { keyspace, log, model: None, now_ms: 0, added: Vec::new(), walked: None }
     }
 
     fn change<R>(&mut self, run: impl FnOnce(&mut StreamGuard<'_>) -> R) -> R {
@@ -267,20 +273,20 @@ impl Checked {
     }
 
     /// Adds a message, unless it is known.
-    fn produce(&mut self, producer: u8, message: u8, later_s: u64) {
+    fn produce(&mut self, producer: u8, message: u8, later_s: i64) {
         let (producer, message) = (name(producer), name(message));
-        let last_id = self.model.as_ref().map_or(StreamId::MIN, |stream| stream.last_id);
-        let id = StreamId::new(last_id.ms + 1 + later_s * 1000, 0);
-        let now_ms = i64::try_from(id.ms).expect("small");
+        self.now_ms = (self.now_ms + later_s * 1000).max(0);
+        let (now_ms, now) = (self.now_ms, self.now_ms.unsigned_abs());
         let stream = self.model.get_or_insert_default();
+        let last_id = stream.last_id;
+        let next = StreamId::new(last_id.ms, last_id.seq + 1);
+        let id = if now > last_id.ms { StreamId::new(now, 0) } else { next };
         let limits = stream.limits.unwrap_or_default();
-        let is_known = |of: StreamId| of.ms + u64::from(limits.duration_s) * 1000 > id.ms;
-        let known = stream
-            .messages
-            .iter()
-            .rev()
-            .find(|(of, p, m)| (p, m) == (&producer, &message) && is_known(*of));
-        let known = known.map(|(id, ..)| *id);
+        let is_known =
+            |of: &SeenMessage| now.abs_diff(of.at_ms) < u64::from(limits.duration_s) * 1000;
+        let is_same = |of: &SeenMessage| (&of.producer, &of.name) == (&producer, &message);
+        let mut messages = stream.messages.iter();
+        let known = messages.find(|(_, of)| is_same(of) && is_known(of)).map(|(id, _)| *id);
         let found = self.change(|stream| {
             let found = stream.view().message(&producer, &message, now_ms);
             if found.is_none() {
@@ -297,15 +303,20 @@ impl Checked {
         let stream = self.model.get_or_insert_default();
         stream.entries.push((id, vec![(b"f".to_vec(), message.clone())]));
         (stream.last_id, stream.added) = (id, stream.added + 1);
-        let old = stream.messages.iter().take(4).take_while(|(of, ..)| !is_known(*of)).count();
-        stream.messages.drain(..old);
-        stream.messages.retain(|(_, p, m)| (p, m) != (&producer, &message));
-        stream.messages.push((id, producer.clone(), message));
-        let of = stream.messages.iter().filter(|(_, p, _)| *p == producer).count();
-        if of > limits.messages_max as usize {
-            let oldest = stream.messages.iter().position(|(_, p, _)| *p == producer);
-            stream.messages.remove(oldest.expect("there are some"));
+        let messages = &mut stream.messages;
+        self.added.retain(|id| messages.contains_key(id));
+        let old = self.added.iter().take(4).take_while(|id| !is_known(&messages[*id]));
+        let old: Vec<StreamId> = old.copied().collect();
+        messages.retain(|it, of| *it != id && !old.contains(it) && !is_same(of));
+        self.added.retain(|id| messages.contains_key(id));
+        let (producer, name) = (producer.clone(), message.clone());
+        let of_producer = self.added.iter().filter(|id| messages[*id].producer == producer);
+        let of_producer: Vec<StreamId> = of_producer.copied().collect();
+        if of_producer.len() >= limits.messages_max as usize {
+            messages.remove(&of_producer[0]);
         }
+        messages.insert(id, SeenMessage { producer, name, at_ms: now });
+        self.added.push(id);
     }
 
     fn read(&mut self, group: u8, consumer: u8, count: usize) {
@@ -370,6 +381,11 @@ impl Checked {
                 self.change(|stream| stream.set_ids(last_id, *added, None));
                 let stream = self.model.get_or_insert_default();
                 (stream.last_id, stream.added) = (last_id, added.unwrap_or(stream.added));
+            }
+            Step::BeginAnew => {
+                self.trim(Keep::Newest(0), None);
+                self.change(|stream| stream.set_ids(StreamId::MIN, None, None));
+                self.model.get_or_insert_default().last_id = StreamId::MIN;
             }
             Step::CreateGroup(group, from) => {
                 let entries = self.model.as_ref().map_or(&[][..], |stream| &stream.entries);
@@ -443,7 +459,7 @@ impl Checked {
                     stream.set_message_limits(*limits);
                 });
                 let stream = self.model.get_or_insert_default();
-                (stream.limits, stream.messages) = (Some(*limits), Vec::new());
+                (stream.limits, stream.messages) = (Some(*limits), BTreeMap::new());
             }
             Step::DeleteKey => {
                 assert_eq!(self.keyspace.delete(DB0, b"s"), self.model.take().is_some());
