@@ -12,6 +12,8 @@ pub(crate) mod pending;
 pub(crate) mod read;
 mod reading;
 
+use std::borrow::Cow;
+
 use keyspace::Notify;
 use keyspace::stream::{
     MessageLimits, Removal, Stream, StreamEntry, StreamGuard, StreamId, StreamView,
@@ -26,6 +28,11 @@ use options::{AddId, AddOptions, RemoveOptions};
 
 /// An entry has at most so many bytes of names and values, as in Redis.
 const ENTRY_BYTES_MAX: usize = 1 << 30;
+
+// What is known of others is not given up for one: each may repeat what it was not answered.
+const TOO_MANY_PRODUCERS: CommandError = CommandError::other(
+    "ERR the stream knows too many producers; use fewer names for them, or a shorter IDMP-DURATION (see XCFGSET)",
+);
 
 fn write_id(reply: &mut Writer, id: StreamId) {
     reply.bulk_str(&id.to_string());
@@ -72,8 +79,9 @@ pub(crate) fn xadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     }
     let now_ms = ctx.keyspace.now_ms();
     let message = options.message.map(|message| {
-        let name = message.name.map_or_else(|| message::name_of(rest).to_vec(), <[u8]>::to_vec);
-        (message.producer, name)
+        let automatic = || Cow::Owned(message::name_of(rest).to_vec());
+        let name = message.name.map_or_else(automatic, message::shortened);
+        (message::shortened(message.producer), name)
     });
     let stream = ctx.keyspace.read_to_change::<Stream>(ctx.db, key)?;
     if stream.is_none() && options.no_mkstream {
@@ -85,6 +93,11 @@ pub(crate) fn xadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     {
         write_id(ctx.reply, id);
         return Ok(());
+    }
+    if let (Some(stream), Some((producer, _))) = (stream, &message)
+        && !stream.has_room_for_message(producer, now_ms)
+    {
+        return Err(TOO_MANY_PRODUCERS);
     }
     let last_id = stream.map_or(StreamId::MIN, StreamView::last_id);
     if last_id == StreamId::MAX {
@@ -198,10 +211,10 @@ pub(crate) fn xcfgset(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         };
         if argument::is(word, "IDMP-DURATION") {
             let error = "ERR IDMP-DURATION must be between 1 and 86400 seconds";
-            limits.duration_s = number_to(86_400, error)?;
+            limits.duration_s = number_to(MessageLimits::DURATION_S_MAX, error)?;
         } else if argument::is(word, "IDMP-MAXSIZE") {
             let error = "ERR IDMP-MAXSIZE must be between 1 and 10000 entries";
-            limits.messages_max = number_to(10_000, error)?;
+            limits.messages_max = number_to(MessageLimits::MESSAGES_MAX, error)?;
         } else {
             return Err(CommandError::Syntax);
         }

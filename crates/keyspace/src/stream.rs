@@ -52,7 +52,7 @@ pub use entries::{Keep, Range, RangeBack, Trim};
 pub use group::{ConsumerView, Delivery, GroupView, PendingView};
 pub use id::StreamId;
 pub use node::{Pairs, StreamEntry};
-pub use producers::{MessageLimits, ProducersView};
+pub use producers::{MESSAGE_NAME_BYTES_MAX, MessageLimits, PRODUCERS_MAX, ProducersView};
 pub use record::{NodeEntries, StreamElement, StreamRecord, StreamRoot};
 pub use references::{References, Removal};
 
@@ -184,6 +184,12 @@ impl<'a> StreamView<'a> {
         self.0.producers.find(producer, message, now_ms)
     }
 
+    /// Whether a message of this producer can be added: it is known, or there are fewer than [`PRODUCERS_MAX`].
+    #[must_use]
+    pub fn has_room_for_message(self, producer: &[u8], now_ms: i64) -> bool {
+        self.0.producers.have_room(producer, now_ms)
+    }
+
     /// How many entries were added up to the one with this id, if that can be told.
     #[must_use]
     pub fn added_up_to(self, id: StreamId) -> Option<u64> {
@@ -277,6 +283,7 @@ impl StreamGuard<'_> {
     }
 
     /// The entry with this id, which was just added, at this time, is what became of a producer's message.
+    /// Both names have 1 to [`MESSAGE_NAME_BYTES_MAX`] bytes.
     pub fn note_message(&mut self, producer: &[u8], message: &[u8], id: StreamId, now_ms: i64) {
         self.changed = true;
         let LargeStream { producers, tracker, .. } = self.body();

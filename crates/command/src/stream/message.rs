@@ -3,7 +3,23 @@
 //! The name is in the log, and a retry must have the same one wherever the stream is by then: after a restore, or in a
 //! log that was turned on later. So nothing goes into it but what the producer has sent.
 
+use std::borrow::Cow;
+
+use keyspace::stream::MESSAGE_NAME_BYTES_MAX;
 use sha2::{Digest, Sha256};
+
+const DIGEST_BYTES: usize = 32;
+
+/// What a producer or a message is known as that calls itself so: that, or, if it is too long, the front of it and a
+/// digest of all of it. None that is short enough is so long.
+pub(super) fn shortened(name: &[u8]) -> Cow<'_, [u8]> {
+    if name.len() < MESSAGE_NAME_BYTES_MAX {
+        return name.into();
+    }
+    let digest: [u8; DIGEST_BYTES] = Sha256::digest(name).into();
+    let front = &name[..MESSAGE_NAME_BYTES_MAX - DIGEST_BYTES];
+    [front, &digest].concat().into()
+}
 
 /// The name of a message that has these names and values in turn, in whatever order the pairs are.
 pub(super) fn name_of(pairs: &[&[u8]]) -> [u8; 16] {
@@ -14,7 +30,7 @@ pub(super) fn name_of(pairs: &[&[u8]]) -> [u8; 16] {
         digest.update((part.len() as u64).to_le_bytes());
         digest.update(part);
     }
-    let digest: [u8; 32] = digest.finalize().into();
+    let digest: [u8; DIGEST_BYTES] = digest.finalize().into();
     *digest.first_chunk().expect("it is longer")
 }
 
@@ -31,6 +47,24 @@ mod tests {
         ];
         assert_eq!(name_of(&[b"f", b"v", b"g", b"w"]), name);
         assert_eq!(name_of(&[b"g", b"w", b"f", b"v"]), name, "the order does not count");
+    }
+
+    #[test]
+    fn a_long_name_is_known_by_its_front_and_a_digest() {
+        let long = |len: usize, last: u8| [vec![b'n'; len - 1], vec![last]].concat();
+        let most = long(MESSAGE_NAME_BYTES_MAX - 1, b'x');
+        assert_eq!(*shortened(&most), *most);
+        let names = [
+            most,
+            long(MESSAGE_NAME_BYTES_MAX, b'x'),
+            long(MESSAGE_NAME_BYTES_MAX, b'y'),
+            long(65_536, b'x'),
+            long(65_536, b'y'),
+        ];
+        let shorter: std::collections::BTreeSet<_> =
+            names.iter().map(|name| shortened(name)).collect();
+        assert_eq!(shorter.len(), names.len());
+        assert!(shorter.iter().all(|name| name.len() <= MESSAGE_NAME_BYTES_MAX));
     }
 
     #[test]

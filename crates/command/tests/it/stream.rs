@@ -163,6 +163,19 @@ fn a_reply_of_several_streams_is_bounded() {
     }
 }
 
+/// Redis takes names of any length.
+#[test]
+fn a_long_name_is_a_name() {
+    let mut session = Session::new();
+    let long = "x".repeat(70_000);
+    let first = session.run(&format!("XADD s IDMP {long} {long} * f v"));
+    assert!(!first.starts_with('-'), "{first}");
+    assert_eq!(session.run(&format!("XADD s IDMP {long} {long} * f v")), first);
+    assert_ne!(session.run(&format!("XADD s IDMP {long} {long}y * f v")), first);
+    assert_ne!(session.run(&format!("XADD s IDMP {long}y {long} * f v")), first);
+    assert!(!session.run(&format!("XADD s IDMPAUTO {long} * f v")).starts_with('-'));
+}
+
 /// How long a message is known, and which goes first, has nothing to do with ids.
 #[test]
 fn a_message_has_its_time_whatever_its_entry_is_called() {

@@ -34,6 +34,12 @@ use super::name::Name;
 use super::tracker::Tracker;
 use crate::rank_tree::{RankTree, Weighted};
 
+/// A producer and a message have names of so many bytes at most: each record has both.
+pub const MESSAGE_NAME_BYTES_MAX: usize = 160;
+
+/// A stream knows so many producers, unless names that have expired are to go with what comes.
+pub const PRODUCERS_MAX: usize = 1 << 16;
+
 /// So many messages that are too old go with each that comes, at most.
 const EXPIRED_PER_MESSAGE: usize = 4;
 
@@ -44,6 +50,13 @@ pub struct MessageLimits {
     pub duration_s: u32,
     /// So many of each producer.
     pub messages_max: u32,
+}
+
+impl MessageLimits {
+    /// The longest duration, in seconds.
+    pub const DURATION_S_MAX: u32 = 86_400;
+    /// The most messages of a producer.
+    pub const MESSAGES_MAX: u32 = 10_000;
 }
 
 impl Default for MessageLimits {
@@ -126,19 +139,27 @@ impl<'a> Value<'a> {
         let read = match name {
             Name::Message(_) => Self::Message {
                 added: Added { turn: varint::take(&mut value)?, at_ms: varint::take(&mut value)? },
-                producer: varint::take_bytes(&mut value)?,
-                name: varint::take_bytes(&mut value)?,
+                producer: varint::take_bytes(&mut value).filter(|name| is_name(name))?,
+                name: varint::take_bytes(&mut value).filter(|name| is_name(name))?,
             },
             Name::Limits => Self::Limits(MessageLimits {
-                duration_s: u32::try_from(varint::take(&mut value)?).ok()?,
-                messages_max: u32::try_from(varint::take(&mut value)?)
-                    .ok()
-                    .filter(|max| *max > 0)?,
+                duration_s: take_to(&mut value, MessageLimits::DURATION_S_MAX)?,
+                messages_max: take_to(&mut value, MessageLimits::MESSAGES_MAX)?,
             }),
             Name::Node(_) | Name::Group(_) | Name::Consumer(..) | Name::Pending(..) => return None,
         };
         value.is_empty().then_some(read)
     }
+}
+
+/// Whether a producer or a message can be called so.
+fn is_name(name: &[u8]) -> bool {
+    (1..=MESSAGE_NAME_BYTES_MAX).contains(&name.len())
+}
+
+/// Takes a number from 1 to `max`.
+fn take_to(value: &mut &[u8], max: u32) -> Option<u32> {
+    u32::try_from(varint::take(value)?).ok().filter(|number| (1..=max).contains(number))
 }
 
 impl Message {
@@ -186,6 +207,11 @@ impl Producers {
     /// The entry that a message became, if that is known.
     pub(super) fn find(&self, producer: &[u8], name: &[u8], now_ms: i64) -> Option<StreamId> {
         self.0.as_ref()?.find(producer, name, now_ms)
+    }
+
+    /// Whether a message of this producer can be added: it is known, or there is room for one more.
+    pub(super) fn have_room(&self, producer: &[u8], now_ms: i64) -> bool {
+        self.0.as_ref().is_none_or(|known| known.has_room(producer, now_ms))
     }
 
     /// A message of a producer, by both names, has become an entry.
@@ -287,6 +313,15 @@ impl Known {
         message.is_none_or(|message| self.limits.has_expired(message.added, now_ms))
     }
 
+    /// Whether a message of this producer can be added. Where names have expired, it can: more of them go with it than
+    /// come.
+    fn has_room(&self, producer: &[u8], now_ms: i64) -> bool {
+        let oldest = self.turns.first().map(|(_, entry)| *entry);
+        self.producers.len() < PRODUCERS_MAX
+            || self.producers.contains_key(producer)
+            || oldest.is_some_and(|oldest| self.has_expired(oldest, now_ms))
+    }
+
     fn index_of(&self, entry: StreamId) -> Option<usize> {
         let index = self.messages.partition_point(|message| message.entry < entry);
         self.messages.get(index).is_some_and(|message| message.entry == entry).then_some(index)
@@ -302,6 +337,7 @@ impl Known {
         now_ms: i64,
         tracker: &mut Tracker,
     ) {
+        assert!(is_name(producer) && is_name(name), "the caller has checked the names");
         for _ in 0..EXPIRED_PER_MESSAGE {
             let oldest = self.turns.first().map(|(_, entry)| *entry);
             let Some(oldest) = oldest.filter(|it| self.has_expired(*it, now_ms)) else { break };

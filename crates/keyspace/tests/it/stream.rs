@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId};
 use keyspace::stream::{
-    Delivery, Keep, MessageLimits, Stream, StreamGuard, StreamId, StreamRecord, StreamView, Trim,
+    Delivery, Keep, MESSAGE_NAME_BYTES_MAX, MessageLimits, PRODUCERS_MAX, Stream, StreamGuard,
+    StreamId, StreamRecord, StreamView, Trim,
 };
 use keyspace::{Keyspace, NoJournal, Type};
 
@@ -149,6 +150,46 @@ fn what_is_set_to_what_it_was_is_no_change() {
         assert_eq!(updated.changed, updated.value);
         assert_eq!(keyspace.end_command().1, updated.value);
     }
+}
+
+/// Each record of a message has both names; while a stream is read they are all in memory.
+#[test]
+fn a_record_of_a_message_is_short() {
+    let of_message = [&[4][..], &5_u64.to_be_bytes(), &1_u64.to_be_bytes()].concat();
+    let is_message = |producer: usize, name: usize| {
+        let mut value = vec![7, 8];
+        base::varint::put_bytes(&mut value, &vec![b'p'; producer]);
+        base::varint::put_bytes(&mut value, &vec![b'n'; name]);
+        StreamRecord::read(&of_message, &value).is_some()
+    };
+    let most = MESSAGE_NAME_BYTES_MAX;
+    assert!(is_message(1, 1) && is_message(most, most));
+    assert!(!is_message(0, 1) && !is_message(1, 0));
+    assert!(!is_message(most + 1, 1) && !is_message(1, most + 1));
+    let are_limits = |duration_s: u64, messages_max: u64| {
+        let mut value = Vec::new();
+        base::varint::put(&mut value, duration_s);
+        base::varint::put(&mut value, messages_max);
+        StreamRecord::read(&[5], &value).is_some()
+    };
+    assert!(are_limits(1, 1) && are_limits(86_400, 10_000));
+    assert!(!are_limits(0, 1) && !are_limits(1, 0));
+    assert!(!are_limits(86_401, 1) && !are_limits(1, 10_001));
+}
+
+#[test]
+fn a_stream_knows_so_many_producers_and_forgets_none_for_another() {
+    let mut keyspace = Keyspace::new(NoJournal, SEED, 4);
+    change(&mut keyspace, b"s", |stream| {
+        for number in 1..=PRODUCERS_MAX as u64 {
+            stream.append(id(5, number), &[b"f", b"v"]);
+            stream.note_message(&number.to_be_bytes(), b"m", id(5, number), 5);
+        }
+        let stream = stream.view();
+        assert!(!stream.has_room_for_message(b"other", 5));
+        assert!(stream.has_room_for_message(&1_u64.to_be_bytes(), 5), "it is known");
+        assert!(stream.has_room_for_message(b"other", 100_005), "names go with it");
+    });
 }
 
 #[test]
