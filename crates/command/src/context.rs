@@ -161,6 +161,21 @@ impl Context<'_> {
         Ok(())
     }
 
+    /// A message of a producer follows, or what is kept of messages, perhaps of a stream that there is not yet.
+    ///
+    /// # Errors
+    /// As [`Context::bring_stream`], when the log has no message.
+    pub fn bring_message(&mut self) -> Result<(), CommandError> {
+        if !self.may_block && self.keyspace.messages_declared() == Some(false) {
+            return Err(CommandError::other(
+                "ERR the log has no messages of producers yet, and a script can add the first one only if its source \
+                 has the name of the command in it; add one outside of a script once",
+            ));
+        }
+        self.keyspace.declare_messages();
+        Ok(())
+    }
+
     /// Counts a read that is no use of the key (EXISTS, TTL, TYPE): for the statistics,
     /// and for notifications of keys that are looked for in vain.
     pub fn count_read(&mut self, key: &[u8], found: bool) {

@@ -112,7 +112,11 @@ pub(crate) fn xadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     if rest.iter().map(|part| part.len()).sum::<usize>() > ENTRY_BYTES_MAX {
         return Err(CommandError::other("ERR Elements are too large to be stored"));
     }
-    ctx.bring_stream()?;
+    if message.is_some() {
+        ctx.bring_message()?;
+    } else {
+        ctx.bring_stream()?;
+    }
     let updated = ctx.keyspace.update::<Stream, _>(ctx.db, key, true, |stream| {
         stream.append(id, rest);
         if let Some((producer, name)) = &message {
@@ -220,6 +224,7 @@ pub(crate) fn xcfgset(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         }
         words = rest;
     }
+    ctx.bring_message()?;
     ctx.keyspace.update::<Stream, _>(ctx.db, args[1], false, |stream| {
         stream.set_message_limits(limits);
     })?;

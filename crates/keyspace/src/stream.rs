@@ -471,6 +471,18 @@ impl Keyspace {
         self.recorder.journal.declare(RecordKind::Stream);
     }
 
+    /// Lets messages of producers follow, and streams, as [`Keyspace::declare_streams`] does.
+    pub fn declare_messages(&mut self) {
+        self.declare_streams();
+        self.recorder.journal.declare(RecordKind::StreamProducer);
+    }
+
+    /// Whether the log may have messages of producers; `None` without a log.
+    #[must_use]
+    pub fn messages_declared(&self) -> Option<bool> {
+        self.recorder.journal.has_declared(RecordKind::StreamProducer)
+    }
+
     /// Whether the log may have streams; `None` without a log.
     #[must_use]
     pub fn streams_declared(&self) -> Option<bool> {

@@ -254,6 +254,9 @@ impl Large for LargeStream {
     fn rewrite(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize> {
         // Another log, which may have none yet.
         recorder.journal.declare(RecordKind::Stream);
+        if self.producers.elements() > 0 {
+            recorder.journal.declare(RecordKind::StreamProducer);
+        }
         let names = self.piece(piece)?;
         let count = names.len();
         self.log_names(id, recorder, names, |_| Old::Superseded(None));
