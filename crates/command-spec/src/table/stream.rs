@@ -35,7 +35,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "8.2.0",
         origin: Origin::Redis,
         summary: "Acknowledges entries and deletes them.",
-        complexity: "O(1) for each entry.",
+        complexity: "O(G) for each entry, G the number of groups.",
         arguments: &[
             Arg::key("key", 0),
             Arg::string("group"),
@@ -67,7 +67,8 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "5.0.0",
         history: &[Change::new("7.0.0", "An id whose second part is `*`.")],
         summary: "Adds an entry to a stream, creating it when the key is new.",
-        complexity: "O(1), and O(N) to trim, N the number of entries that go.",
+        complexity: "O(1), and O(N) to trim, N the number of entries that go; O(N * G) with DELREF or ACKED, G the number of \
+                     groups, and N with ACKED also that of the entries before them that stay.",
         arguments: &[
             Arg::key("key", 0),
             Arg::word("nomkstream", "NOMKSTREAM").since("6.2.0").optional(),
@@ -231,7 +232,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "8.2.0",
         origin: Origin::Redis,
         summary: "Deletes entries of a stream, and what groups know of them if wanted.",
-        complexity: "O(1) for each entry.",
+        complexity: "O(G) for each entry, G the number of groups.",
         arguments: &[
             Arg::key("key", 0),
             Arg::one_of(
@@ -477,7 +478,8 @@ pub(super) static COMMANDS: &[Spec] = &[
         propagation: Propagation::Rewritten(&[when("trims about", "XTRIM key MAXLEN = threshold")]),
         since: "5.0.0",
         summary: "Removes the oldest entries of a stream.",
-        complexity: "O(N), N the number of entries removed.",
+        complexity: "O(N), N the number of entries removed; O(N * G) with DELREF or ACKED, G the number of groups, and N \
+                     with ACKED also that of the entries before them that stay.",
         arguments: &[
             Arg::key("key", 0),
             Arg::block(

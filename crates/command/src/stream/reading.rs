@@ -31,6 +31,14 @@ pub(super) struct Budget {
 }
 
 impl Budget {
+    /// How many entries there may be room for.
+    fn entries_max(&self, reply: &Writer) -> usize {
+        /// An id, a name and a value that are empty, and the figures of one that is claimed.
+        const ENTRY_BYTES_MIN: usize = 32;
+        let left_bytes = self.bytes_max.saturating_sub(reply.len() - self.start);
+        self.entries.min((left_bytes / ENTRY_BYTES_MIN).saturating_add(1))
+    }
+
     /// Whether there is room for an entry. For the first one there is.
     pub(super) fn has_room(&self, reply: &Writer) -> bool {
         let has_bytes = reply.len() - self.start < self.bytes_max;
@@ -102,6 +110,7 @@ pub(super) struct Reading<'a, 'b> {
 impl Reading<'_, '_> {
     /// What there is besides what the consumer holds.
     pub(super) fn find(&self, stream: &mut StreamGuard<'_>, count: usize) -> Found {
+        let count = count.min(self.budget.entries_max(self.reply));
         let claimable = claimable(stream, self.reader, self.now_ms, count);
         let view = stream.view();
         let group = view.group(self.reader.group).expect("the caller has seen it");

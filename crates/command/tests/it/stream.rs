@@ -55,11 +55,34 @@ fn an_approximate_trim_heeds_what_groups_know() {
     for seq in (1..=150).filter(|seq| *seq != 7) {
         session.run(&format!("XACK s g 1-{seq}"));
     }
-    assert_eq!(session.run("XTRIM s MAXLEN ~ 10 ACKED LIMIT 100"), ":99");
+    assert_eq!(session.run("XTRIM s MAXLEN ~ 10 ACKED LIMIT 100"), ":100");
     assert!(session.run("XRANGE s - + COUNT 2").starts_with("*2 *2 $3 1-7 "));
-    assert_eq!(session.run("XTRIM s MAXLEN ~ 10 ACKED"), ":50");
+    assert_eq!(session.run("XTRIM s MAXLEN ~ 10 ACKED"), ":49");
     assert!(session.run("XRANGE s - + COUNT 2").contains(" $5 1-151 "));
     assert_eq!(session.run("XLEN s"), ":101");
+}
+
+/// What is found to be claimed is what there is room for.
+#[test]
+fn a_claim_ends_where_its_room_does() {
+    let mut session = Session::new();
+    for seq in 1..=20 {
+        session.run(&format!("XADD s 1-{seq} f v"));
+    }
+    session.run("XGROUP CREATE s g 0");
+    session.run("XREADGROUP GROUP g a STREAMS s >");
+    session.now_ms += 100;
+    let claimed = |session: &mut Session, options: &str| {
+        let words = format!("XREADGROUP GROUP g b CLAIM 50 {options} STREAMS s >");
+        session.run(&words).matches("$1 v").count()
+    };
+    assert_eq!(claimed(&mut session, "MAXCOUNT 3"), 3);
+    assert_eq!(claimed(&mut session, "MAXSIZE 1"), 1);
+    // Of about 40 bytes each.
+    let some = claimed(&mut session, "MAXSIZE 200 COUNT 9");
+    assert!((4..=6).contains(&some), "{some}");
+    assert_eq!(claimed(&mut session, "COUNT 2"), 2);
+    assert_eq!(claimed(&mut session, ""), 14 - some);
 }
 
 /// As the tests of Redis 8.4 have it.

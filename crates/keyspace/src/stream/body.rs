@@ -26,6 +26,8 @@ pub(crate) struct LargeStream {
     /// Records that were not taken over yet: all while they are gathered, later those whose group or consumer is
     /// still to come.
     waiting: BTreeMap<Name, (RecordAddr, Box<[u8]>)>,
+    /// Where an approximate trim goes on that keeps what groups need. It is not logged.
+    pub(super) trim_from: StreamId,
     /// Its root was logged, or has come from the log.
     pub(super) is_rooted: bool,
 }

@@ -265,7 +265,7 @@ impl Entries {
     }
 
     /// The ids of those that a trim cuts off.
-    pub(super) fn ids_to_go(&self, trim: Trim) -> Vec<StreamId> {
+    pub(super) fn ids_to_go(&self, trim: Trim) -> impl Iterator<Item = StreamId> {
         let (end, count) = match (trim.about, trim.keep) {
             (None, Keep::Newest(count)) => {
                 (Some(StreamId::MAX), (self.len() as u64).saturating_sub(count))
@@ -273,9 +273,9 @@ impl Entries {
             (None, Keep::From(id)) => (id.previous(), u64::MAX),
             (Some(limit), keep) => (self.end_of_units(keep, limit), u64::MAX),
         };
-        let Some(end) = end else { return Vec::new() };
-        let ids = self.range(StreamId::MIN, end).map(|entry| entry.id);
-        ids.take(usize::try_from(count).unwrap_or(usize::MAX)).collect()
+        let range = end.map(|end| self.range(StreamId::MIN, end));
+        let ids = range.into_iter().flatten().map(|entry| entry.id);
+        ids.take(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
     /// Cuts off the oldest entries. How many went.
@@ -320,6 +320,27 @@ impl Entries {
             (index, removed, end) = (index + nodes, removed + entries, Some(last_id));
         }
         end
+    }
+
+    /// The last id of all the units that go as a whole. Looks at one of them, at most.
+    pub(super) fn end_of_all_units(&self, keep: Keep) -> Option<StreamId> {
+        // The node of the first entry that stays.
+        let index = match keep {
+            Keep::Newest(count) => {
+                let goes = (self.len() as u64).saturating_sub(count);
+                let found = self.nodes.find(usize::try_from(goes).ok()?);
+                found.map_or(self.nodes.len(), |(index, _)| index)
+            }
+            Keep::From(id) => self.nodes.partition_point(|node| node.last_id() < id),
+        };
+        let within_unit = match self.nodes.get(index) {
+            None => 0,
+            Some(_) => {
+                let back = self.nodes.iter_from_back(index);
+                back.take_while(|node| node.in_unit > 0).count()
+            }
+        };
+        self.nodes.get((index - within_unit).checked_sub(1)?).map(Node::last_id)
     }
 
     /// Of the unit whose first node has this index: how many nodes and entries it has, and its last id.
@@ -618,6 +639,21 @@ mod tests {
         assert_eq!(entries.len(), 560);
         entries.trim(keep(0, Some(0)), &mut Tracker::default());
         assert_eq!((entries.len(), entries.last_id()), (0, StreamId::new(5, 1000)));
+    }
+
+    #[test]
+    fn the_end_of_all_units_is_the_one_that_is_found_unit_by_unit() {
+        let mut entries = filled(1000);
+        for seq in (1..1000).step_by(3) {
+            entries.remove(StreamId::new(5, seq), &mut Tracker::default());
+        }
+        for count in 0..=1001 {
+            let keep = Keep::Newest(count);
+            assert_eq!(entries.end_of_all_units(keep), entries.end_of_units(keep, 0), "{keep:?}");
+            let keep = Keep::From(StreamId::new(5, count));
+            assert_eq!(entries.end_of_all_units(keep), entries.end_of_units(keep, 0), "{keep:?}");
+        }
+        assert_eq!(Entries::default().end_of_all_units(Keep::Newest(0)), None);
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId};
 use keyspace::stream::{
-    Delivery, Keep, MESSAGE_NAME_BYTES_MAX, MessageLimits, PRODUCERS_MAX, Stream, StreamGuard,
-    StreamId, StreamRecord, StreamView, Trim,
+    Delivery, Keep, MESSAGE_NAME_BYTES_MAX, MessageLimits, PRODUCERS_MAX, References, Stream,
+    StreamGuard, StreamId, StreamRecord, StreamView, Trim,
 };
 use keyspace::{Keyspace, NoJournal, Type};
 
@@ -189,6 +189,33 @@ fn a_stream_knows_so_many_producers_and_forgets_none_for_another() {
         assert!(!stream.has_room_for_message(b"other", 5));
         assert!(stream.has_room_for_message(&1_u64.to_be_bytes(), 5), "it is known");
         assert!(stream.has_room_for_message(b"other", 100_005), "names go with it");
+    });
+}
+
+/// What a slow group needs lies in front of what all have acknowledged.
+#[test]
+fn approximate_trims_get_past_what_a_group_needs() {
+    let mut keyspace = Keyspace::new(NoJournal, SEED, 4);
+    keyspace.settings_mut().stream_node_max_entries = 10;
+    let trim = Trim { keep: Keep::Newest(10), about: Some(100) };
+    change(&mut keyspace, b"s", |stream| {
+        (1..=3000).for_each(|seq| stream.append(id(5, seq), &[b"field", b"value"]));
+        stream.create_group(b"g", StreamId::MIN, None);
+        let mut group = stream.group(b"g").expect("it was made");
+        let consumer = group.create_consumer(b"c", 1);
+        group.set(id(5, 2900), None);
+        (1..=1000).for_each(|seq| {
+            group.deliver(consumer, id(5, seq), Delivery { at_ms: 1, count: 1 });
+        });
+        let removed: Vec<u64> =
+            (0..30).map(|_| stream.trim_with(trim, References::Acknowledged)).collect();
+        assert_eq!(removed.iter().sum::<u64>(), 1900, "{removed:?}");
+        assert!(removed.iter().all(|removed| *removed <= 100), "{removed:?}");
+        assert_eq!(stream.view().len(), 1100);
+        // The front is looked at again.
+        (1..=1000).for_each(|seq| _ = stream.group(b"g").expect("it is there").release(id(5, seq)));
+        let removed: u64 = (0..20).map(|_| stream.trim_with(trim, References::Acknowledged)).sum();
+        assert_eq!(removed, 1000);
     });
 }
 
