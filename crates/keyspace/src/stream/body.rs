@@ -69,7 +69,9 @@ impl LargeStream {
         let mut is_logged = false;
         for (name, old) in &touched {
             if self.put(*name, &mut value).is_some() {
-                let addr = recorder.log_element(name.kind(), id, &name.sub(), &value, *old);
+                // It may wait, of a consumer that is lost.
+                let old = old.or_else(|| self.waiting.remove(name).map(|(addr, _)| addr));
+                let addr = recorder.log_element(name.kind(), id, &name.sub(), &value, old);
                 self.set_addr(*name, addr);
                 is_logged = true;
             }

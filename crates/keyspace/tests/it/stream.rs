@@ -12,7 +12,7 @@ use keyspace::stream::{
 use keyspace::{Keyspace, NoJournal, Type};
 
 use crate::DB0;
-use crate::journal::{LoggedKeyspace, MemoryLog, SEED};
+use crate::journal::{Logged, LoggedKeyspace, MemoryLog, SEED};
 
 type Bytes = Vec<u8>;
 
@@ -442,6 +442,26 @@ fn nothing_takes_over_what_a_lost_group_or_consumer_left() {
             }
         }
     }
+}
+
+/// What a lost consumer held is given to another one: its record takes the place of the one that waits.
+#[test]
+fn what_is_given_again_has_one_record() {
+    let log = MemoryLog::default();
+    let mut keyspace = filled(&log, 9);
+    let give = |stream: &mut StreamGuard<'_>, consumer: &[u8]| {
+        stream.create_group(b"g", StreamId::MIN, None);
+        let mut group = stream.group(b"g").expect("it is there");
+        let consumer = group.create_consumer(consumer, 1);
+        group.deliver(consumer, id(5, 1), Delivery { at_ms: 1, count: 1 });
+    };
+    change(&mut keyspace, b"s", |stream| give(stream, b"c"));
+    log.lose(|logged| logged.kind == RecordKind::StreamConsumer);
+    let mut keyspace = log.replay_after_crash(|_| false);
+    change(&mut keyspace, b"s", |stream| give(stream, b"d"));
+    let records = log.records();
+    let is_left = |logged: &&Logged| logged.kind == RecordKind::StreamPending && !logged.is_retired;
+    assert_eq!(records.iter().filter(is_left).count(), 1);
 }
 
 /// In a dump of some kilobytes thousands of entries may share a name of a kilobyte.
