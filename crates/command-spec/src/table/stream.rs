@@ -65,7 +65,14 @@ pub(super) static COMMANDS: &[Spec] = &[
             "XADD key MAXLEN = threshold id field value ...",
         )]),
         since: "5.0.0",
-        history: &[Change::new("7.0.0", "An id whose second part is `*`.")],
+        history: &[
+            Change::new("7.0.0", "An id whose second part is `*`."),
+            Change::absent(
+                Origin::Redis,
+                "8.6.0",
+                "The names of `IDMP` in dumps, payloads and exports.",
+            ),
+        ],
         summary: "Adds an entry to a stream, creating it when the key is new.",
         complexity: "O(1), and O(N) to trim, N the number of entries that go; O(N * G) with DELREF or ACKED, G the number of \
                      groups, and N with ACKED also that of the entries before them that stay.",
@@ -159,6 +166,11 @@ pub(super) static COMMANDS: &[Spec] = &[
         keys: &[KeySpec::one(1, key_flags![RW UPDATE])],
         propagation: Propagation::Verbatim,
         since: "8.6.0",
+        history: &[Change::absent(
+            Origin::Redis,
+            "8.6.0",
+            "What it sets, in dumps, payloads and exports.",
+        )],
         origin: Origin::Redis,
         summary: "Sets how a stream recognizes entries that are added again.",
         complexity: "O(1)",
