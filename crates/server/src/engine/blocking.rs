@@ -303,10 +303,11 @@ impl Sessions {
         loop {
             let key = self.due.pop_front()?;
             let client = self.clients.get(key);
-            match client.and_then(|client| client.session.wait.as_deref()) {
-                Some(Wait::Keys(wait)) if wait.is_due() => return Some(key),
-                // It has gone, or was called meanwhile.
-                _ => {}
+            // Others have gone, or were called meanwhile.
+            if let Some(Wait::Keys(wait)) = client.and_then(|it| it.session.wait.as_deref())
+                && wait.is_due()
+            {
+                return Some(key);
             }
         }
     }
