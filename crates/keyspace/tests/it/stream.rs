@@ -155,7 +155,7 @@ fn what_is_set_to_what_it_was_is_no_change() {
 /// Each record of a message has both names; while a stream is read they are all in memory.
 #[test]
 fn a_record_of_a_message_is_short() {
-    let of_message = [&[4][..], &5_u64.to_be_bytes(), &1_u64.to_be_bytes()].concat();
+    let of_message = [&[4_u8][..], &5_u64.to_be_bytes(), &1_u64.to_be_bytes()].concat();
     let is_message = |producer: usize, name: usize| {
         let mut value = vec![7, 8];
         base::varint::put_bytes(&mut value, &vec![b'p'; producer]);

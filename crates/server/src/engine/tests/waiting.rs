@@ -53,7 +53,8 @@ fn each_of_many_that_wait_to_claim_is_called_once() {
 fn one_that_waits_to_claim_is_served_in_its_time_whatever_others_find() {
     let mut server = TestServer::new(&[]);
     let (asking, first, second) = (server.connect(), server.connect(), server.connect());
-    server.send(asking, "XADD s 1-1 f v\r\nXADD s 1-2 f v\r\nXGROUP CREATE s g 0\r\nXGROUP CREATE t g 0 MKSTREAM\r\n");
+    server.send(asking, "XADD s 1-1 f v\r\nXADD s 1-2 f v\r\n");
+    server.send(asking, "XGROUP CREATE s g 0\r\nXGROUP CREATE t g 0 MKSTREAM\r\n");
     server.send(asking, "XREADGROUP GROUP g a STREAMS s >\r\n");
     for client in [first, second] {
         let words = "XREADGROUP GROUP g b COUNT 1 BLOCK 0 CLAIM 500 STREAMS t s > >\r\n";
