@@ -74,6 +74,8 @@ pub struct Archiver {
     names: Names,
     readbacks: Readbacks,
     damages: Damages,
+    /// Something was found to be damaged, and not looked at yet whether the newest state needs it.
+    is_to_go_round: bool,
     /// The copy that the stream goes on from.
     base: Option<Base>,
     /// Since when there are blocks to be shipped.
@@ -125,6 +127,7 @@ impl Archiver {
             names: Names::default(),
             readbacks: Readbacks::default(),
             damages: Damages::default(),
+            is_to_go_round: false,
             base: None,
             behind_since_us: None,
             shipped,
@@ -175,6 +178,9 @@ impl Archiver {
         // What the next process must know, and where ages go on from, before anything else.
         if self.mark(now_us)? || self.date(now_us)? {
             return Ok(true);
+        }
+        if self.is_to_go_round {
+            return self.go_on_without_damage(now_us).map(|()| true);
         }
         if self.pending.is_some() {
             return self.put(writer).map(|()| true);
@@ -271,9 +277,7 @@ impl Archiver {
         let of = (self.database, &self.options, self.damages.known());
         let step = self.tidying.step(target, &*self.clock, of, seed);
         let damaged = self.tidying.take_damaged();
-        if self.damages.note(damaged) {
-            self.go_on_without_damage(now_us);
-        }
+        self.is_to_go_round |= self.damages.note(damaged);
         match step {
             Ok(step) => {
                 let from = self.tidying.restorable_from(self.figures.archived);
@@ -354,7 +358,9 @@ impl Archiver {
             self.figures.restorable_from = range.first;
             return;
         }
-        self.fills.unlike = Some(last).filter(|_| footing.last.is_none());
+        // Nothing goes on from what is damaged, of whatever log it was: a copy of that block begins anew.
+        let is_known = picture.is_damaged(picture.last_log) && picture.range_of(last).is_none();
+        self.fills.unlike = Some(last).filter(|_| footing.last.is_none() && !is_known);
         let Some(range) = picture.ranges.last() else {
             self.figures.gaps += u64::from(!picture.damaged.is_empty());
             return;
@@ -514,15 +520,20 @@ impl Archiver {
     }
 
     /// Something was found to be damaged that an earlier process has put, perhaps: if it is needed for the newest state a new copy is made.
-    fn go_on_without_damage(&mut self, now_us: u64) {
+    ///
+    /// # Errors
+    /// When the target does not say what is there: then it is looked at again before anything else is done.
+    fn go_on_without_damage(&mut self, now_us: u64) -> Result<()> {
         self.leftovers.note_damage();
-        let picture = self.damages.picture(&*self.target, self.database).unwrap_or_default();
+        let picture = self.damages.picture(&*self.target, self.database)?;
+        self.is_to_go_round = false;
         if picture.range_of(self.figures.archived).is_none() {
             self.give_up_fill(now_us);
             self.tidying.give_up(now_us);
             self.note_gap();
         }
         self.figures.fall_back(&picture);
+        Ok(())
     }
 
     /// A copy that is made is not made to its end. What there is of it goes: made again and again, it would fill the target.

@@ -77,6 +77,19 @@ pub struct Chain {
     pub horizon: Lsn,
 }
 
+impl Chain {
+    /// What says that the copy is complete.
+    pub(crate) const fn whole(&self) -> Name {
+        Name::Whole { fill: self.fill, objects: self.objects }
+    }
+
+    /// All of its objects, in the order in which they are read.
+    pub(crate) fn names(&self) -> impl Iterator<Item = Name> {
+        let parts = (0..self.objects).map(|index| Name::Base { fill: self.fill, index });
+        std::iter::once(self.whole()).chain(parts).chain(self.logs.iter().copied())
+    }
+}
+
 /// See the file's top.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Picture {
@@ -255,6 +268,11 @@ impl Picture {
     #[must_use]
     pub fn is_whole(&self, fill: &Fill) -> bool {
         self.wholes.contains(fill)
+    }
+
+    /// Whether this object is known to be damaged.
+    pub(crate) fn is_damaged(&self, name: Option<Name>) -> bool {
+        name.and_then(|name| Piece::of(&name)).is_some_and(|piece| self.damaged.contains(&piece))
     }
 
     /// The range that a block is in.

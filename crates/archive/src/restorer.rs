@@ -4,7 +4,7 @@
 //!   base N: every record that was valid then, in any order ─► blocks N + 1 to X, in order ─► all of it read again ─► it counts
 //! ```
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use redo::manifest::Parent;
 use redo::{Expiry, Id, Made, NewLog, side_by_side};
 
 use crate::error::{Error, Result};
+use crate::headers::read_to_end;
 use crate::moments::Moments;
 use crate::name::Name;
 use crate::named;
@@ -26,8 +27,12 @@ use crate::target::Target;
 /// How often objects may be made one while they are read.
 const LOOKS_MAX: usize = 100;
 
-/// So many small objects are opened at a time to look at them: it is waiting, for a disk or another machine.
-const LOOKERS_MAX: usize = 16;
+/// So many small objects are opened ahead, on so many threads: it is waiting, for a disk or another machine.
+const AHEAD_MAX: usize = 32;
+const OPENERS_MAX: usize = 8;
+
+/// So many objects are asked for their length before they are read, lest each is opened twice.
+const SAMPLES_MAX: usize = 64;
 
 /// How often a restore begins anew because the archive was thinned out while it was read.
 const ATTEMPTS_MAX: usize = 5;
@@ -131,7 +136,7 @@ pub fn restore(
             Err(Error::Target(error)) if error.is_not_found() && attempts < ATTEMPTS_MAX => {
                 attempts += 1;
             }
-            Err(error) => ways.look_for_another(error)?,
+            Err(error) => ways.look_for_another(error, &request.point)?,
             done => return done,
         }
     }
@@ -143,6 +148,8 @@ struct Ways {
     /// What was found to be damaged, and the first error that said so.
     damaged: BTreeSet<Piece>,
     damage: Option<Error>,
+    /// What is marked as damaged, and can be read to its end.
+    good: BTreeSet<Piece>,
     /// Whether what is marked as damaged is read, because there is no other way.
     is_any: bool,
     /// The block that was found to be meant.
@@ -152,21 +159,66 @@ struct Ways {
 impl Ways {
     fn picture(&self, target: &dyn Target, database: Id) -> Result<Picture> {
         let mut names = Picture::names(target, database)?;
-        names.retain(|name| !self.is_any || !matches!(name, Name::Damaged { .. }));
-        names.extend(self.damaged.iter().map(|piece| Name::Damaged { piece: *piece }));
+        self.mark(&mut names);
         Ok(Picture::of(&names))
     }
 
-    /// Goes on without what is damaged, or with what is only said to be.
+    fn mark(&self, names: &mut Vec<Name>) {
+        names.retain(|name| match name {
+            Name::Damaged { piece } => !self.is_any && !self.good.contains(piece),
+            _ => true,
+        });
+        names.extend(self.damaged.iter().map(|piece| Name::Damaged { piece: *piece }));
+    }
+
+    /// Finds out what is damaged of what would lead to a newer state than what is not marked. That something is marked is no reason to restore an
+    /// older state without having looked: anything that may put objects can put a mark, and a wire may have been at fault.
+    fn look_at_marks(&mut self, target: &dyn Target, database: Id) -> Result<()> {
+        loop {
+            let mut names = Picture::names(target, database)?;
+            self.mark(&mut names);
+            let believed = Picture::of(&names);
+            let own = &self.damaged;
+            names.retain(|name| !matches!(name, Name::Damaged { piece } if !own.contains(piece)));
+            let open = Picture::of(&names);
+            let last_of = |picture: &Picture| picture.ranges.last().map(|range| range.last);
+            let newest = last_of(&open).filter(|last| Some(*last) > last_of(&believed));
+            let Some(chain) = newest.and_then(|last| open.chain(last)) else { return Ok(()) };
+            let mut marked: BTreeMap<Piece, Vec<Name>> = BTreeMap::new();
+            for name in chain.names() {
+                if let Some(piece) =
+                    Piece::of(&name).filter(|piece| believed.damaged.contains(piece))
+                {
+                    marked.entry(piece).or_default().push(name);
+                }
+            }
+            if marked.is_empty() {
+                return Ok(());
+            }
+            for (piece, names) in marked {
+                match names.into_iter().try_for_each(|name| read_to_end(target, database, name)) {
+                    Ok(()) => _ = self.good.insert(piece),
+                    Err(error @ (Error::Damaged { .. } | Error::Record { .. })) => {
+                        self.damaged.insert(piece);
+                        self.damage.get_or_insert(error);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+    }
+
+    /// Goes on without what is damaged, or with what is only said to be. The newest state is the newest one that nothing damaged leads to.
     ///
     /// # Errors
     /// When that is no other way.
-    fn look_for_another(&mut self, error: Error) -> Result<()> {
+    fn look_for_another(&mut self, error: Error, point: &Point) -> Result<()> {
         match error {
             Error::Damaged { name, .. } | Error::Record { name, .. }
                 if Piece::of(&name).is_some_and(|piece| self.damaged.insert(piece)) =>
             {
                 self.damage.get_or_insert(error);
+                self.lsn = self.lsn.filter(|_| *point != Point::Latest);
                 Ok(())
             }
             Error::NotThere { .. }
@@ -191,6 +243,9 @@ fn attempt(
     progress: &mut dyn FnMut(Restoring),
 ) -> Result<Restored> {
     let target = request.target;
+    if request.point == Point::Latest {
+        ways.look_at_marks(target, database)?;
+    }
     let picture = ways.picture(target, database)?;
     let moments = Moments { target, database, picture: &picture };
     let lsn = match (ways.lsn, &request.point) {
@@ -206,8 +261,11 @@ fn attempt(
     ways.lsn = Some(lsn);
     let (before, after) = picture.nearest(lsn);
     let chain = picture.chain(lsn).ok_or(Error::NotThere { lsn, before, after })?;
-    let mut copy = Copy { target, database, lsn, done: 0, total: 0, progress };
-    let whole = copy.survey(&chain, request.threads.get())?;
+    let openers = if request.threads.get() > 1 { OPENERS_MAX } else { 1 };
+    let mut copy =
+        Copy { target, database, lsn, openers, done: 0, least: 0, total: 0, bytes: 0, progress };
+    let whole =
+        copy.survey(&chain, if request.into.is_some() { SAMPLES_MAX } else { usize::MAX })?;
     let mut restored = Restored {
         parent: Parent { database, lsn },
         time_ms: moments.time_of(lsn)?,
@@ -221,10 +279,11 @@ fn attempt(
         made: None,
     };
     if let Some(into) = request.into {
-        let (from, how) = ((restored.parent, chain.horizon), (copy.total, request.threads.get()));
+        let (from, how) = ((restored.parent, chain.horizon), (copy.least, request.threads.get()));
         let mut log = NewLog::begin(disk, into, from, how, entropy)?;
         log.set_expiry(request.expiry, restored.time_ms)?;
         copy.copy(&chain, &whole, &mut log)?;
+        restored.bytes = copy.bytes;
         progress(Restoring::Verifying);
         restored.made = Some(log.finish(restored.time_ms.unwrap_or(0))?);
     }
@@ -251,8 +310,14 @@ struct Copy<'a, 'b> {
     target: &'a dyn Target,
     database: Id,
     lsn: Lsn,
+    /// On how many threads objects are opened.
+    openers: usize,
     done: u64,
+    /// How much there is to read, at least and about.
+    least: u64,
     total: u64,
+    /// Of all objects that were opened.
+    bytes: u64,
     progress: &'b mut dyn FnMut(Restoring),
 }
 
@@ -261,48 +326,68 @@ impl Copy<'_, '_> {
         ObjectReader::open(self.target, self.database, name)
     }
 
-    /// Looks at how much there is to read. Returns what the copy says of itself.
-    fn survey(&mut self, chain: &Chain, threads: usize) -> Result<Header> {
-        let whole = *self.open(whole_of(chain))?.header();
+    /// Looks at how much there is to read, in so many objects at most. Returns what the copy says of itself.
+    fn survey(&mut self, chain: &Chain, samples_max: usize) -> Result<Header> {
+        let whole = *self.open(chain.whole())?.header();
+        let step = chain.logs.len().div_ceil(samples_max).max(1);
+        let samples: Vec<Name> = chain.logs.iter().copied().step_by(step).collect();
         let (target, database) = (self.target, self.database);
         let bytes_of = |name: &Name| -> Result<u64> {
             Ok(ObjectReader::open(target, database, *name)?.header().bytes)
         };
-        let lookers = if threads > 1 { LOOKERS_MAX } else { 1 };
-        self.total = whole.bytes;
-        for bytes in side_by_side(&chain.logs, lookers, bytes_of) {
-            self.total = self.total.saturating_add(bytes?);
+        let mut logs_bytes: u64 = 0;
+        for bytes in side_by_side(&samples, self.openers, bytes_of) {
+            logs_bytes = logs_bytes.saturating_add(bytes?);
         }
+        self.least = whole.bytes.saturating_add(logs_bytes);
+        let others = (chain.logs.len() - samples.len()) as u64;
+        let mean = logs_bytes / samples.len().max(1) as u64;
+        self.total = self.least.saturating_add(mean.saturating_mul(others));
         Ok(whole)
+    }
+
+    fn open_all(&self, names: &[Name]) -> Vec<Result<ObjectReader>> {
+        let (target, database) = (self.target, self.database);
+        side_by_side(names, self.openers, |name| ObjectReader::open(target, database, *name))
     }
 
     fn copy(&mut self, chain: &Chain, whole: &Header, log: &mut NewLog) -> Result<()> {
         let (mut blocks, mut records) = (0, 0);
         for index in 0..chain.objects {
             let mut object = self.open(Name::Base { fill: chain.fill, index })?;
+            self.bytes = self.bytes.saturating_add(object.header().bytes);
             (blocks, records) =
                 (blocks + object.header().blocks, records + object.header().records);
             while let Some(block) = self.next(&mut object)? {
                 log.put(block.header.lsn, block.header.time_ms, &block.payload)?;
             }
         }
-        let name = whole_of(chain);
+        let name = chain.whole();
         if (blocks, records) != (whole.blocks, whole.records) {
             let what = "the copy has other blocks than it counts";
             return Err(Error::Damaged { name, at: 80, what });
         }
         let (mut last, mut last_crc) = (chain.fill.lsn, None);
         let (mut logs, mut looks) = (VecDeque::from(chain.logs.clone()), LOOKS_MAX);
-        while let Some(name) = logs.pop_front() {
-            let mut object = match self.open(name) {
-                Err(Error::Target(error)) if error.is_not_found() && looks > 0 => {
+        let mut opened = VecDeque::new();
+        loop {
+            if opened.is_empty() {
+                let names: Vec<Name> = logs.drain(..logs.len().min(AHEAD_MAX)).collect();
+                opened = self.open_all(&names).into();
+            }
+            let mut object = match opened.pop_front() {
+                None => break,
+                Some(Err(Error::Target(error))) if error.is_not_found() && looks > 0 => {
                     // It was made one with others meanwhile.
                     looks -= 1;
                     logs = self.logs_behind(last).ok_or(Error::Target(error))?;
+                    opened.clear();
                     continue;
                 }
-                opened => opened?,
+                Some(object) => object?,
             };
+            let name = object.header().name;
+            self.bytes = self.bytes.saturating_add(object.header().bytes);
             check_joins(&object, last, last_crc)?;
             while let Some(block) = self.next(&mut object)? {
                 let lsn = block.header.lsn;
@@ -343,14 +428,10 @@ impl Copy<'_, '_> {
         self.done += object.bytes_done() - before;
         // Every some MiB is enough.
         if done >> 22 != self.done >> 22 {
-            (self.progress)(Restoring::Copying(self.done, self.total));
+            (self.progress)(Restoring::Copying(self.done, self.total.max(self.done)));
         }
         Ok(block)
     }
-}
-
-const fn whole_of(chain: &Chain) -> Name {
-    Name::Whole { fill: chain.fill, objects: chain.objects }
 }
 
 /// Whether an object goes on behind the block that was read last.
