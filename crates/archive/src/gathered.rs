@@ -48,6 +48,7 @@ impl Gathered {
         }
         let Self { names, builder } = std::mem::take(self);
         let (header, bytes) = builder?.finish();
-        (names.len() >= NAMES_MIN).then(|| Portion { replaces: names, ..Portion::new(header, bytes) })
+        (names.len() >= NAMES_MIN)
+            .then(|| Portion { replaces: names, ..Portion::new(header, bytes) })
     }
 }
