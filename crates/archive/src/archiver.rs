@@ -23,6 +23,7 @@ use crate::error::{Error, Result, TargetError};
 use crate::figures::{Figures, State};
 use crate::fill::{Filling, Fills, Portion};
 use crate::gathered::Gathered;
+use crate::headers::read_to_end;
 use crate::key::{KEY_BYTES, Salts};
 use crate::leftovers::{Leftovers, Why};
 use crate::name::{Folder, Name};
@@ -277,8 +278,12 @@ impl Archiver {
         let of = (self.database, &self.options, self.damages.known());
         let step = self.tidying.step(target, &*self.clock, of, seed);
         let damaged = self.tidying.take_damaged();
-        self.is_to_go_round |= self.damages.note(damaged);
-        match step {
+        if self.damages.note(damaged) {
+            // At once: what it has taken the place of is all that there is.
+            self.leftovers.note_damage();
+            self.is_to_go_round = true;
+        }
+        let worked = match step {
             Ok(step) => {
                 let from = self.tidying.restorable_from(self.figures.archived);
                 self.figures.raise_restorable(from);
@@ -293,7 +298,8 @@ impl Archiver {
                 self.count_error(&error);
                 false
             }
-        }
+        };
+        worked || self.is_to_go_round
     }
 
     fn note_tidied(&mut self, tidied: &Tidied) {
@@ -358,9 +364,13 @@ impl Archiver {
             self.figures.restorable_from = range.first;
             return;
         }
-        // Nothing goes on from what is damaged, of whatever log it was: a copy of that block begins anew.
-        let is_known = picture.is_damaged(picture.last_log) && picture.range_of(last).is_none();
-        self.fills.unlike = Some(last).filter(|_| footing.last.is_none() && !is_known);
+        // Nothing goes on from what cannot be read, of whatever log it was: a copy of that block begins anew. That it is marked is not enough.
+        let leads_nowhere = || {
+            let name = picture.last_log.filter(|_| picture.range_of(last).is_none());
+            let read = name.map(|name| read_to_end(&*self.target, self.database, name));
+            matches!(read, Some(Err(Error::Damaged { .. })))
+        };
+        self.fills.unlike = Some(last).filter(|_| footing.last.is_none() && !leads_nowhere());
         let Some(range) = picture.ranges.last() else {
             self.figures.gaps += u64::from(!picture.damaged.is_empty());
             return;
@@ -524,7 +534,6 @@ impl Archiver {
     /// # Errors
     /// When the target does not say what is there: then it is looked at again before anything else is done.
     fn go_on_without_damage(&mut self, now_us: u64) -> Result<()> {
-        self.leftovers.note_damage();
         let picture = self.damages.picture(&*self.target, self.database)?;
         self.is_to_go_round = false;
         if picture.range_of(self.figures.archived).is_none() {

@@ -270,11 +270,6 @@ impl Picture {
         self.wholes.contains(fill)
     }
 
-    /// Whether this object is known to be damaged.
-    pub(crate) fn is_damaged(&self, name: Option<Name>) -> bool {
-        name.and_then(|name| Piece::of(&name)).is_some_and(|piece| self.damaged.contains(&piece))
-    }
-
     /// The range that a block is in.
     #[must_use]
     pub fn range_of(&self, lsn: Lsn) -> Option<&Range> {

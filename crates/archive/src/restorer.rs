@@ -37,6 +37,12 @@ const SAMPLES_MAX: usize = 64;
 /// How often a restore begins anew because the archive was thinned out while it was read.
 const ATTEMPTS_MAX: usize = 5;
 
+/// So often something that was damaged is read again, and not damaged.
+const DOUBTS_MAX: usize = 3;
+
+/// It is of another history than what is before it.
+const NOT_JOINED: &str = "it does not go on where the object before it ends";
+
 /// Which state is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Point {
@@ -89,6 +95,8 @@ pub struct Restored {
     /// If this is the last block that can be restored: the last one that the archive has, if it lacks some before it, and no copy
     /// behind those is complete; and when that block was ended, 0 if that is not known.
     pub cut_off: Option<(Lsn, i64)>,
+    /// What was found to be damaged first, and was gone round.
+    pub damage: Option<String>,
     /// The block whose copy the restore began with.
     pub base: Lsn,
     /// How many objects were read, or would be, and their length.
@@ -135,8 +143,9 @@ pub fn restore(
         match attempt(disk, request, (database, &mut ways), &mut *entropy, &mut *progress) {
             Err(Error::Target(error)) if error.is_not_found() && attempts < ATTEMPTS_MAX => {
                 attempts += 1;
+                ways.forget_newest(request);
             }
-            Err(error) => ways.look_for_another(error, &request.point)?,
+            Err(error) => ways.look_for_another(error, request, database)?,
             done => return done,
         }
     }
@@ -148,8 +157,11 @@ struct Ways {
     /// What was found to be damaged, and the first error that said so.
     damaged: BTreeSet<Piece>,
     damage: Option<Error>,
-    /// What is marked as damaged, and can be read to its end.
+    /// What is marked as damaged and can be read to its end, and what of it cannot be read for another reason.
     good: BTreeSet<Piece>,
+    unread: BTreeSet<Piece>,
+    /// How often something was damaged that could be read to its end then.
+    doubts: usize,
     /// Whether what is marked as damaged is read, because there is no other way.
     is_any: bool,
     /// The block that was found to be meant.
@@ -178,8 +190,12 @@ impl Ways {
             let mut names = Picture::names(target, database)?;
             self.mark(&mut names);
             let believed = Picture::of(&names);
-            let own = &self.damaged;
-            names.retain(|name| !matches!(name, Name::Damaged { piece } if !own.contains(piece)));
+            names.retain(|name| match name {
+                Name::Damaged { piece } => {
+                    self.damaged.contains(piece) || self.unread.contains(piece)
+                }
+                _ => true,
+            });
             let open = Picture::of(&names);
             let last_of = |picture: &Picture| picture.ranges.last().map(|range| range.last);
             let newest = last_of(&open).filter(|last| Some(*last) > last_of(&believed));
@@ -202,23 +218,46 @@ impl Ways {
                         self.damaged.insert(piece);
                         self.damage.get_or_insert(error);
                     }
-                    Err(error) => return Err(error),
+                    Err(Error::Target(error)) if error.is_not_found() => return Err(error.into()),
+                    // Nothing speaks against the mark.
+                    Err(_) => _ = self.unread.insert(piece),
                 }
             }
         }
     }
 
-    /// Goes on without what is damaged, or with what is only said to be. The newest state is the newest one that nothing damaged leads to.
+    /// The newest state may be another one by now.
+    fn forget_newest(&mut self, request: &Request<'_>) {
+        self.lsn = self.lsn.filter(|_| request.point != Point::Latest);
+    }
+
+    /// Goes on without what is damaged, or with what is only said to be. The newest state is the newest one that nothing damaged leads to: what a
+    /// checksum says, twice. What does not go on from what is before it may be of another history, and what a record has that is not known of a newer
+    /// program: then only another way to the same state will do.
     ///
     /// # Errors
     /// When that is no other way.
-    fn look_for_another(&mut self, error: Error, point: &Point) -> Result<()> {
+    fn look_for_another(
+        &mut self,
+        error: Error,
+        request: &Request<'_>,
+        database: Id,
+    ) -> Result<()> {
         match error {
             Error::Damaged { name, .. } | Error::Record { name, .. }
-                if Piece::of(&name).is_some_and(|piece| self.damaged.insert(piece)) =>
+                if Piece::of(&name).is_some_and(|piece| !self.damaged.contains(&piece)) =>
             {
+                let is_of_bytes =
+                    matches!(error, Error::Damaged { what, .. } if what != NOT_JOINED);
+                if is_of_bytes && self.doubts < DOUBTS_MAX {
+                    if read_to_end(request.target, database, name).is_ok() {
+                        self.doubts += 1;
+                        return Ok(());
+                    }
+                    self.forget_newest(request);
+                }
+                self.damaged.extend(Piece::of(&name));
                 self.damage.get_or_insert(error);
-                self.lsn = self.lsn.filter(|_| *point != Point::Latest);
                 Ok(())
             }
             Error::NotThere { .. }
@@ -243,7 +282,8 @@ fn attempt(
     progress: &mut dyn FnMut(Restoring),
 ) -> Result<Restored> {
     let target = request.target;
-    if request.point == Point::Latest {
+    let is_newest = request.point == Point::Latest;
+    if is_newest && ways.lsn.is_none() {
         ways.look_at_marks(target, database)?;
     }
     let picture = ways.picture(target, database)?;
@@ -262,24 +302,36 @@ fn attempt(
     let (before, after) = picture.nearest(lsn);
     let chain = picture.chain(lsn).ok_or(Error::NotThere { lsn, before, after })?;
     let openers = if request.threads.get() > 1 { OPENERS_MAX } else { 1 };
-    let mut copy =
-        Copy { target, database, lsn, openers, done: 0, least: 0, total: 0, bytes: 0, progress };
+    let ways = &*ways;
+    let mut copy = Copy {
+        target,
+        database,
+        ways,
+        lsn,
+        openers,
+        done: 0,
+        total: 0,
+        is_exact: true,
+        bytes: 0,
+        progress,
+    };
     let whole =
         copy.survey(&chain, if request.into.is_some() { SAMPLES_MAX } else { usize::MAX })?;
     let mut restored = Restored {
         parent: Parent { database, lsn },
         time_ms: moments.time_of(lsn)?,
-        cut_off: match picture.ranges.last().filter(|range| range.last == lsn) {
+        cut_off: match picture.ranges.last().filter(|range| is_newest || range.last == lsn) {
             Some(_) => cut_off(target, database, &picture, lsn)?,
             None => None,
         },
+        damage: ways.damage.as_ref().map(ToString::to_string),
         base: chain.fill.lsn,
         objects: u64::from(chain.objects) + chain.logs.len() as u64,
         bytes: copy.total,
         made: None,
     };
     if let Some(into) = request.into {
-        let (from, how) = ((restored.parent, chain.horizon), (copy.least, request.threads.get()));
+        let (from, how) = ((restored.parent, chain.horizon), (copy.room(), request.threads.get()));
         let mut log = NewLog::begin(disk, into, from, how, entropy)?;
         log.set_expiry(request.expiry, restored.time_ms)?;
         copy.copy(&chain, &whole, &mut log)?;
@@ -301,21 +353,28 @@ fn cut_off(
     // A copy that is damaged is behind it otherwise.
     let Some(name) = picture.last_log else { return Ok(Some((last, 0))) };
     match ObjectReader::open(target, database, name) {
-        Err(Error::Damaged { .. }) => Ok(Some((last, 0))),
-        object => Ok(Some((last, object?.header().time_max_ms))),
+        Err(Error::Target(error)) if error.is_not_found() => Err(error.into()),
+        object => Ok(Some((last, object.map_or(0, |object| object.header().time_max_ms)))),
     }
+}
+
+/// The last block that was copied, and its checksum if what comes next must know it.
+struct End {
+    last: Lsn,
+    crc: Option<u32>,
 }
 
 struct Copy<'a, 'b> {
     target: &'a dyn Target,
     database: Id,
+    ways: &'a Ways,
     lsn: Lsn,
     /// On how many threads objects are opened.
     openers: usize,
     done: u64,
-    /// How much there is to read, at least and about.
-    least: u64,
+    /// How much there is to read, about.
     total: u64,
+    is_exact: bool,
     /// Of all objects that were opened.
     bytes: u64,
     progress: &'b mut dyn FnMut(Restoring),
@@ -339,11 +398,17 @@ impl Copy<'_, '_> {
         for bytes in side_by_side(&samples, self.openers, bytes_of) {
             logs_bytes = logs_bytes.saturating_add(bytes?);
         }
-        self.least = whole.bytes.saturating_add(logs_bytes);
         let others = (chain.logs.len() - samples.len()) as u64;
         let mean = logs_bytes / samples.len().max(1) as u64;
-        self.total = self.least.saturating_add(mean.saturating_mul(others));
+        self.is_exact = others == 0;
+        self.total = mean.saturating_mul(others).saturating_add(logs_bytes);
+        self.total = self.total.saturating_add(whole.bytes);
         Ok(whole)
+    }
+
+    /// So much it takes on the disk, at least.
+    const fn room(&self) -> u64 {
+        if self.is_exact { self.total } else { self.total / 4 * 3 }
     }
 
     fn open_all(&self, names: &[Name]) -> Vec<Result<ObjectReader>> {
@@ -367,7 +432,7 @@ impl Copy<'_, '_> {
             let what = "the copy has other blocks than it counts";
             return Err(Error::Damaged { name, at: 80, what });
         }
-        let (mut last, mut last_crc) = (chain.fill.lsn, None);
+        let mut end = End { last: chain.fill.lsn, crc: None };
         let (mut logs, mut looks) = (VecDeque::from(chain.logs.clone()), LOOKS_MAX);
         let mut opened = VecDeque::new();
         loop {
@@ -375,47 +440,55 @@ impl Copy<'_, '_> {
                 let names: Vec<Name> = logs.drain(..logs.len().min(AHEAD_MAX)).collect();
                 opened = self.open_all(&names).into();
             }
-            let mut object = match opened.pop_front() {
-                None => break,
-                Some(Err(Error::Target(error))) if error.is_not_found() && looks > 0 => {
+            let Some(object) = opened.pop_front() else { break };
+            match object.and_then(|object| self.copy_log(object, &mut end, log)) {
+                Err(Error::Target(error)) if error.is_not_found() && looks > 0 => {
                     // It was made one with others meanwhile.
                     looks -= 1;
-                    logs = self.logs_behind(last).ok_or(Error::Target(error))?;
+                    logs = self.logs_behind(end.last)?.ok_or(Error::Target(error))?;
                     opened.clear();
-                    continue;
                 }
-                Some(object) => object?,
-            };
-            let name = object.header().name;
-            self.bytes = self.bytes.saturating_add(object.header().bytes);
-            check_joins(&object, last, last_crc)?;
-            while let Some(block) = self.next(&mut object)? {
-                let lsn = block.header.lsn;
-                if lsn > last && lsn <= self.lsn {
-                    log.put(lsn, block.header.time_ms, &block.payload)?;
-                    (last, last_crc) = (lsn, Some(block.header.payload_crc));
-                }
-            }
-            if let Name::Thin { last: end, .. } = name {
-                // Its last blocks may have had nothing that is needed.
-                (last, last_crc) = (end.max(last), None);
+                copied => copied?,
             }
         }
-        if last != self.lsn {
-            let (before, after) = (Some(last), None);
+        if end.last != self.lsn {
+            let (before, after) = (Some(end.last), None);
             return Err(Error::NotThere { lsn: self.lsn, before, after });
         }
         Ok(())
     }
 
+    fn copy_log(
+        &mut self,
+        mut object: ObjectReader,
+        end: &mut End,
+        log: &mut NewLog,
+    ) -> Result<()> {
+        self.bytes = self.bytes.saturating_add(object.header().bytes);
+        check_joins(&object, end.last, end.crc)?;
+        while let Some(block) = self.next(&mut object)? {
+            let lsn = block.header.lsn;
+            if lsn > end.last && lsn <= self.lsn {
+                log.put(lsn, block.header.time_ms, &block.payload)?;
+                *end = End { last: lsn, crc: Some(block.header.payload_crc) };
+            }
+        }
+        if let Name::Thin { last, .. } = object.header().name {
+            // Its last blocks may have had nothing that is needed.
+            *end = End { last: last.max(end.last), crc: None };
+        }
+        Ok(())
+    }
+
     /// The objects that have the blocks behind this one whole, as of now; `None` if there are none.
-    fn logs_behind(&self, last: Lsn) -> Option<VecDeque<Name>> {
-        let picture = Picture::read(self.target, self.database).ok()?;
-        let range = picture.range_of(self.lsn)?;
+    fn logs_behind(&self, last: Lsn) -> Result<Option<VecDeque<Name>>> {
+        let picture = self.ways.picture(self.target, self.database)?;
+        let Some(range) = picture.range_of(self.lsn) else { return Ok(None) };
         let is_needed = |name: &&Name| matches!(name, Name::Log { first, last: end, .. } if *end > last && *first <= self.lsn);
         let logs: VecDeque<Name> = range.logs.iter().filter(is_needed).copied().collect();
-        let Name::Log { first, .. } = *logs.front()? else { return None };
-        (first <= last.next()).then_some(logs)
+        let goes_on =
+            matches!(logs.front(), Some(Name::Log { first, .. }) if *first <= last.next());
+        Ok(goes_on.then_some(logs))
     }
 
     fn next(&mut self, object: &mut ObjectReader) -> Result<Option<StoredBlock>> {
@@ -444,7 +517,7 @@ pub(crate) fn check_joins(object: &ObjectReader, last: Lsn, last_crc: Option<u32
     }
     let is_other = |crc: u32| header.before_crc != 0 && crc != header.before_crc;
     if first == last.next() && last_crc.is_some_and(is_other) {
-        return Err(damaged("it does not go on where the object before it ends"));
+        return Err(damaged(NOT_JOINED));
     }
     Ok(())
 }
