@@ -161,8 +161,8 @@ pub(crate) struct Run {
     pub(crate) trace: Vec<String>,
 }
 
-/// From this seed on zeros are written ahead of the log.
-const ZEROS_SEEDS: u64 = 22_000_000_000;
+/// With these seeds zeros are written ahead of the log.
+const ZEROS_SEEDS: std::ops::Range<u64> = 22_000_000_000..23_000_000_000;
 
 impl Run {
     fn new(plan: Plan) -> Self {
@@ -178,7 +178,7 @@ impl Run {
             },
             index: index_shape,
             reads_together: plan.seed >= TOGETHER_SEEDS,
-            zeros_blocks_min: (plan.seed >= ZEROS_SEEDS).then_some(plan.seed / 16 % 3),
+            zeros_blocks_min: ZEROS_SEEDS.contains(&plan.seed).then_some(plan.seed / 16 % 3),
         };
         Self::shaped(plan, shape, index, rng)
     }

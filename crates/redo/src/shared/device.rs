@@ -218,7 +218,7 @@ impl Device {
             written_blocks: self.written_blocks.load(Ordering::Relaxed),
             syncs: self.sync_count.load(Ordering::Relaxed),
             is_over_zeros: self.is_over_zeros.load(Ordering::Relaxed),
-            has_spare: self.spare.is_ready(),
+            has_spare: self.spare.ready_bytes().is_some(),
             last_error: self.last_error(),
         }
     }

@@ -11,7 +11,8 @@
 //! has nothing but their bytes to write. The zeros are new ones each time. Blocks of an earlier file
 //! are not used again, so that none of them can be taken for a block of this one.
 //!
-//! The lock is never held during I/O but for the removal in [`Spare::give_up`], which is the flusher's own.
+//! The lock is held during I/O by [`Spare::give_up`] alone. What begins a segment, and the executor, do not wait for
+//! it: there are no zeros then.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,9 +46,7 @@ enum State {
 #[derive(Default)]
 pub(crate) struct Spare {
     state: Mutex<State>,
-    /// The open segment has no zeros: none were ready when it began.
-    is_missed: AtomicBool,
-    /// They are now, and the open segment is worth being ended for them.
+    /// The open segment has no zeros left, and is worth being ended for these.
     is_offered: AtomicBool,
 }
 
@@ -57,8 +56,12 @@ impl Spare {
         matches!(*self.state.lock(), State::Nothing)
     }
 
-    pub(crate) fn is_ready(&self) -> bool {
-        matches!(*self.state.lock(), State::Ready(_))
+    /// How many zeros are ready.
+    pub(crate) fn ready_bytes(&self) -> Option<u64> {
+        match self.state.try_lock().as_deref() {
+            Some(State::Ready(zeros)) => Some(zeros.bytes),
+            _ => None,
+        }
     }
 
     /// The preparer has made the file.
@@ -76,17 +79,13 @@ impl Spare {
         let mut state = self.state.lock();
         if matches!(&*state, State::Begun(begun) if Arc::ptr_eq(begun, &zeros.file)) {
             *state = State::Ready(zeros);
-            if self.is_missed.swap(false, Ordering::AcqRel) {
-                self.is_offered.store(true, Ordering::Release);
-            }
         }
     }
 
     /// Gives it to a flusher that begins a segment, if it is ready. [`Spare::end_taking`] follows.
     pub(crate) fn take(&self) -> Option<Zeros> {
-        let mut state = self.state.lock();
+        let mut state = self.state.try_lock()?;
         self.is_offered.store(false, Ordering::Release);
-        self.is_missed.store(!matches!(*state, State::Ready(_)), Ordering::Release);
         match std::mem::take(&mut *state) {
             State::Ready(zeros) => {
                 *state = State::Taken;
@@ -102,6 +101,11 @@ impl Spare {
     /// The file has its name, or is removed: the next one may be begun under the temporary name.
     pub(crate) fn end_taking(&self) {
         *self.state.lock() = State::Nothing;
+    }
+
+    /// Has the executor end the open segment, which has no zeros.
+    pub(crate) fn offer(&self) {
+        self.is_offered.store(true, Ordering::Release);
     }
 
     /// Whether the open segment should end for one that is written over zeros; says so once. Takes no
@@ -209,18 +213,33 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_that_began_without_is_ended_once_for_what_is_ready() {
+    fn its_name_is_in_use_until_a_flusher_has_renamed_it() {
         let (disk, dir, spare) = world();
         assert!(spare.take().is_none() && spare.is_wanting());
         let made = zeros(&disk, &dir);
         spare.begin(&made.file);
-        assert!(spare.take().is_none() && !spare.is_wanting() && !spare.take_offer());
+        assert!(spare.take().is_none() && !spare.is_wanting());
         spare.finish(made);
-        assert!(spare.is_ready() && spare.take_offer() && !spare.take_offer());
+        assert_eq!(spare.ready_bytes(), Some(4096));
+        spare.offer();
+        assert!(spare.take_offer() && !spare.take_offer(), "once");
+        spare.offer();
         assert!(spare.take().is_some());
-        assert!(!spare.is_wanting(), "its temporary name is in use until it is renamed");
+        assert!(!spare.is_wanting() && !spare.take_offer());
         spare.end_taking();
         assert!(spare.is_wanting());
+    }
+
+    #[test]
+    fn a_segment_does_not_wait_for_a_removal() {
+        let (disk, dir, spare) = world();
+        let made = zeros(&disk, &dir);
+        spare.begin(&made.file);
+        spare.finish(made);
+        let removal = spare.state.lock();
+        assert!(spare.take().is_none() && spare.ready_bytes().is_none());
+        drop(removal);
+        assert!(spare.take().is_some());
     }
 
     #[test]
@@ -232,7 +251,7 @@ mod tests {
         assert!(spare.give_up(&disk, &dir) && !spare.is_begun(&made.file));
         assert!(!disk.exists(&segment::spare_path(&dir)).unwrap());
         spare.finish(made);
-        assert!(!spare.is_ready() && spare.is_wanting());
+        assert!(spare.ready_bytes().is_none() && spare.is_wanting());
         assert!(!spare.give_up(&disk, &dir), "once");
     }
 

@@ -375,18 +375,28 @@ impl Flusher {
     /// they, or others before them, are to be written and synced as ever.
     fn overwrite_group(&mut self) -> Option<(Overwrite, Group)> {
         let Some(Order::Block(first)) = self.todo.front() else { return None };
-        let writer = self.writer.as_ref().filter(|writer| writer.is_over_zeros())?;
-        if self.device().state() != DeviceState::Healthy
+        let device = &self.shared.devices[self.index];
+        if device.state() != DeviceState::Healthy
             || first.buffer.len() > GROUP_BYTES
             || !self.shared.durability.is_wanted(first.lsn)
-            || !self.unsynced.lsns.is_empty()
-            || self.parts.iter().any(|part| part.is_dirty)
         {
             return None;
         }
-        let group = Group::complete(&self.shared, &mut self.todo, writer.segment);
-        let buffers = group.blocks(&self.todo).map(|block| &block.buffer[..]);
-        Some((writer.overwrite(buffers, group.bytes)?, group))
+        let writer = self.writer.as_mut()?;
+        let is_clean =
+            self.unsynced.lsns.is_empty() && self.parts.iter().all(|part| !part.is_dirty);
+        if is_clean && writer.is_over_zeros() {
+            let group = Group::complete(&self.shared, &mut self.todo, writer.segment);
+            let buffers = group.blocks(&self.todo).map(|block| &block.buffer[..]);
+            if let Some(overwrite) = writer.overwrite(buffers, group.bytes) {
+                return Some((overwrite, group));
+            }
+        }
+        if !writer.is_left && device.spare.ready_bytes().is_some() && !writer.has_zeros() {
+            writer.is_left = true;
+            device.spare.offer();
+        }
+        None
     }
 
     /// Writes the blocks at the front that belong to the current segment and fit one write.

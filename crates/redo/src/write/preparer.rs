@@ -190,8 +190,12 @@ impl Preparer {
     /// Gives up spare files of which no use is made any more, or whose room is needed.
     fn give_up_superfluous(&self) {
         for device in self.shared.devices.iter() {
-            let is_kept = || self.is_served(device) && self.has_room(device, 0, 1);
-            if device.spare.is_ready() && !is_kept() {
+            let Some(bytes) = device.spare.ready_bytes() else { continue };
+            // Or segments have become much longer meanwhile.
+            let is_kept = bytes >= self.file_bytes() / 2
+                && self.is_served(device)
+                && self.has_room(device, 0, 1);
+            if !is_kept {
                 self.give_up(device);
             }
         }

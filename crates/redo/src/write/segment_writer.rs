@@ -42,6 +42,8 @@ pub(crate) struct SegmentWriter {
     zeros_end: u64,
     /// What is in the page that the blocks end in; empty in a file that grows.
     tail: Vec<u8>,
+    /// Another segment is to be begun for want of zeros in this one.
+    pub(crate) is_left: bool,
     /// Whether the manifest lists it.
     pub(crate) is_listed: bool,
     /// Its blocks that were written and not yet noted as synced.
@@ -112,6 +114,7 @@ impl SegmentWriter {
             is_dirty: false,
             zeros_end: 0,
             tail: Vec::new(),
+            is_left: false,
             is_listed: false,
             unsynced: Vec::new(),
             footer: FooterBuilder::new(group_bytes),
@@ -121,6 +124,11 @@ impl SegmentWriter {
     /// Whether there were zeros before its blocks.
     pub(crate) const fn is_over_zeros(&self) -> bool {
         self.zeros_end > 0
+    }
+
+    /// Whether there are zeros behind its blocks.
+    pub(crate) const fn has_zeros(&self) -> bool {
+        self.end + PAGE_BYTES < self.zeros_end
     }
 
     /// From now on blocks are written as in a file that grows.

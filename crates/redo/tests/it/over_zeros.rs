@@ -192,6 +192,12 @@ impl Bench {
         self.flush();
     }
 
+    /// The first block has the flusher see that its segment grows, the second begins another one.
+    fn write_until_over_zeros(&mut self) {
+        (0..2).for_each(|_| self.write(10));
+        assert!(self.is_over_zeros());
+    }
+
     fn queue(&mut self, value_bytes: usize) {
         let value = vec![b'v'; value_bytes];
         let record = Record::whole(RecordKind::String, DbId(0), b"key", &value, None);
@@ -244,7 +250,7 @@ fn a_segment_that_grows_is_ended_for_zeros_which_are_cut_at_its_end() {
     bench.write(10);
     bench.prepare();
     assert!(bench.has_spare() && !bench.is_over_zeros());
-    bench.write(10);
+    bench.write_until_over_zeros();
     assert!(bench.is_over_zeros() && !bench.has_spare());
     let len = bench.newest_len();
     assert!(len >= 20_000 && len.is_multiple_of(4096), "{len}");
@@ -285,11 +291,11 @@ fn nothing_is_prepared_unless_every_write_is_synced_and_it_is_wanted() {
 
 #[test]
 fn a_write_that_fits_without_what_is_prepared_is_not_refused() {
-    let mut bench = open_on(&disk(), 20_000, Some(1));
+    let mut bench = open_on(&disk(), 200_000, Some(1));
     bench.write(10);
     bench.prepare();
     assert!(bench.has_spare());
-    // Only what is prepared is in the way, and the block is longer than a segment.
+    // Only what is prepared is in the way of a block that is longer than a segment.
     let used_bytes = bench.disk.used_bytes();
     let faults = Faults { capacity_bytes: Some(used_bytes + 500), ..Faults::default() };
     bench.disk.set_faults(faults);
@@ -324,8 +330,7 @@ fn zeros_that_were_removed_by_other_hands_are_done_without() {
     bench.prepare();
     assert!(bench.has_spare());
     bench.disk.remove(&segment::spare_path(Path::new(DEVICE))).unwrap();
-    bench.write(10);
-    bench.write(10);
+    (0..3).for_each(|_| bench.write(10));
     assert_eq!(bench.log.health(), Health::Writable);
     assert!(!bench.is_over_zeros());
     bench.prepare();
@@ -338,6 +343,7 @@ fn a_start_without_any_of_this_reads_what_was_written_over_zeros() {
     let mut bench = open_on(&disk, 20_000, Some(1));
     bench.write(10);
     bench.prepare();
+    bench.write_until_over_zeros();
     for _ in 0..10 {
         bench.write(700);
     }
