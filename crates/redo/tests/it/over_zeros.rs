@@ -299,7 +299,7 @@ fn a_write_that_fits_without_what_is_prepared_is_not_refused() {
     let used_bytes = bench.disk.used_bytes();
     let faults = Faults { capacity_bytes: Some(used_bytes + 500), ..Faults::default() };
     bench.disk.set_faults(faults);
-    bench.write(15_000);
+    bench.write(230_000);
     let stats = bench.log.stats();
     assert_eq!(stats.durable_lsn.next(), stats.open_lsn, "{:?}", stats.devices);
     assert_eq!(bench.log.health(), Health::Writable);

@@ -17,7 +17,8 @@ use base::{Lsn, Record, RecordAddr};
 use env_sim::{Faults, SimClock, SimDisk, SimEntropy};
 use redo::{
     CompactionOptions, Compactor, Env, Error, FileError, Flusher, Health, LiveRecords, Log, Mark,
-    MarkReader, Opened, Options, Preparer, Recovery, Replay, Stats, Step, Summary, SyncPolicy,
+    MarkReader, Opened, Options, PendingSync, Preparer, Recovery, Replay, Stats, Step, Summary,
+    SyncPolicy, Turn,
 };
 
 use super::image::Image;
@@ -256,12 +257,35 @@ pub(crate) struct World {
 pub(crate) struct Running {
     pub(crate) log: Log,
     pub(crate) flushers: Vec<Flusher>,
+    /// By flusher, the sync that goes on while others step.
+    syncing: BTreeMap<usize, PendingSync>,
     pub(crate) compactor: Compactor,
     pub(crate) preparer: Preparer,
     pub(crate) executor: Executor,
     pub(crate) marks: Vec<Mark>,
     /// After a start from an index: what was live then, until the log is told.
     pub(crate) live: Option<Arc<LiveRecords>>,
+}
+
+impl Running {
+    /// A flusher takes a turn, and the sync that this begins may last until its next one.
+    fn step_flusher(&mut self, index: usize, is_long: bool) -> Step {
+        let flusher = &mut self.flushers[index];
+        let sync = match self.syncing.remove(&index) {
+            Some(sync) => sync,
+            None => match flusher.turn() {
+                Turn::Step(step) => return step,
+                Turn::Sync(sync) if is_long => {
+                    self.syncing.insert(index, sync);
+                    return Step::Worked;
+                }
+                Turn::Sync(sync) => sync,
+            },
+        };
+        let result = sync.run();
+        flusher.synced(&sync, result);
+        Step::Worked
+    }
 }
 
 impl World {
@@ -358,7 +382,10 @@ impl World {
         let live = Some(live).filter(|_| !log.knows_validity());
         let executor = Executor::new(replayed.model, entropy[1]);
         let (marks, preparer) = (Vec::new(), log.preparer());
-        Ok((Running { log, flushers, compactor, preparer, executor, marks, live }, summary))
+        let syncing = BTreeMap::new();
+        let running =
+            Running { log, flushers, syncing, compactor, preparer, executor, marks, live };
+        Ok((running, summary))
     }
 
     /// Recovers copies of the disk by reading everything and from the index: what they find and leave
@@ -475,7 +502,8 @@ impl World {
             0..30 => self.block(running),
             30..70 => {
                 let index = self.rng.below(running.flushers.len() as u64);
-                running.flushers[usize::try_from(index).expect("small")].step();
+                let is_long = self.shape.writes_zeros && self.rng.coin();
+                running.step_flusher(usize::try_from(index).expect("small"), is_long);
             }
             70..85 => {
                 running.compactor.step();
@@ -650,8 +678,8 @@ impl World {
         for _ in 0..10_000 {
             self.tick(running);
             let mut is_idle = true;
-            for flusher in &mut running.flushers {
-                is_idle &= flusher.step() != Step::Worked;
+            for index in 0..running.flushers.len() {
+                is_idle &= running.step_flusher(index, false) != Step::Worked;
             }
             is_idle &= running.compactor.step() != Step::Worked;
             is_idle &= running.preparer.step() != Step::Worked;
@@ -670,8 +698,8 @@ impl World {
         for _ in 0..1000 {
             is_finished = running.compactor.step() == Step::Finished;
             is_finished &= running.preparer.step() == Step::Finished;
-            for flusher in &mut running.flushers {
-                is_finished &= flusher.step() == Step::Finished;
+            for index in 0..running.flushers.len() {
+                is_finished &= running.step_flusher(index, false) == Step::Finished;
             }
             self.poll(&mut running);
             if is_finished {
