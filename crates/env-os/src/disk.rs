@@ -12,7 +12,9 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, lch
 use std::path::Path;
 
 use env::{Access, Disk, File, FileVersion, Lock, ReadBuffer, ReadTogether, about, opening};
-use rustix::fs::{Advice, FallocateFlags, FlockOperation, fadvise, fallocate, flock, statfs, statvfs};
+use rustix::fs::{
+    Advice, FallocateFlags, FlockOperation, fadvise, fallocate, flock, statfs, statvfs,
+};
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::durable_writer::DurableWriter;

@@ -21,8 +21,8 @@ use keyspace::Journal;
 use redo::manifest::HistoryPoint;
 use redo::{
     BackupFigures, BackupPoint, BackupRefusal, BackupState, CompactionOptions, Compactor, Flusher,
-    Health, HistoryOptions, Log, Mark, NamedBackup, NotedCommand, Opened, Preparer, Reader, Scrubber, Step,
-    SyncPolicy, Turn,
+    Health, HistoryOptions, Log, Mark, NamedBackup, NotedCommand, Opened, Preparer, Reader,
+    Scrubber, Step, SyncPolicy, Turn,
 };
 
 use crate::config::{FsyncPolicy, LogOptions};

@@ -106,7 +106,8 @@ fn failing_reads_writes_and_syncs_lose_nothing_that_was_acknowledged() {
             world.live(&mut running, 100);
             world.disk.set_faults(Faults {
                 error_per_million: [0, 3_000, 20_000][usize::try_from(rng.below(3)).unwrap()],
-                sync_error_per_million: [0, 30_000, 200_000][usize::try_from(rng.below(3)).unwrap()],
+                sync_error_per_million: [0, 30_000, 200_000]
+                    [usize::try_from(rng.below(3)).unwrap()],
                 lack_per_million: [0, 100_000][usize::from(rng.coin())],
                 short_reads: rng.coin(),
                 ..Faults::default()
