@@ -20,8 +20,9 @@ const FOR_THE_PROCESS: u64 = 32;
 /// For the log: manifest, compaction, scrubbing, recovery.
 const FOR_THE_LOG: u64 = 32;
 
-/// For each log device: the open segment and the next one.
-const FOR_A_DEVICE: u64 = 2;
+/// For each log device: the open segment and the next one, each also past the page cache, and the file of zeros
+/// that is being written for the one after.
+const FOR_A_DEVICE: u64 = 5;
 
 /// For what reads values and keys that are not in memory. A process has one number of descriptors, and
 /// so one of these: it is set at the start.

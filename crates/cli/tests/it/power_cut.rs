@@ -100,7 +100,7 @@ fn survive_power_cuts(random: &mut Random, disk_count: usize, options: &[&str]) 
 /// faults cannot be injected.
 fn lose_disk(server: &Server, disk: u64) -> Option<Fault> {
     let fault = Fault::is_possible()
-        .then(|| Fault::inject(server, &format!("flusher-{disk}"), "fdatasync:error=EIO"));
+        .then(|| Fault::inject(server, &format!("flusher-{disk}"), "fdatasync,pwritev2:error=EIO"));
     std::thread::sleep(Duration::from_millis(50));
     fault
 }

@@ -541,6 +541,31 @@ pub(crate) fn find_block_after(
     Ok(found.map(|(at, header)| (at - source.start, header)))
 }
 
+/// Whether there are only zeros; it looks at all of them, which is faster than to look for another.
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().fold(0, |any, byte| any | byte) == 0
+}
+
+/// Where the zeros begin that the file of an image without a footer ends with, at `from` at the earliest.
+pub(crate) fn filled_end(disk: &dyn Disk, source: &SegmentFile, from: u64) -> Result<u64> {
+    const WINDOW_BYTES: u64 = 1 << 20;
+    let path = &source.path;
+    let file = disk.open(path, Access::Read).at(path, "open")?;
+    let mut end = source.len;
+    let mut window = Vec::new();
+    while end > from {
+        let len = (end - from).min(WINDOW_BYTES);
+        window.resize(usize::try_from(len).expect("a window at most"), 0);
+        file.read_exact_at(&mut window, source.start + end - len).at(path, "read")?;
+        if !is_zero(&window) {
+            let last = window.iter().rposition(|byte| *byte != 0).expect("not all are");
+            return Ok(end - len + last as u64 + 1);
+        }
+        end -= len;
+    }
+    Ok(from)
+}
+
 /// The first good header of a block that is sought and lies in `range` of the file.
 pub(crate) fn find_block_header(
     file: &dyn File,
@@ -555,6 +580,10 @@ pub(crate) fn find_block_header(
         let len = usize::try_from(range.end - offset).unwrap_or(usize::MAX).min(WINDOW_BYTES);
         window.resize(len, 0);
         file.read_exact_at(&mut window, offset).at(path, "read")?;
+        if is_zero(&window) {
+            offset += (len - block::HEADER_BYTES + 1) as u64;
+            continue;
+        }
         for at in 0..=len - block::HEADER_BYTES {
             if window[at] != block::MARK[0] || window[at..at + 4] != block::MARK {
                 continue;

@@ -17,7 +17,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::format::footer::{FooterBuilder, Ordinals, WrittenBlock, write_footer};
 use crate::format::segment;
 use crate::read::catalog::Catalog;
-use crate::read::scan::{BlockCursor, Next, SegmentFile};
+use crate::read::scan::{BlockCursor, Next, SegmentFile, filled_end};
 use crate::recover::replay::{FileState, LogState};
 
 /// What was done.
@@ -66,7 +66,12 @@ pub(crate) fn tidy(disk: &dyn Disk, catalog: &Catalog, state: &LogState) -> Resu
     let mut tidied = Tidied { file_bytes: vec![0; catalog.files.len()], cut_bytes: 0 };
     for (index, source) in catalog.files.iter().enumerate().rev() {
         let file = &state.files[index];
-        tidied.cut_bytes += file.cut_bytes(source);
+        tidied.cut_bytes += match file.cut_bytes(source) {
+            0 => 0,
+            bytes if source.footer.is_some() => bytes,
+            // What there is behind it of zeros that were written ahead was never anything.
+            _ => filled_end(disk, source, file.end)? - file.end,
+        };
         // Only the last sync of a device can have failed: it took no block after that.
         let segment = source.header.segment;
         let is_newest = source.header.part > 0 || segment >= newest[source.device];
