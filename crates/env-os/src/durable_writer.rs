@@ -100,7 +100,12 @@ fn is_whole_sectors(bytes: &[u8], offset: u64) -> bool {
 
 fn write_and_sync(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     file.write_all_at(bytes, offset)?;
-    file.sync_data()
+    file.sync_data().map_err(of_sync)
+}
+
+/// An error of a sync, or perhaps of one: no lack of room after which the same may be tried again, whatever it says.
+fn of_sync(error: io::Error) -> io::Error {
+    io::Error::other(format!("sync: {error}"))
 }
 
 impl DurableWriter {
@@ -129,15 +134,17 @@ impl DurableWriter {
                     offset += count as u64;
                 }
                 Err(Errno::INTR) => {}
-                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if is_direct => {
+                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) if is_direct => {
                     *way = Way::ThroughCache;
                 }
-                // The kernel or the file system does not support the flag.
-                Err(Errno::NOSYS | Errno::OPNOTSUPP) => {
+                // The kernel, the file system or a filter of system calls does not have the flag, or the call.
+                Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL | Errno::PERM) => {
                     *way = Way::Synced;
                     return write_and_sync(file, bytes, offset);
                 }
-                Err(error) => return Err(error.into()),
+                // Past the cache nothing was written that was not written durably.
+                Err(error) if is_direct => return Err(error.into()),
+                Err(error) => return Err(of_sync(error.into())),
             }
         }
         Ok(())

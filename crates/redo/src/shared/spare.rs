@@ -15,7 +15,7 @@
 //! it: there are no zeros then.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar};
 use std::time::Duration;
 
@@ -48,12 +48,20 @@ pub(crate) struct Spare {
     state: Mutex<State>,
     /// The open segment has no zeros left, and is worth being ended for these.
     is_offered: AtomicBool,
+    /// None is begun before this time: the disk was full, perhaps because of one.
+    rests_until_us: AtomicU64,
 }
 
 impl Spare {
     /// Whether there is none, and none on its way.
-    pub(crate) fn is_wanting(&self) -> bool {
-        matches!(*self.state.lock(), State::Nothing)
+    pub(crate) fn is_wanting(&self, now_us: u64) -> bool {
+        now_us >= self.rests_until_us.load(Ordering::Acquire)
+            && matches!(*self.state.lock(), State::Nothing)
+    }
+
+    /// None is begun before this time.
+    pub(crate) fn rest(&self, until_us: u64) {
+        self.rests_until_us.store(until_us, Ordering::Release);
     }
 
     /// How many zeros are ready.
@@ -215,19 +223,19 @@ mod tests {
     #[test]
     fn its_name_is_in_use_until_a_flusher_has_renamed_it() {
         let (disk, dir, spare) = world();
-        assert!(spare.take().is_none() && spare.is_wanting());
+        assert!(spare.take().is_none() && spare.is_wanting(0));
         let made = zeros(&disk, &dir);
         spare.begin(&made.file);
-        assert!(spare.take().is_none() && !spare.is_wanting());
+        assert!(spare.take().is_none() && !spare.is_wanting(0));
         spare.finish(made);
         assert_eq!(spare.ready_bytes(), Some(4096));
         spare.offer();
         assert!(spare.take_offer() && !spare.take_offer(), "once");
         spare.offer();
         assert!(spare.take().is_some());
-        assert!(!spare.is_wanting() && !spare.take_offer());
+        assert!(!spare.is_wanting(0) && !spare.take_offer());
         spare.end_taking();
-        assert!(spare.is_wanting());
+        assert!(spare.is_wanting(0));
     }
 
     #[test]
@@ -251,7 +259,7 @@ mod tests {
         assert!(spare.give_up(&disk, &dir) && !spare.is_begun(&made.file));
         assert!(!disk.exists(&segment::spare_path(&dir)).unwrap());
         spare.finish(made);
-        assert!(spare.ready_bytes().is_none() && spare.is_wanting());
+        assert!(spare.ready_bytes().is_none() && spare.is_wanting(0));
         assert!(!spare.give_up(&disk, &dir), "once");
     }
 
@@ -264,6 +272,6 @@ mod tests {
         let taken = spare.take().unwrap();
         assert!(!spare.give_up(&disk, &dir));
         spare.forget();
-        assert!(!spare.is_wanting() && disk.exists(&taken.path).unwrap());
+        assert!(!spare.is_wanting(0) && disk.exists(&taken.path).unwrap());
     }
 }

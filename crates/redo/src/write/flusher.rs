@@ -37,6 +37,7 @@ use crate::shared::step::Step;
 use crate::write::devices;
 use crate::write::group::{GROUP_BYTES, Group};
 use crate::write::pending_sync::{PendingSync, Turn};
+use crate::write::preparer::REST_FULL_US;
 use crate::write::reserve;
 use crate::write::segment_writer::{Overwrite, SegmentWriter};
 use crate::write::unsynced::{self, Unsynced, Written};
@@ -532,10 +533,14 @@ impl Flusher {
         let dir = &device.path;
         if is_healthy && let Some(zeros) = device.spare.take() {
             let made = SegmentWriter::over_zeros(disk, dir, &header, zeros, shared.group_bytes);
+            let is_useless = |error: &Error| is_missing(error) || is_full(error);
+            if made.as_ref().is_err_and(is_useless) {
+                // It was removed by other hands, as temporary files are, or there is no room.
+                spare::remove(disk, dir);
+            }
             device.spare.end_taking();
             match made {
-                // It was removed by other hands, as temporary files are, or there is no room: it is of no use.
-                Err(error) if is_missing(&error) || is_full(&error) => spare::remove(disk, dir),
+                Err(error) if is_useless(&error) => {}
                 made => {
                     device.is_over_zeros.store(made.is_ok(), Ordering::Relaxed);
                     return made;
@@ -553,13 +558,16 @@ impl Flusher {
         let has_descriptor = !lacks_descriptor(error);
         let is_own = error.path().is_some_and(|path| path.starts_with(&device.path));
         let was_full = device.state() == DeviceState::Full;
+        if has_descriptor {
+            device.spare.rest(self.shared.clock.monotonic_us() + REST_FULL_US);
+            // What was for the next segment is for the blocks that there are: then it is not full.
+            if device.spare.give_up(&*self.shared.disk, &device.path) {
+                self.retry_at_us = 0;
+                return Step::Worked;
+            }
+        }
         device.become_full(&*self.shared.disk, error);
         let error = error.to_string();
-        if has_descriptor && device.spare.give_up(&*self.shared.disk, &device.path) {
-            // What was for the next segment is for the blocks that there are.
-            self.retry_at_us = 0;
-            return Step::Worked;
-        }
         if has_descriptor && self.has_reserve && reserve::give_up(&*self.shared.disk, &device.path)
         {
             // What was accepted before the disk was full gets the room that was kept for it. It may be

@@ -41,6 +41,9 @@ const LOOK_EVERY_US: u64 = 1_000_000;
 /// How long nothing is prepared after it has failed.
 const REST_US: u64 = 10_000_000;
 
+/// How long nothing is prepared on a disk that was full: a quota cannot be seen, and it was zeros that had met it, perhaps.
+pub(super) const REST_FULL_US: u64 = 600_000_000;
+
 /// A segment ends past its size: so much of it is added, as one part in so many.
 const BEYOND_SHARE: u64 = 8;
 
@@ -95,7 +98,7 @@ impl Preparer {
         }
         let worked = match self.work.take() {
             Some(work) => self.go_on(work, now_us),
-            None => match self.device_in_want() {
+            None => match self.device_in_want(now_us) {
                 Some(index) => self.begin(index),
                 None => return Step::Idle,
             },
@@ -107,10 +110,10 @@ impl Preparer {
     }
 
     /// The next device that should have a spare file and has none.
-    fn device_in_want(&self) -> Option<usize> {
+    fn device_in_want(&self, now_us: u64) -> Option<usize> {
         self.shared.devices.iter().position(|device| {
             self.is_served(device)
-                && device.spare.is_wanting()
+                && device.spare.is_wanting(now_us)
                 && self.shared.disk.overwrites_in_place(&device.path)
                 && self.has_room(device, self.file_bytes(), 2)
         })
