@@ -542,28 +542,8 @@ pub(crate) fn find_block_after(
 }
 
 /// Whether there are only zeros; it looks at all of them, which is faster than to look for another.
-fn is_zero(bytes: &[u8]) -> bool {
+pub(crate) fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().fold(0, |any, byte| any | byte) == 0
-}
-
-/// Where the zeros begin that the file of an image without a footer ends with, at `from` at the earliest.
-pub(crate) fn filled_end(disk: &dyn Disk, source: &SegmentFile, from: u64) -> Result<u64> {
-    const WINDOW_BYTES: u64 = 1 << 20;
-    let path = &source.path;
-    let file = disk.open(path, Access::Read).at(path, "open")?;
-    let mut end = source.len;
-    let mut window = Vec::new();
-    while end > from {
-        let len = (end - from).min(WINDOW_BYTES);
-        window.resize(usize::try_from(len).expect("a window at most"), 0);
-        file.read_exact_at(&mut window, source.start + end - len).at(path, "read")?;
-        if !is_zero(&window) {
-            let last = window.iter().rposition(|byte| *byte != 0).expect("not all are");
-            return Ok(end - len + last as u64 + 1);
-        }
-        end -= len;
-    }
-    Ok(from)
 }
 
 /// The first good header of a block that is sought and lies in `range` of the file.

@@ -380,7 +380,6 @@ pub(crate) struct Shared {
     pub(crate) used_kinds: UsedKinds,
     pub(crate) leaders: Leaders,
     pub(crate) devices: Devices,
-    pub(crate) zeros: ZerosOrders,
     pub(crate) segment_bytes: u64,
     /// How long the groups of new files are.
     pub(crate) group_bytes: u32,
@@ -438,8 +437,7 @@ impl Shared {
             index_bound: Arc::default(),
             used_kinds: UsedKinds::default(),
             leaders: Leaders::default(),
-            devices: Devices::new(devices),
-            zeros: ZerosOrders::new(zeros_blocks_min),
+            devices: Devices::new(devices, ZerosOrders::new(zeros_blocks_min)),
             segment_bytes,
             group_bytes,
             roll_bytes: AtomicU64::new(segment_bytes),

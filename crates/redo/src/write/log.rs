@@ -36,7 +36,6 @@ use crate::write::in_flight::InFlight;
 use crate::write::index_lag::IndexLag;
 use crate::write::lateness::Lateness;
 use crate::write::open_block::{Binding, OpenBlock};
-use crate::write::preparer::Preparer;
 use crate::write::rungs::Rungs;
 use crate::write::stats::Stats;
 
@@ -455,17 +454,6 @@ impl Log {
         Scrubber::new(self.shared.clone(), self.scrub.clone())
     }
 
-    /// What writes zeros ahead for segments, if [`Options::zeros_blocks_min`] says so; for a thread.
-    #[must_use]
-    pub fn preparer(&self) -> Preparer {
-        Preparer::new(self.shared.clone())
-    }
-
-    /// Has zeros written ahead, or not any more; only if the options say from when on.
-    pub fn set_writes_zeros(&mut self, writes: bool) {
-        self.shared.zeros.set_enabled(writes);
-    }
-
     /// Changes how many bytes a second the scrubber reads; 0 for none. A pass begins at once.
     pub fn set_scrub_rate(&mut self, bytes_per_s: u64) {
         self.scrub.set_rate(bytes_per_s);
@@ -554,7 +542,7 @@ impl Log {
         self.shared.devices.iter().for_each(Device::end);
         self.schedule.jobs.end();
         self.scrub.end();
-        self.shared.zeros.end();
+        self.shared.devices.zeros.end();
     }
 
     /// Figures for people and monitoring.

@@ -26,6 +26,7 @@ use crate::format::segment;
 use crate::shared::device::{Device, DeviceState, Service, Shared};
 use crate::shared::spare::Zeros;
 use crate::shared::step::Step;
+use crate::write::log::Log;
 use crate::write::segment_writer::PAGE_BYTES;
 
 /// How many zeros are written and synced at once. 2 MiB are some milliseconds of a device, and four to sixteen of its
@@ -66,6 +67,19 @@ struct Work {
     at: u64,
 }
 
+impl Log {
+    /// What writes zeros ahead for segments, if [`crate::Options::zeros_blocks_min`] says so; for a thread.
+    #[must_use]
+    pub fn preparer(&self) -> Preparer {
+        Preparer::new(self.shared.clone())
+    }
+
+    /// Has zeros written ahead, or not any more; only if the options say from when on.
+    pub fn set_writes_zeros(&mut self, writes: bool) {
+        self.shared.devices.zeros.set_enabled(writes);
+    }
+}
+
 impl Preparer {
     pub(crate) const fn new(shared: Arc<Shared>) -> Self {
         Self { shared, work: None, zeros: Vec::new(), next_at_us: 0, look_at_us: 0 }
@@ -78,12 +92,12 @@ impl Preparer {
             Some(_) => Duration::from_micros(self.next_at_us.saturating_sub(now_us)),
             None => timeout,
         };
-        self.shared.zeros.wait(pause.min(timeout));
+        self.shared.devices.zeros.wait(pause.min(timeout));
     }
 
     /// Does some of what there is to do: at most a slice is written.
     pub fn step(&mut self) -> Step {
-        if self.shared.zeros.is_ending() {
+        if self.shared.devices.zeros.is_ending() {
             self.work = None;
             self.shared.devices.iter().for_each(|device| self.give_up(device));
             return Step::Finished;
@@ -122,7 +136,7 @@ impl Preparer {
     /// Whether zeros are of use to the device.
     fn is_served(&self, device: &Device) -> bool {
         let blocks = device.written_blocks.load(Ordering::Relaxed);
-        self.shared.zeros.wants(blocks)
+        self.shared.devices.zeros.wants(blocks)
             && self.shared.durability.is_sync_always()
             && device.service() == Service::InUse
             && device.state() == DeviceState::Healthy
