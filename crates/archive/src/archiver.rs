@@ -75,8 +75,6 @@ pub struct Archiver {
     names: Names,
     readbacks: Readbacks,
     damages: Damages,
-    /// Something was found to be damaged, and not looked at yet whether the newest state needs it.
-    is_to_go_round: bool,
     /// The copy that the stream goes on from.
     base: Option<Base>,
     /// Since when there are blocks to be shipped.
@@ -128,7 +126,6 @@ impl Archiver {
             names: Names::default(),
             readbacks: Readbacks::default(),
             damages: Damages::default(),
-            is_to_go_round: false,
             base: None,
             behind_since_us: None,
             shipped,
@@ -180,7 +177,7 @@ impl Archiver {
         if self.mark(now_us)? || self.date(now_us)? {
             return Ok(true);
         }
-        if self.is_to_go_round {
+        if self.damages.is_to_go_round {
             return self.go_on_without_damage(now_us).map(|()| true);
         }
         if self.pending.is_some() {
@@ -281,7 +278,7 @@ impl Archiver {
         if self.damages.note(damaged) {
             // At once: what it has taken the place of is all that there is.
             self.leftovers.note_damage();
-            self.is_to_go_round = true;
+            self.damages.is_to_go_round = true;
         }
         let worked = match step {
             Ok(step) => {
@@ -299,7 +296,7 @@ impl Archiver {
                 false
             }
         };
-        worked || self.is_to_go_round
+        worked || self.damages.is_to_go_round
     }
 
     fn note_tidied(&mut self, tidied: &Tidied) {
@@ -535,7 +532,7 @@ impl Archiver {
     /// When the target does not say what is there: then it is looked at again before anything else is done.
     fn go_on_without_damage(&mut self, now_us: u64) -> Result<()> {
         let picture = self.damages.picture(&*self.target, self.database)?;
-        self.is_to_go_round = false;
+        self.damages.is_to_go_round = false;
         if picture.range_of(self.figures.archived).is_none() {
             self.give_up_fill(now_us);
             self.tidying.give_up(now_us);

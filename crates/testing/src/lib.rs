@@ -1,13 +1,13 @@
 //! What tests of several crates share.
 //!
-//! A test that needs root, a program or a kernel's part that is not there says so and ends: whoever changes something else should not have to
-//! install it. Where all tests must run that would hide one that never does. There `INDELIBLE_SKIPS` names a list of what may be missing, and a test that
+//! A test that needs root, a program or a kernel's part that is not there says so and ends: a change of something else should not take its
+//! installation. Where all tests must run that would hide one that never does. There `INDELIBLE_SKIPS` names a list of what may be missing, and a test that
 //! is skipped for want of anything else fails. `.ci/run` sets it to `tests/skips.txt`.
 
 use std::fmt::Display;
 use std::path::Path;
 
-/// Says that a test is skipped for want of `what`, and why that is not to be had.
+/// Says that a test is skipped for want of `what`, and why.
 ///
 /// # Panics
 /// If `INDELIBLE_SKIPS` is set, and the list does not have `what`.

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// Cuts that a test makes; many more while the time of a soak lasts.
 const ROUNDS: u64 = 6;
 
-/// Room for what the writers write, and for what the server sets aside: with less than some two segments and reserves beside
+/// Room for what the writers write, and for what the server sets aside: with less than two segments and two reserves beyond
 /// its zeros it would prepare none.
 const DISK_BYTES: u64 = 400 << 20;
 
