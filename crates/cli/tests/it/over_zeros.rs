@@ -1,6 +1,7 @@
 //! The log is written over zeros that were put there before (`log-preallocate`): what INFO and the files say of it,
 //! and that everything is there after `kill -9`.
 
+use crate::archive::run;
 use crate::process::{Program, Server, wait_until};
 use crate::wire::Connection;
 use std::os::unix::fs::MetadataExt;
@@ -79,10 +80,7 @@ fn the_log_is_written_over_zeros() {
     let copies = tempfile::tempdir().unwrap();
     let copy = copies.path().join("copy");
     let texts = [&server.directory(), &copy].map(|path| path.display().to_string());
-    let restored = Program::indelible()
-        .command(&["restore", &texts[0], "--latest", "--into", &texts[1]])
-        .output()
-        .unwrap();
+    let restored = run(&["restore", &texts[0], "--latest", "--into", &texts[1]]);
     assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
     has_keys(&mut Program::indelible().start_on(&copy, &ALWAYS).connect(), 2 * BLOCKS);
     set_keys(&mut connection, 2 * BLOCKS, 3 * BLOCKS);
@@ -98,10 +96,7 @@ fn the_log_is_written_over_zeros() {
     drop(connection);
     server.terminate();
     assert_eq!(server.wait_for_exit(), Some(0));
-    let verified = Program::indelible()
-        .command(&["log", "verify", &server.directory().display().to_string()])
-        .output()
-        .unwrap();
+    let verified = run(&["log", "verify", &server.directory().display().to_string()]);
     assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
 }
 
