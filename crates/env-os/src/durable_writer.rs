@@ -103,9 +103,13 @@ fn write_and_sync(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     file.sync_data().map_err(of_sync)
 }
 
-/// An error of a sync, or perhaps of one: no lack of room after which the same may be tried again, whatever it says.
+/// An error of a sync, or perhaps of one: it is no lack of room after which the same may be tried again.
 fn of_sync(error: io::Error) -> io::Error {
-    io::Error::other(format!("sync: {error}"))
+    use io::ErrorKind::{OutOfMemory, QuotaExceeded, StorageFull};
+    match error.kind() {
+        StorageFull | QuotaExceeded | OutOfMemory => io::Error::other(format!("sync: {error}")),
+        _ => error,
+    }
 }
 
 impl DurableWriter {

@@ -102,7 +102,7 @@ mod tests {
     fn the_last_descriptors_are_kept_back() {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(1 << 20);
         let descriptors = Descriptors::with_devices(4);
-        assert_eq!(descriptors.reserve, 32 + 32 + 8);
+        assert_eq!(descriptors.reserve, 32 + 32 + 4 * 5);
         let at = |number: u64| descriptors.is_reserved(RawFd::try_from(number).unwrap());
         assert!(!at(3));
         assert_eq!(at(limit - 1), getrlimit(Resource::Nofile).current.is_some());
