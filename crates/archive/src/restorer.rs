@@ -249,10 +249,16 @@ impl Ways {
             {
                 let is_of_bytes =
                     matches!(error, Error::Damaged { what, .. } if what != NOT_JOINED);
-                if is_of_bytes && self.doubts < DOUBTS_MAX {
-                    if read_to_end(request.target, database, name).is_ok() {
-                        self.doubts += 1;
-                        return Ok(());
+                if is_of_bytes {
+                    match read_to_end(request.target, database, name) {
+                        Ok(()) if self.doubts < DOUBTS_MAX => {
+                            self.doubts += 1;
+                            return Ok(());
+                        }
+                        Ok(()) | Err(Error::Damaged { .. } | Error::Record { .. }) => {}
+                        // A target that does not answer is no reason for an older state.
+                        Err(error) if request.point == Point::Latest => return Err(error),
+                        Err(_) => {}
                     }
                     self.forget_newest(request);
                 }
