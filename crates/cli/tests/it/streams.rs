@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::import::{good, import};
+use crate::log_index::wait_for_a_cut;
 use crate::log_switch::wait_until_on;
 use crate::peers;
 use crate::process::{Program, Server};
@@ -375,6 +376,31 @@ fn a_message_is_recognized_in_a_restored_log() {
     assert_eq!(connection.words("XLEN s").text(), "3");
     // What came later is not known.
     assert_ne!(connection.words("XADD s IDMP producer later * f v").text(), later);
+}
+
+/// A start by the index has the stream in the log only.
+#[test]
+fn a_message_is_recognized_in_a_stream_that_is_fetched() {
+    let mut server =
+        Program::indelible().start(&["--log-index", "yes", "--log-index-cut-bytes", "1mb"]);
+    let mut connection = server.connect();
+    let limits = "IDMP-DURATION 86400 IDMP-MAXSIZE 7";
+    connection.words("XADD s * f v");
+    assert_eq!(connection.words(&format!("XCFGSET s {limits}")).text(), "OK");
+    for number in 0..500 {
+        let words = format!("XADD s IDMP producer:{} {number} * f v", number % 50);
+        assert!(!connection.words(&words).is_error());
+    }
+    let added = produced(&mut connection, "s");
+    let info = format!("{:?}", connection.words("XINFO STREAM s"));
+    wait_for_a_cut(&server);
+    server.kill();
+    server.restart();
+    assert!(server.log().contains("DB opened by its index"));
+    let mut connection = server.connect();
+    assert_eq!(produced(&mut connection, "s"), added);
+    assert_eq!(connection.words("XLEN s").text(), "503");
+    assert_eq!(format!("{:?}", connection.words("XINFO STREAM s")), info);
 }
 
 #[test]

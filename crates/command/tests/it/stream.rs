@@ -2,6 +2,7 @@
 //! is in tests of its own.
 
 use command::table;
+use keyspace::stream::PRODUCERS_MAX;
 use resp::Protocol;
 
 use crate::session::{START_MS, Session};
@@ -82,7 +83,7 @@ fn a_claim_ends_where_its_room_does() {
     let some = claimed(&mut session, "MAXSIZE 200 COUNT 9");
     assert!((4..=6).contains(&some), "{some}");
     assert_eq!(claimed(&mut session, "COUNT 2"), 2);
-    assert_eq!(claimed(&mut session, ""), 14 - some);
+    assert_eq!(claimed(&mut session, "COUNT 99"), 14 - some);
 }
 
 /// As the tests of Redis 8.4 have it.
@@ -197,6 +198,23 @@ fn a_long_name_is_a_name() {
     assert_ne!(session.run(&format!("XADD s IDMP {long} {long}y * f v")), first);
     assert_ne!(session.run(&format!("XADD s IDMP {long}y {long} * f v")), first);
     assert!(!session.run(&format!("XADD s IDMPAUTO {long} * f v")).starts_with('-'));
+}
+
+#[test]
+fn one_producer_too_many_is_told_so() {
+    let mut session = Session::new();
+    for number in 0..PRODUCERS_MAX {
+        session.run(&format!("XADD s IDMP {number} m * f v"));
+    }
+    let full = format!(":{PRODUCERS_MAX}");
+    let refusal = session.run("XADD s IDMP other m * f v");
+    assert!(refusal.starts_with("-ERR the stream knows too many producers"), "{refusal}");
+    assert_eq!(session.run("XLEN s"), full);
+    assert!(!session.run("XADD s IDMP 7 other * f v").starts_with('-'), "it is known");
+    assert!(!session.run("XADD s IDMPAUTO 7 * f v").starts_with('-'), "it is known");
+    assert!(!session.run("XADD s * f v").starts_with('-'), "it has no producer");
+    session.now_ms += 100_000;
+    assert!(!session.run("XADD s IDMP other m * f v").starts_with('-'), "others have expired");
 }
 
 /// How long a message is known, and which goes first, has nothing to do with ids.

@@ -49,6 +49,38 @@ fn each_of_many_that_wait_to_claim_is_called_once() {
     assert_eq!(hits_of(1000), 1000 * of_one);
 }
 
+/// What one claims changes the stream, so all others look at it once more, and not once for each of them.
+#[test]
+fn many_that_wait_to_claim_are_called_a_few_times_each_when_some_can() {
+    let hits_of = |clients: u64| {
+        let mut server = TestServer::new(&[]);
+        let asking = server.connect();
+        let entries = clients / 2;
+        for seq in 1..=entries {
+            server.send(asking, &format!("XADD s 1-{seq} f v\r\n"));
+        }
+        server.send(asking, "XGROUP CREATE s g 0\r\n");
+        server.send(asking, "XREADGROUP GROUP g a STREAMS s >\r\n");
+        let waiting: Vec<ClientKey> = (0..clients)
+            .map(|number| {
+                let client = server.connect();
+                let words = "COUNT 1 BLOCK 0 CLAIM 100 STREAMS s >";
+                let words = format!("XREADGROUP GROUP g c{number} {words}\r\n");
+                assert_eq!(server.send(client, &words), "");
+                client
+            })
+            .collect();
+        let before = hits(&mut server, asking);
+        server.pass_ms(101);
+        let hits = hits(&mut server, asking) - before;
+        let served = waiting.into_iter().filter(|client| !server.read(*client).is_empty()).count();
+        assert_eq!(served as u64, entries);
+        hits
+    };
+    let (of_few, of_many) = (hits_of(10), hits_of(400));
+    assert!(of_many <= 41 * of_few, "{of_few} {of_many}");
+}
+
 #[test]
 fn one_that_waits_to_claim_is_served_in_its_time_whatever_others_find() {
     let mut server = TestServer::new(&[]);
