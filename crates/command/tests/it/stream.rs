@@ -84,6 +84,15 @@ fn a_claim_ends_where_its_room_does() {
     assert!((4..=6).contains(&some), "{some}");
     assert_eq!(claimed(&mut session, "COUNT 2"), 2);
     assert_eq!(claimed(&mut session, "COUNT 99"), 14 - some);
+    // What waits for entries that are gone is forgotten as far as it was looked at.
+    for seq in 11..=20 {
+        session.run(&format!("XDEL s 1-{seq}"));
+    }
+    for (room, left) in [("MAXCOUNT 1", 20), ("MAXSIZE 1", 20), ("MAXCOUNT 99", 10)] {
+        session.now_ms += 100;
+        claimed(&mut session, room);
+        assert!(session.run("XPENDING s g").starts_with(&format!("*4 :{left} ")), "{room}");
+    }
 }
 
 /// As the tests of Redis 8.4 have it.
@@ -235,9 +244,13 @@ fn a_message_has_its_time_whatever_its_entry_is_called() {
     session.run("XADD s IDMP p 2 * f v");
     session.run("XTRIM s MAXLEN 0");
     assert_eq!(session.run("XSETID s 1-0"), "+OK");
-    for name in 3..7 {
+    let mut before = session.run("XADD s IDMP p 3 * f v");
+    for name in 4..7 {
         let added = session.run(&format!("XADD s IDMP p {name} * f v"));
         assert_eq!(session.run(&format!("XADD s IDMP p {name} * f v")), added);
+        // The one that goes is the oldest, not the one with the least id.
+        assert_eq!(session.run(&format!("XADD s IDMP p {} * f v", name - 1)), before);
+        before = added;
     }
     assert_eq!(session.run("XLEN s"), ":4");
     // The clock is put back.

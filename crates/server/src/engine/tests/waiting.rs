@@ -88,13 +88,15 @@ fn one_that_waits_to_claim_is_served_in_its_time_whatever_others_find() {
     server.send(asking, "XADD s 1-1 f v\r\nXADD s 1-2 f v\r\n");
     server.send(asking, "XGROUP CREATE s g 0\r\nXGROUP CREATE t g 0 MKSTREAM\r\n");
     server.send(asking, "XREADGROUP GROUP g a STREAMS s >\r\n");
+    server.pass_ms(100);
     for client in [first, second] {
         let words = "XREADGROUP GROUP g b COUNT 1 BLOCK 0 CLAIM 500 STREAMS t s > >\r\n";
         assert_eq!(server.send(client, words), "");
     }
     // It looks at one of the keys, and is to look at the other one all the same.
+    server.pass_ms(100);
     server.send(asking, "MULTI\r\nXADD t 9-9 f v\r\nXDEL t 9-9\r\nEXEC\r\n");
-    server.pass_ms(499);
+    server.pass_ms(299);
     assert_eq!((server.read(first), server.read(second)), (String::new(), String::new()));
     server.pass_ms(1);
     let (first, second) = (server.read(first), server.read(second));
