@@ -1,4 +1,4 @@
-//! What a reader of streams is given: how much of it, and to whom.
+//! What a reader of streams is given, and how much of it.
 //!
 //! ```text
 //!   find ─► what others have held for too long, then what is new     each entry, while the budget has room

@@ -15,7 +15,7 @@
 //!
 //! A client that waits executes nothing; what it sends is kept until it goes on.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use base::{DbIndex, Lsn};
 use command::context::{Again, Blocking, TimeoutReply};
@@ -101,35 +101,6 @@ impl Look {
 impl From<Option<i64>> for Look {
     fn from(at_ms: Option<i64>) -> Self {
         at_ms.map_or(Self::Never, Self::At)
-    }
-}
-
-/// Keys that clients wait for and that are there, or have changed: each once, in the order in which they came.
-#[derive(Debug, Default)]
-pub(crate) struct ReadyKeys {
-    queue: VecDeque<DbKey>,
-    queued: BTreeSet<DbKey>,
-}
-
-impl ReadyKeys {
-    fn is_empty(&self) -> bool {
-        self.queue.is_empty()
-    }
-
-    fn pop_front(&mut self) -> Option<DbKey> {
-        let key = self.queue.pop_front()?;
-        self.queued.remove(&key);
-        Some(key)
-    }
-}
-
-impl Extend<DbKey> for ReadyKeys {
-    fn extend<I: IntoIterator<Item = DbKey>>(&mut self, keys: I) {
-        for key in keys {
-            if self.queued.insert(key.clone()) {
-                self.queue.push_back(key);
-            }
-        }
     }
 }
 

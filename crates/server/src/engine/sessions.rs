@@ -10,13 +10,14 @@ use std::ops::{Index, IndexMut};
 use keyspace::effects::DbKey;
 
 use super::ClientKey;
-use super::blocking::{ReadyKeys, Waiters};
+use super::blocking::Waiters;
 use super::client::Client;
 use super::client_eviction::ClientEviction;
 use super::congestion::Congestion;
 use super::fetch_budget::RequestId;
 use super::held::Held;
 use super::pubsub::Registry;
+use super::ready_keys::ReadyKeys;
 use super::slab::Slab;
 use super::tracking::Tracking;
 
