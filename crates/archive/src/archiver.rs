@@ -29,6 +29,7 @@ use crate::leftovers::{Leftovers, Why};
 use crate::name::{Folder, Name};
 use crate::named::{NameWriter, Names};
 use crate::object::Header;
+use crate::picture::Picture;
 use crate::piece::{Damages, Piece};
 use crate::readback::Readbacks;
 use crate::stream::{Looked, Shipped, Shipper, Stream};
@@ -362,10 +363,13 @@ impl Archiver {
             return;
         }
         // Nothing goes on from what cannot be read, of whatever log it was: a copy of that block begins anew. That it is marked is not enough.
+        let is_damaged = |name: &Name| {
+            let read = read_to_end(&*self.target, self.database, *name);
+            matches!(read, Err(Error::Damaged { .. }))
+        };
         let leads_nowhere = || {
-            let name = picture.last_log.filter(|_| picture.range_of(last).is_none());
-            let read = name.map(|name| read_to_end(&*self.target, self.database, name));
-            matches!(read, Some(Err(Error::Damaged { .. })))
+            picture.range_of(last).is_none()
+                && picture.of_last().iter().all(|names| names.iter().any(is_damaged))
         };
         self.fills.unlike = Some(last).filter(|_| footing.last.is_none() && !leads_nowhere());
         let Some(range) = picture.ranges.last() else {
@@ -521,9 +525,14 @@ impl Archiver {
         self.leftovers.note_damage();
         self.tidying.give_up(now_us);
         self.note_gap();
-        // If the target does not say what is there, nothing is known.
-        let picture = self.damages.picture(&*self.target, self.database);
-        self.figures.fall_back(&picture.unwrap_or_default());
+        match self.damages.picture(&*self.target, self.database) {
+            Ok(picture) => self.figures.fall_back(&picture),
+            Err(_) => {
+                // Nothing is known before the target says what is there.
+                self.figures.fall_back(&Picture::default());
+                self.damages.is_to_go_round = true;
+            }
+        }
     }
 
     /// Something was found to be damaged that an earlier process has put, perhaps: if it is needed for the newest state a new copy is made.
@@ -533,7 +542,8 @@ impl Archiver {
     fn go_on_without_damage(&mut self, now_us: u64) -> Result<()> {
         let picture = self.damages.picture(&*self.target, self.database)?;
         self.damages.is_to_go_round = false;
-        if picture.range_of(self.figures.archived).is_none() {
+        let is_going_on = self.stream.is_some() || self.base.is_some();
+        if is_going_on && picture.range_of(self.figures.archived).is_none() {
             self.give_up_fill(now_us);
             self.tidying.give_up(now_us);
             self.note_gap();

@@ -38,7 +38,8 @@ pub struct FollowedTo {
 }
 
 /// Reads the blocks from `from` on; those behind the last one for `None`. When objects were made one meanwhile `take` is given what comes
-/// before the next block again, behind another [`Followed::Begin`].
+/// before the next block again, behind another [`Followed::Begin`]. That something is marked as damaged is no reason to leave it out: it is, once it
+/// was read and is.
 ///
 /// # Errors
 /// [`Error::NotThere`] when blocks from that one on are not there whole, with what is needed to understand them; when the archive is damaged or cannot be
@@ -51,8 +52,10 @@ pub fn follow<E: From<Error>>(
 ) -> std::result::Result<FollowedTo, E> {
     let mut from = from;
     let mut attempts = 1;
+    let mut damage = None;
     loop {
-        let picture = Picture::read(target, database).map_err(Error::from)?;
+        let names = Picture::names(target, database).map_err(Error::from)?;
+        let picture = if damage.is_none() { Picture::of_all(&names) } else { Picture::of(&names) };
         let end = picture.ranges.last().map(|range| range.last);
         let next = match from.or(end.map(Lsn::next)) {
             Some(next) if next > Lsn::ZERO => next,
@@ -66,7 +69,17 @@ pub fn follow<E: From<Error>>(
                 attempts += 1;
                 from = Some(following.next);
             }
-            Err(Failed::Archive(error)) => return Err(error.into()),
+            Err(Failed::Archive(error @ (Error::Damaged { .. } | Error::Record { .. })))
+                if damage.is_none() =>
+            {
+                damage = Some(error);
+                from = Some(following.next);
+            }
+            Err(Failed::Archive(error)) => {
+                let error =
+                    damage.filter(|_| matches!(error, Error::NotThere { .. })).unwrap_or(error);
+                return Err(error.into());
+            }
             Err(Failed::Taker(error)) => return Err(error),
             Ok(behind_gap) => {
                 return Ok(FollowedTo { last: Lsn(following.next.0 - 1), behind_gap });

@@ -9,7 +9,7 @@
 //! read is compared with all of them, with the name that it was found under, and with what the header counts.
 
 use base::bytes::{array_at, u32_at, u64_at};
-use base::checksum::crc32c;
+use base::checksum::{crc32c, crc32c_append};
 use base::{Lsn, Record, RecordKind};
 use redo::block::{self, BlockHeader, COMPACTED};
 use redo::{Id, LogBlock, record};
@@ -174,12 +174,19 @@ impl Header {
         if &bytes[..8] != MAGIC {
             return Err(damaged(0, "it is no object of an archive"));
         }
-        if u32_at(bytes, 12) != crc32c(&bytes[16..]) {
-            return Err(damaged(12, "the checksum of its header is wrong"));
+        let (version, crc) = (u32_at(bytes, 8), u32_at(bytes, 12));
+        if crc != crc32c(&bytes[16..]) {
+            // Of later formats the checksum begins with the version.
+            let is_newer =
+                version > VERSION && crc == crc32c_append(crc32c(&bytes[8..12]), &bytes[16..]);
+            return Err(if is_newer {
+                Error::Newer { name, what: NewerWhat::Format(version) }
+            } else {
+                damaged(12, "the checksum of its header is wrong")
+            });
         }
-        let version = u32_at(bytes, 8);
-        if version > VERSION {
-            return Err(Error::Newer { name, what: NewerWhat::Format(version) });
+        if version != VERSION {
+            return Err(damaged(8, "the version of its header is damaged"));
         }
         let codec = u32_at(bytes, 36);
         let encoding =
@@ -233,7 +240,7 @@ impl Header {
             Name::Whole { .. } => encoding != Encoding::Frames,
             Name::Log { .. } | Name::Base { .. } | Name::Thin { .. } | Name::Named { .. } => true,
         };
-        if version == 0 || !is_encoded || header.encode() != *bytes {
+        if !is_encoded || header.encode() != *bytes {
             return Err(damaged(0, "its header says what none says"));
         }
         if (said, header.database) != (name, database) {

@@ -113,6 +113,8 @@ pub struct Picture {
     pub(crate) damaged: BTreeSet<Piece>,
     /// Copies that are complete, whether they count or not.
     wholes: Vec<Fill>,
+    /// Complete copies of the last block and how many objects they have, damaged or not.
+    last_copies: Vec<(Fill, u32)>,
 }
 
 /// Blocks without a gap.
@@ -232,6 +234,8 @@ impl Picture {
         let last = last_run.map(|run| run.last).max(fills.last().map(|(fill, _)| fill.lsn));
         let last_log =
             last_run.filter(|run| Some(run.last) == last).and_then(|run| run.logs.last().copied());
+        let is_last = |(fill, _): &&(Fill, u32)| Some(fill.lsn) == last;
+        let last_copies = fills.iter().filter(is_last).copied().collect();
         let is_good = |name: &Name| Piece::of(name).is_none_or(|piece| !damaged.contains(&piece));
         if !damaged.is_empty() {
             logs.retain(is_good);
@@ -250,7 +254,18 @@ impl Picture {
             stale,
             damaged,
             wholes,
+            last_copies,
         }
+    }
+
+    /// What says that the last block is there, damaged or not: of each, all of its objects. None can be left out of one,
+    /// and one is enough.
+    pub(crate) fn of_last(&self) -> Vec<Vec<Name>> {
+        let copies = self.last_copies.iter().map(|(fill, objects)| {
+            let parts = (0..*objects).map(|index| Name::Base { fill: *fill, index });
+            std::iter::once(Name::Whole { fill: *fill, objects: *objects }).chain(parts).collect()
+        });
+        self.last_log.map(|name| vec![name]).into_iter().chain(copies).collect()
     }
 
     /// How many states can be restored.

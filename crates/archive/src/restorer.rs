@@ -74,11 +74,13 @@ pub struct Request<'a> {
     pub threads: NonZero<usize>,
 }
 
-/// How far it is, in bytes done and in all of the step that it is at.
+/// How far it is, in bytes done and in all of the step that it is at if nothing else is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Restoring {
     /// Finding the block that is meant.
     Finding,
+    /// Reading what is said to be damaged; in objects.
+    Doubting(u64, u64),
     /// Reading the archive, and writing the log.
     Copying(u64, u64),
     /// Reading what was written.
@@ -185,7 +187,12 @@ impl Ways {
 
     /// Finds out what is damaged of what would lead to a newer state than what is not marked. That something is marked is no reason to restore an
     /// older state without having looked: anything that may put objects can put a mark, and a wire may have been at fault.
-    fn look_at_marks(&mut self, target: &dyn Target, database: Id) -> Result<()> {
+    fn look_at_marks(
+        &mut self,
+        target: &dyn Target,
+        database: Id,
+        progress: &mut dyn FnMut(Restoring),
+    ) -> Result<()> {
         loop {
             let mut names = Picture::names(target, database)?;
             self.mark(&mut names);
@@ -211,16 +218,27 @@ impl Ways {
             if marked.is_empty() {
                 return Ok(());
             }
+            let (mut done, all) = (0, marked.values().map(Vec::len).sum::<usize>() as u64);
             for (piece, names) in marked {
-                match names.into_iter().try_for_each(|name| read_to_end(target, database, name)) {
+                let mut names = names.into_iter();
+                let read = names.try_for_each(|name| {
+                    progress(Restoring::Doubting(done, all));
+                    done += 1;
+                    read_to_end(target, database, name)
+                });
+                match read {
                     Ok(()) => _ = self.good.insert(piece),
                     Err(error @ (Error::Damaged { .. } | Error::Record { .. })) => {
                         self.damaged.insert(piece);
                         self.damage.get_or_insert(error);
+                        break;
                     }
                     Err(Error::Target(error)) if error.is_not_found() => return Err(error.into()),
                     // Nothing speaks against the mark.
-                    Err(_) => _ = self.unread.insert(piece),
+                    Err(_) => {
+                        self.unread.insert(piece);
+                        break;
+                    }
                 }
             }
         }
@@ -290,7 +308,7 @@ fn attempt(
     let target = request.target;
     let is_newest = request.point == Point::Latest;
     if is_newest && ways.lsn.is_none() {
-        ways.look_at_marks(target, database)?;
+        ways.look_at_marks(target, database, progress)?;
     }
     let picture = ways.picture(target, database)?;
     let moments = Moments { target, database, picture: &picture };

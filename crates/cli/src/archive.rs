@@ -391,6 +391,9 @@ impl FromArchive<'_> {
         let restored =
             archive::restore(&disk, &request, &mut OsEntropy, &mut |so_far| match so_far {
                 Restoring::Finding => line.show_bytes("reading the archive", 0, 0),
+                Restoring::Doubting(done, all) => {
+                    line.show_count("reading what is marked as damaged", done, all, "objects");
+                }
                 Restoring::Copying(done, total) => line.show_bytes("copying", done, total),
                 Restoring::Verifying => line.show_bytes("verifying", 0, 0),
             });

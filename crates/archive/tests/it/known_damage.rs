@@ -111,6 +111,100 @@ fn a_start_that_finds_damage_marks_it_and_makes_a_copy() {
     }
 }
 
+/// Without a block behind it there is only the copy, of which all objects count.
+#[test]
+fn an_idle_server_replaces_a_copy_that_is_all_there_is() {
+    for is_damaged in [false, true] {
+        let mut world = World::new(71);
+        world.write();
+        world.database.flush();
+        (0..20).for_each(|_| world.idle());
+        assert_eq!((world.list(Folder::Log), world.desk.figures().fills), (Vec::new(), 1));
+        let last = Lsn(world.database.last());
+        let part = world.list(Folder::Base)[0];
+        if is_damaged {
+            world.damage(&part, false);
+        }
+        put_mark(&world, &part);
+        world.told.clear();
+        world.restart(false);
+        (0..20).for_each(|_| world.idle());
+        let figures = world.desk.figures();
+        let said = (figures.fills, figures.archived);
+        // What can be read may be what another history goes on from.
+        assert_eq!(said, if is_damaged { (1, last) } else { (0, Lsn(0)) });
+        world.write();
+        world.settle();
+        assert_eq!(world.desk.figures().state, State::Streaming);
+        world.check(1);
+    }
+}
+
+/// The version of the format is damaged like everything else: no newer program has written it.
+#[test]
+fn a_version_that_is_damaged_is_gone_round() {
+    for at in [8, 9, 11] {
+        let mut world = World::new(73);
+        for _ in 0..4 {
+            world.write();
+            world.settle();
+        }
+        let damaged = *world.list(Folder::Log).last().unwrap();
+        let Name::Log { first, .. } = damaged else { panic!("{damaged}") };
+        world.damage_at(&damaged, at);
+        let disk = SimDisk::new(3, Faults::default());
+        let found = restore_into(&disk, &world.target(), Point::Latest).unwrap();
+        assert_eq!(found.parent.lsn, Lsn(first.0 - 1), "{at}");
+        world.told.clear();
+        world.restart(false);
+        (0..20).for_each(|_| world.idle());
+        assert_eq!(world.desk.figures().state, State::Streaming, "{at}");
+        world.check(1);
+    }
+}
+
+/// The blocks that a follower is given from one on, how often it begins, and where it ends.
+fn followed(
+    world: &World,
+    from: Option<u64>,
+) -> (Vec<u64>, usize, archive::Result<archive::FollowedTo>) {
+    let target = world.target();
+    let database = archive::database_of(&target, None).unwrap();
+    let (mut blocks, mut begins) = (Vec::new(), 0);
+    let end = archive::follow(&target, database, from.map(Lsn), &mut |followed| {
+        match followed {
+            archive::Followed::Begin => begins += 1,
+            archive::Followed::Before(_) => {}
+            archive::Followed::Block(block) => blocks.push(block.header.lsn.0),
+        }
+        Ok::<_, Error>(())
+    });
+    (blocks, begins, end)
+}
+
+/// What is marked is read all the same, and what is damaged is where it ends.
+#[test]
+fn a_follower_leaves_out_what_is_damaged_and_not_what_is_said_to_be() {
+    let mut world = World::new(74);
+    for _ in 0..6 {
+        world.write();
+        world.settle();
+    }
+    let logs = world.list(Folder::Log);
+    let Name::Log { first: from, .. } = logs[0] else { panic!("{}", logs[0]) };
+    let Name::Log { first, last, .. } = *logs.last().unwrap() else { panic!("{logs:?}") };
+    let all: Vec<u64> = (from.0..=last.0).collect();
+    put_mark(&world, logs.last().unwrap());
+    let (blocks, begins, end) = followed(&world, Some(from.0));
+    assert_eq!((blocks, begins, end.unwrap().last), (all.clone(), 1, last));
+    let (blocks, _, end) = followed(&world, None);
+    assert_eq!((blocks, end.unwrap().last), (Vec::new(), last), "behind what is marked");
+    world.damage(logs.last().unwrap(), false);
+    let (blocks, _, end) = followed(&world, Some(from.0));
+    assert!(blocks.starts_with(&all[..(first.0 - from.0) as usize]));
+    assert_eq!(end.unwrap().last, Lsn(*blocks.last().unwrap()));
+}
+
 /// The list of what there is fails just when damage was found: it is asked for again, and nothing is copied that need not be.
 #[test]
 fn damage_of_what_is_not_needed_takes_no_copy_while_the_target_is_away() {

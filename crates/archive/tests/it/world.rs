@@ -508,13 +508,18 @@ impl World {
 
     /// A bit of an object turns at rest, in its header or at its end.
     pub(crate) fn damage(&self, name: &Name, is_header: bool) {
+        self.damage_at(name, if is_header { 70 } else { -1 });
+    }
+
+    /// A bit of an object turns at rest, in this byte, or in so many from its end.
+    pub(crate) fn damage_at(&self, name: &Name, at: isize) {
         let target = self.target();
         let database = archive::database_of(&target, None).unwrap();
         let object = target.open(database, name).unwrap();
         let mut bytes = vec![0; usize::try_from(object.bytes().unwrap()).unwrap()];
         object.read_at(&mut bytes, 0).unwrap();
-        let at = if is_header { 70 } else { bytes.len() - 1 };
-        bytes[at] ^= 1;
+        let at = if at < 0 { bytes.len().strict_add_signed(at) } else { at.cast_unsigned() };
+        bytes[at] ^= 2;
         target.remove(database, name).unwrap();
         target.put_new(database, name, &bytes).unwrap();
     }

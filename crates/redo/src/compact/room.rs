@@ -28,8 +28,9 @@ pub(crate) fn short_bytes(shared: &Shared) -> BTreeMap<usize, u64> {
     let devices = shared.devices.iter().enumerate();
     let devices = devices.filter(|(_, device)| device.service() != Service::Gone);
     let short = devices.filter_map(|(index, device)| {
-        // Where it is not known a write will find out.
-        let available_bytes = disk.available_bytes(&device.path).ok()?;
+        // Where it is not known a write will find out. Zeros are given up first.
+        let available_bytes =
+            disk.available_bytes(&device.path).ok()? + device.spare.ready_bytes().unwrap_or(0);
         let mut wanted_bytes = left_bytes(disk, &device.path, shared.segment_bytes)?;
         if device.lacks_room() {
             // What a new segment sets aside at once it may have asked for in vain.

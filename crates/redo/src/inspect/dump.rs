@@ -59,9 +59,11 @@ pub fn dump(
             printer.record(Some(block.header.lsn), addr, &record)?;
         }
     }
-    for (file, tail) in &merge.tails {
+    for (file, mut tail) in merge.tails {
+        let file = &catalog.files[file];
+        tail.look_through(&**disk, file)?;
         if let Some(what) = tail.what {
-            printer.tail(&catalog.files[*file].path, tail.offset, what)?;
+            printer.tail(&file.path, tail.offset, what)?;
         }
     }
     Ok(())

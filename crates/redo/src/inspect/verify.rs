@@ -255,7 +255,8 @@ pub(crate) fn check_file(disk: &dyn Disk, file: &SegmentFile, report: &mut Repor
         let block = match cursor.next()? {
             Next::Block(block) => block,
             Next::End => break,
-            Next::Tail(tail) => {
+            Next::Tail(mut tail) => {
+                tail.look_through(disk, file)?;
                 if let Some(what) = tail.what {
                     let (path, at) = (file.path.display(), tail.offset);
                     report.notes.push(format!("{path} ends torn at byte {at}: {what}"));

@@ -288,8 +288,44 @@ pub(crate) struct Tail {
     pub(crate) offset: u64,
     /// The LSN of the block that is damaged there, if its header is good.
     pub(crate) damaged_lsn: Option<Lsn>,
-    /// What is there; `None` for nothing but unwritten space.
+    /// What is there; `None` for unwritten space, of which only the first bytes may have been looked at.
     pub(crate) what: Option<&'static str>,
+    /// Where the file ends; once all was looked at, where the zeros begin that it ends with.
+    pub(crate) end: u64,
+}
+
+impl Tail {
+    /// Looks at all that is there. Of a block that was torn the first bytes may be missing, so that it begins with
+    /// zeros; and zeros that are fewer than a header are unwritten space too.
+    pub(crate) fn look_through(&mut self, disk: &dyn Disk, source: &SegmentFile) -> Result<()> {
+        self.end = filled_end(disk, source, self.offset)?;
+        if self.end == self.offset {
+            self.what = None;
+        } else if self.what.is_none() {
+            self.what = Some("a block's header is damaged");
+        }
+        Ok(())
+    }
+}
+
+/// Where the zeros begin that the file of an image without a footer ends with, at `from` at the earliest.
+fn filled_end(disk: &dyn Disk, source: &SegmentFile, from: u64) -> Result<u64> {
+    const WINDOW_BYTES: u64 = 1 << 20;
+    let path = &source.path;
+    let file = disk.open(path, Access::Read).at(path, "open")?;
+    let mut end = source.len;
+    let mut window = Vec::new();
+    while end > from {
+        let len = (end - from).min(WINDOW_BYTES);
+        window.resize(usize::try_from(len).expect("a window at most"), 0);
+        file.read_exact_at(&mut window, source.start + end - len).at(path, "read")?;
+        if !is_zero(&window) {
+            let last = window.iter().rposition(|byte| *byte != 0).expect("not all are");
+            return Ok(end - len + last as u64 + 1);
+        }
+        end -= len;
+    }
+    Ok(from)
 }
 
 /// What comes next in a file.
@@ -406,7 +442,7 @@ impl BlockCursor {
             self.chunk[start..start + block::HEADER_BYTES].try_into().expect("that many bytes");
         let Some(header) = BlockHeader::decode(bytes) else {
             if bytes.iter().all(|byte| *byte == 0) && self.source.footer.is_none() {
-                return Ok(Head::None(Next::Tail(Tail { offset, damaged_lsn: None, what: None })));
+                return Ok(Head::None(Next::Tail(self.tail(offset, None, None))));
             }
             return self.stop(offset, None, "a block's header is damaged").map(Head::None);
         };
@@ -487,12 +523,16 @@ impl BlockCursor {
         if self.source.footer.is_some() {
             return Err(self.source.corrupt(offset, what));
         }
-        Ok(Next::Tail(Tail { offset, damaged_lsn: lsn, what: Some(what) }))
+        Ok(Next::Tail(self.tail(offset, lsn, Some(what))))
+    }
+
+    const fn tail(&self, offset: u64, lsn: Option<Lsn>, what: Option<&'static str>) -> Tail {
+        Tail { offset, damaged_lsn: lsn, what, end: self.end }
     }
 
     fn finish(&self) -> Result<Next> {
         let Some(footer) = &self.source.footer else {
-            return Ok(Next::Tail(Tail { offset: self.offset, damaged_lsn: None, what: None }));
+            return Ok(Next::Tail(self.tail(self.offset, None, None)));
         };
         if footer.block_count != self.block_count || footer.max_lsn != self.last_lsn {
             let what = "the footer counts other blocks than the file has";
@@ -522,17 +562,19 @@ impl BlockCursor {
     }
 }
 
-/// The first good header of a block of this segment at or after `offset`, by looking at every
+/// The first good header of a block of this segment in `range` of the image, by looking at every
 /// byte: evidence that what is damaged before it was not the end.
-pub(crate) fn find_block_after(
+pub(crate) fn find_block_in(
     disk: &dyn Disk,
     source: &SegmentFile,
-    offset: u64,
+    range: Range<u64>,
     mut is_sought: impl FnMut(&BlockHeader) -> bool,
 ) -> Result<Option<(u64, BlockHeader)>> {
     let path = &source.path;
     let file = disk.open(path, Access::Read).at(path, "open")?;
-    let range = source.start + offset..source.start + source.len;
+    // Where zeros begin a header may end.
+    let end = source.len.min(range.end.saturating_add(block::HEADER_BYTES as u64));
+    let range = source.start + range.start..source.start + end;
     let found = find_block_header(&*file, path, range, |header| {
         header.segment == source.header.segment
             && header.database_tag == source.header.database.tag()

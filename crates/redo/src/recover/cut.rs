@@ -17,7 +17,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::format::footer::{FooterBuilder, Ordinals, WrittenBlock, write_footer};
 use crate::format::segment;
 use crate::read::catalog::Catalog;
-use crate::read::scan::{BlockCursor, Next, SegmentFile, is_zero};
+use crate::read::scan::{BlockCursor, Next, SegmentFile};
 use crate::recover::replay::{FileState, LogState};
 
 /// What was done.
@@ -66,12 +66,7 @@ pub(crate) fn tidy(disk: &dyn Disk, catalog: &Catalog, state: &LogState) -> Resu
     let mut tidied = Tidied { file_bytes: vec![0; catalog.files.len()], cut_bytes: 0 };
     for (index, source) in catalog.files.iter().enumerate().rev() {
         let file = &state.files[index];
-        tidied.cut_bytes += match file.cut_bytes(source) {
-            0 => 0,
-            bytes if source.footer.is_some() => bytes,
-            // What there is behind it of zeros that were written ahead was never anything.
-            _ => filled_end(disk, source, file.end)? - file.end,
-        };
+        tidied.cut_bytes += file.cut_bytes(source);
         // Only the last sync of a device can have failed: it took no block after that.
         let segment = source.header.segment;
         let is_newest = source.header.part > 0 || segment >= newest[source.device];
@@ -93,26 +88,6 @@ pub(crate) fn tidy(disk: &dyn Disk, catalog: &Catalog, state: &LogState) -> Resu
     Ok(tidied)
 }
 
-/// Where the zeros begin that the file of an image without a footer ends with, at `from` at the earliest.
-fn filled_end(disk: &dyn Disk, source: &SegmentFile, from: u64) -> Result<u64> {
-    const WINDOW_BYTES: u64 = 1 << 20;
-    let path = &source.path;
-    let file = disk.open(path, Access::Read).at(path, "open")?;
-    let mut end = source.len;
-    let mut window = Vec::new();
-    while end > from {
-        let len = (end - from).min(WINDOW_BYTES);
-        window.resize(usize::try_from(len).expect("a window at most"), 0);
-        file.read_exact_at(&mut window, source.start + end - len).at(path, "read")?;
-        if !is_zero(&window) {
-            let last = window.iter().rposition(|byte| *byte != 0).expect("not all are");
-            return Ok(end - len + last as u64 + 1);
-        }
-        end -= len;
-    }
-    Ok(from)
-}
-
 fn tidy_file(
     disk: &dyn Disk,
     source: &SegmentFile,
@@ -128,7 +103,7 @@ fn tidy_file(
     }
     if is_whole {
         if source.header.generation == 0 && (is_newest || undurable_start < state.end) {
-            let file = open_own(disk, path)?;
+            let file = open_own(disk, path, source.len)?;
             // The length as well: what was cut off may still be there for a start after a crash.
             file.set_len(source.len).at(path, "cut")?;
             rewrite(&*file, path, undurable_start, source.len)?;
@@ -139,7 +114,7 @@ fn tidy_file(
         return Ok(source.len);
     }
     if source.footer.is_none() {
-        let file = open_own(disk, path)?;
+        let file = open_own(disk, path, state.end)?;
         rewrite(&*file, path, undurable_start, state.end)?;
         file.sync_data().at(path, "sync")?;
         let footer = state.footer.finish().encode(source.header.database);
@@ -150,14 +125,13 @@ fn tidy_file(
 }
 
 /// Opens a file to change it in place. One that has another name, as in a data directory that is a
-/// copy by hard links, is copied first: what is there is still used under the other name.
-fn open_own(disk: &dyn Disk, path: &Path) -> Result<Box<dyn File>> {
+/// copy by hard links, is copied first, up to `end`: what is there is still used under the other name.
+fn open_own(disk: &dyn Disk, path: &Path, end: u64) -> Result<Box<dyn File>> {
     if disk.has_other_names(path).at(path, "look at")? {
         let input = disk.open(path, Access::Read).at(path, "open")?;
         // The catalog knows the temporary name: what a crash leaves is removed by the next start.
         let output = Unpublished::create(disk, &segment::temp_path(path))?;
-        let len = input.len().at(path, "look at")?;
-        copy(&*input, path, output.file(), output.temporary(), 0..len)?;
+        copy(&*input, path, output.file(), output.temporary(), 0..end)?;
         output.publish(disk, path)?;
     }
     disk.open(path, Access::ReadWrite).at(path, "open")

@@ -48,7 +48,7 @@ use crate::format::record;
 use crate::format::segment::Footer;
 use crate::read::catalog::Catalog;
 use crate::read::merge::{DeviceStream, Merge};
-use crate::read::scan::{Block, SegmentFile, Tail, find_block_after};
+use crate::read::scan::{Block, SegmentFile, Tail, find_block_in};
 use crate::recover::behind::{Behind, KnownBefore};
 use crate::recover::notes::FoundNotes;
 use crate::shared::device::Part;
@@ -146,11 +146,11 @@ impl FileState {
 
     /// How many bytes of the file go that are not just unwritten space.
     pub(crate) fn cut_bytes(&self, source: &SegmentFile) -> u64 {
-        let is_damaged = self.tail.as_ref().is_some_and(|tail| tail.what.is_some());
-        if self.cut_block_count == 0 && !is_damaged {
-            return 0;
+        match (&source.footer, &self.tail) {
+            (Some(footer), _) if self.cut_block_count > 0 => footer.data_end - self.end,
+            (None, Some(tail)) => tail.end - self.end,
+            _ => 0,
         }
-        source.footer.as_ref().map_or(source.len, |footer| footer.data_end) - self.end
     }
 
     /// The file stays as it is, unread.
@@ -211,7 +211,8 @@ impl Reading<'_> {
         let mut run = |merge: Result<Merge>| -> Result<()> {
             let mut merge = merge?;
             reader.run(&mut merge, replay, progress, bytes_total)?;
-            for (file, tail) in merge.tails {
+            for (file, mut tail) in merge.tails {
+                tail.look_through(&**disk, &catalog.files[file])?;
                 reader.state.files[file].tail = Some(tail);
             }
             Ok(())
@@ -549,7 +550,7 @@ impl<'a> Reader<'a> {
         let mut durable = self.state.durable;
         for (source, file) in self.catalog.files.iter().zip(&self.state.files) {
             let Some(tail) = &file.tail else { continue };
-            find_block_after(disk, source, tail.offset, |header| {
+            find_block_in(disk, source, tail.offset..tail.end, |header| {
                 durable = durable.max(header.durable_lsn);
                 false
             })?;
@@ -578,7 +579,8 @@ impl<'a> Reader<'a> {
                 // Behind the end of the log as it was then there were others.
                 is_durable || (header.durable_lsn > end && self.catalog.limit.is_none())
             };
-            if let Some((at, header)) = find_block_after(disk, source, tail.offset, is_evidence)? {
+            let found = find_block_in(disk, source, tail.offset..tail.end, is_evidence)?;
+            if let Some((at, header)) = found {
                 let lsn = header.lsn;
                 let what = if lsn <= durable {
                     format!("{what}, but block {lsn}, which was durable, is behind at {at}")

@@ -42,7 +42,7 @@ use crate::format::listing::Listed;
 use crate::format::manifest::{self, DeviceMark, Manifest};
 use crate::inspect::verify::{Report, check_file, verify, verify_unlocked};
 use crate::read::in_use::{is_in_use, lock_path};
-use crate::read::scan::find_block_after;
+use crate::read::scan::find_block_in;
 use crate::repair::places::{self, Places};
 use crate::repair::rebuild::{DamagedSegment, Rebuilder};
 use crate::repair::salvage::{DamagedFile, Salvage, Wound, read_range};
@@ -346,7 +346,7 @@ fn complaint(
     for wound in &file.wounds {
         let is_durable = |block: Option<&BlockHeader>| block.is_some_and(|b| b.lsn <= durable);
         let is_known = |header: &BlockHeader| is_durable(Some(header));
-        let behind = find_block_after(disk, source, wound.from, is_known)?;
+        let behind = find_block_in(disk, source, wound.from..source.len, is_known)?;
         let may_fill = |hole: &(Lsn, Lsn)| {
             hole.1 > wound.after && (wound.before == Lsn::ZERO || hole.0 < wound.before)
         };

@@ -332,12 +332,21 @@ impl<'a> ImageBlocks<'a> {
                 // It had no footer when it was looked at, and gets one: then it is shorter.
                 Err(_) if self.image.footer.is_none() && self.failures < ATTEMPTS_MAX => {
                     self.failures += 1;
-                    let images = SegmentFile::read(self.disk, &self.image.path, self.image.device)?;
-                    let image = images.into_iter().next().unwrap_or_else(|| self.image.clone());
-                    self.cursor = BlockCursor::open(self.disk, image, CHUNK_BYTES)?;
+                    match self.open_again() {
+                        Ok(cursor) => self.cursor = cursor,
+                        Err(error) if self.failures == ATTEMPTS_MAX => return Err(error),
+                        // It is cut just now.
+                        Err(_) => {}
+                    }
                 }
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    fn open_again(&self) -> Result<BlockCursor> {
+        let images = SegmentFile::read(self.disk, &self.image.path, self.image.device)?;
+        let image = images.into_iter().next().unwrap_or_else(|| self.image.clone());
+        BlockCursor::open(self.disk, image, CHUNK_BYTES)
     }
 }

@@ -39,6 +39,7 @@ use crate::recover::cut::{self, Tidied};
 use crate::recover::replay::{LogState, Nothing, Progress, Reading, Replay};
 use crate::shared::device::{Device, Service, Shared};
 use crate::shared::durability::Durability;
+use crate::shared::spare;
 use crate::write::flusher::Flusher;
 use crate::write::log::{Begin, Log};
 use crate::write::past::Past;
@@ -242,6 +243,8 @@ impl Recovery {
         let state = reading.run(replay, progress)?;
         state.notes.settle(&mut self.manifest);
         let rewritten_bytes = self.rewritten_bytes(&state);
+        // Zeros that a crash has left take no room that anything else needs.
+        self.catalog.devices.iter().for_each(|it| spare::remove(&*self.env.disk, &it.path));
         if self.keeps_past {
             self.check_room(&rewritten_bytes)?;
         }

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use env::{File, leave_room};
 
+use crate::compact::room::left_bytes;
 use crate::error::{IoContext, Result};
 use crate::format::segment;
 use crate::shared::device::{Device, DeviceState, Service, Shared};
@@ -47,6 +48,10 @@ pub(super) const REST_FULL_US: u64 = 600_000_000;
 
 /// A segment ends past its size: so much of it is added, as one part in so many.
 const BEYOND_SHARE: u64 = 8;
+
+/// Longer files are not made, however long segments are: a segment that has used its zeros up ends when there are new
+/// ones, and a start reads what is left of them.
+const SPARE_BYTES_MAX: u64 = 256 << 20;
 
 /// See the file's top. It is a step machine, and made by [`crate::Log::preparer`].
 pub struct Preparer {
@@ -142,16 +147,18 @@ impl Preparer {
             && device.state() == DeviceState::Healthy
     }
 
-    /// Whether the device has room for so many bytes, and so many segments and reserves beyond that.
+    /// Whether the device has room for so many bytes, and so many segments and reserves beyond that, and what history
+    /// leaves to others.
     fn has_room(&self, device: &Device, bytes: u64, times: u64) -> bool {
-        let kept = (self.shared.segment_bytes + self.shared.reserve_bytes).saturating_mul(times);
-        leave_room(&*self.shared.disk, &device.path, bytes, kept).is_ok()
+        let (disk, segment_bytes) = (&*self.shared.disk, self.shared.segment_bytes);
+        let kept = (segment_bytes + self.shared.reserve_bytes).saturating_mul(times);
+        let left = left_bytes(disk, &device.path, segment_bytes).unwrap_or(0);
+        leave_room(disk, &device.path, bytes, kept.max(left)).is_ok()
     }
 
     /// How long the file for a segment is that begins now.
     fn file_bytes(&self) -> u64 {
-        let roll_bytes = self.shared.roll_bytes.load(Ordering::Relaxed);
-        (roll_bytes + roll_bytes / BEYOND_SHARE).next_multiple_of(PAGE_BYTES)
+        spare_bytes(self.shared.roll_bytes.load(Ordering::Relaxed))
     }
 
     fn begin(&mut self, index: usize) -> Result<()> {
@@ -227,10 +234,28 @@ impl Preparer {
     }
 }
 
+/// How many zeros there are for a segment that ends at `roll_bytes`.
+fn spare_bytes(roll_bytes: u64) -> u64 {
+    let bytes = roll_bytes.saturating_add(roll_bytes / BEYOND_SHARE);
+    bytes.min(SPARE_BYTES_MAX).next_multiple_of(PAGE_BYTES)
+}
+
 /// Writes zeros, durably, and leaves the page cache to others.
 fn write_zeros(file: &dyn File, zeros: &[u8], at: u64) -> std::io::Result<()> {
     file.write_all_at(zeros, at)?;
     file.sync_data()?;
     file.drop_cache(at, zeros.len() as u64);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_are_as_long_as_a_segment_and_few_however_long_those_are() {
+        assert_eq!(spare_bytes(64 << 20), 72 << 20);
+        assert_eq!(spare_bytes(1000), 4096);
+        assert_eq!([1 << 30, u64::MAX].map(spare_bytes), [256 << 20; 2]);
+    }
 }

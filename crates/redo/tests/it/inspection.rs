@@ -1,5 +1,6 @@
 //! `verify` and `dump` as the command line shows them.
 
+use std::io::Write;
 use std::sync::Arc;
 
 use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind};
@@ -67,6 +68,40 @@ fn a_torn_end_is_a_note() {
     drop(database);
     let report = redo::verify(&disk(), dir.path(), &[]).unwrap();
     assert!(report.is_good() && report.notes.is_empty(), "{report}");
+}
+
+/// Of what was written over zeros the end of the last block may be there and its header not.
+#[test]
+fn behind_the_last_block_zeros_are_nothing_and_all_else_is_told() {
+    let said = |behind: &[u8]| {
+        let dir = tempfile::tempdir().unwrap();
+        let mut database = Database::open(options(dir.path())).unwrap();
+        database.set(b"a", b"1");
+        database.flush();
+        drop(database);
+        let mut log = std::fs::OpenOptions::new()
+            .append(true)
+            .open(dir.path().join("redo/0000000001.redo"))
+            .unwrap();
+        log.write_all(behind).unwrap();
+        let report = redo::verify(&disk(), dir.path(), &[]).unwrap();
+        assert!(report.is_good(), "{report}");
+        let stored = StoredLog::open(disk(), dir.path(), &[]).unwrap().unwrap();
+        let end = stored.read(Lsn::ZERO, &mut Nothing, &mut |_| {}).unwrap();
+        drop(stored);
+        let database = Database::open(options(dir.path())).unwrap();
+        assert_eq!((database.keyspace.entries.len(), database.summary.last_lsn.0), (1, 1));
+        assert_eq!(database.summary.cut_bytes, end.cut_bytes, "as was said");
+        (report.notes, end.cut_bytes)
+    };
+    for zeros in [10, 64, 9000, 3 << 20] {
+        assert_eq!(said(&vec![0; zeros]), (Vec::new(), 0), "{zeros} zeros");
+        let mut torn = vec![0; zeros];
+        torn[zeros * 3 / 4] = 1;
+        let (notes, cut_bytes) = said(&torn);
+        assert_eq!(cut_bytes, zeros as u64 * 3 / 4 + 1);
+        assert!(notes.len() == 1 && notes[0].contains("ends torn"), "{zeros}: {notes:?}");
+    }
 }
 
 #[test]

@@ -358,3 +358,26 @@ fn a_start_without_any_of_this_reads_what_was_written_over_zeros() {
     assert_eq!(bench.log.durable_lsn(), last);
     assert!(!disk.exists(&segment::spare_path(Path::new(DEVICE))).unwrap(), "it is removed");
 }
+
+#[test]
+fn what_history_leaves_to_others_zeros_leave_too() {
+    // A tenth of the disk.
+    let bench_with_room_for = |left_bytes: u64| {
+        let mut bench = open_on(&disk(), 20_000, Some(1));
+        bench.write(10);
+        let capacity_bytes = Some(1_000_000);
+        let filler = bench.disk.create(Path::new("/data/filler")).unwrap();
+        bench.disk.set_faults(Faults { capacity_bytes, ..Faults::default() });
+        let taken_bytes = 1_000_000 - bench.disk.used_bytes() - left_bytes;
+        filler.write_all_at(&vec![1; usize::try_from(taken_bytes).unwrap()], 0).unwrap();
+        bench.prepare();
+        (bench, filler, taken_bytes)
+    };
+    let (bench, ..) = bench_with_room_for(115_000);
+    assert!(!bench.has_spare());
+    let (mut bench, filler, taken_bytes) = bench_with_room_for(130_000);
+    assert!(bench.has_spare());
+    filler.write_all_at(&[1; 20_000], taken_bytes).unwrap();
+    bench.prepare();
+    assert!(!bench.has_spare(), "it is given up");
+}
