@@ -106,6 +106,9 @@ pub enum RecordKind {
     /// `db`, `key` = the identity that an index has of the key (12 bytes), `value` = type,
     /// `expires_at_ms`: the key is there, and its name and its value are lost.
     KeyLost = 28,
+    /// `object`, `sub` = 4, id (16 bytes) of an entry, `value` = producer, message that became it; or `sub` = 5, `value` =
+    /// seconds, count of each producer's messages that are kept.
+    StreamProducer = 29,
     /// `db`, `key`: the key entry is gone.
     KeyDeleted = 0x81,
     /// `object`, `sub`: the element entry is gone.
@@ -116,7 +119,7 @@ pub enum RecordKind {
 
 impl RecordKind {
     /// Every kind, in numeric order.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::String,
         Self::LargeString,
         Self::StringChunk,
@@ -142,6 +145,7 @@ impl RecordKind {
         Self::StreamPending,
         Self::ValueLost,
         Self::KeyLost,
+        Self::StreamProducer,
         Self::KeyDeleted,
         Self::ElementDeleted,
         Self::LibraryDeleted,
@@ -174,6 +178,7 @@ impl RecordKind {
                 | Self::StreamGroup
                 | Self::StreamConsumer
                 | Self::StreamPending
+                | Self::StreamProducer
                 | Self::ElementDeleted
         )
     }
@@ -310,7 +315,7 @@ mod tests {
             numbers,
             [
                 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 19, 21, 22, 23, 24, 25,
-                27, 28, 0x81, 0x82, 0x83
+                27, 28, 29, 0x81, 0x82, 0x83
             ]
         );
         for kind in RecordKind::ALL {

@@ -165,7 +165,8 @@ pub(crate) const fn type_of_element(kind: RecordKind) -> Option<Type> {
         RecordKind::StreamNode
         | RecordKind::StreamGroup
         | RecordKind::StreamConsumer
-        | RecordKind::StreamPending => Some(Type::Stream),
+        | RecordKind::StreamPending
+        | RecordKind::StreamProducer => Some(Type::Stream),
         _ => None,
     }
 }

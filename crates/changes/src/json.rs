@@ -7,7 +7,7 @@
 use std::io::Write as _;
 
 use base::{DangerousCommand, Lsn, Note, NoteEvent, ObjectId, Record, RecordKind};
-use keyspace::stream::{StreamElement, StreamRecord, StreamRoot};
+use keyspace::stream::{MessageLimits, StreamElement, StreamRecord, StreamRoot};
 use keyspace::{BadRecord, Type, plain};
 
 use crate::change::{Change, Database, Element, ElementName, Moved, Place};
@@ -209,6 +209,12 @@ fn write_element(element: &Element<'_>, out: &mut Vec<u8>) {
         ElementName::Stream(StreamElement::Pending(group, id)) => {
             put(out, format_args!(r#","group":{group},"pending":"{id}""#));
         }
+        ElementName::Stream(StreamElement::Message(id)) => {
+            put(out, format_args!(r#","message_of":"{id}""#));
+        }
+        ElementName::Stream(StreamElement::Limits) => {
+            out.extend_from_slice(br#","messages":"kept""#);
+        }
         ElementName::Unknown(name) => write_named("name", name, out),
     }
 }
@@ -241,7 +247,8 @@ fn write_value(record: &Record<'_>, out: &mut Vec<u8>) {
         RecordKind::StreamNode
         | RecordKind::StreamGroup
         | RecordKind::StreamConsumer
-        | RecordKind::StreamPending => write_stream_record(record, out),
+        | RecordKind::StreamPending
+        | RecordKind::StreamProducer => write_stream_record(record, out),
         _ => write_named("value", record.value, out),
     }
 }
@@ -285,6 +292,14 @@ fn write_stream_record(record: &Record<'_>, out: &mut Vec<u8>) {
         StreamRecord::Pending { consumer, at_ms, count, .. } => {
             put(out, format_args!(r#","consumer":{consumer},"delivered_ms":{at_ms}"#));
             put(out, format_args!(r#","deliveries":"{count}""#));
+        }
+        StreamRecord::Message { producer, message, at_ms, .. } => {
+            write_named("producer", producer, out);
+            write_named("message", message, out);
+            put(out, format_args!(r#","added_ms":{at_ms}"#));
+        }
+        StreamRecord::Limits(MessageLimits { duration_s, messages_max }) => {
+            put(out, format_args!(r#","duration_s":{duration_s},"messages_max":{messages_max}"#));
         }
     }
 }

@@ -26,13 +26,22 @@ pub struct Context<'a> {
     pub in_script: bool,
     /// Whether a command that reads may store what it has found out (the count of PFCOUNT).
     pub may_store: bool,
-    /// The key whose creation made the server execute a blocked command again; `None` the first
-    /// time. The command looks at no other key then, and a key of another type than it wants is
-    /// not there yet. When it sets `blocking` again, it goes on waiting as it did before.
-    pub ready: Option<&'a [u8]>,
+    /// Why the server executes a blocked command again; `None` the first time. A key of another
+    /// type than it wants is not there yet then. When it sets `blocking` again, it goes on waiting
+    /// as it did before.
+    pub again: Option<Again<'a>>,
     /// Set by a handler that found nothing and wants to be called again when one of its keys is
     /// there. It has written no reply then.
     pub blocking: Option<Blocking>,
+}
+
+/// Why a command that waits is executed again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Again<'a> {
+    /// This key was created, or has changed. The command looks at no other one.
+    Ready(&'a [u8]),
+    /// The time has come that it has asked for ([`Blocking::look_ms`]). It looks at all its keys.
+    Due,
 }
 
 /// What a blocked client waits for.
@@ -46,6 +55,8 @@ pub struct Blocking {
     pub on_timeout: TimeoutReply,
     /// It is executed again at any change of a key, also when one has gone.
     pub at_any_change: bool,
+    /// It is executed again at this time, in Unix milliseconds, too.
+    pub look_ms: Option<i64>,
     /// The arguments with which it is executed again, if they are others.
     pub args: Option<Vec<Vec<u8>>>,
 }
@@ -70,6 +81,12 @@ impl TimeoutReply {
 }
 
 impl Context<'_> {
+    /// Whether a command looks at this key: one that is executed again because of another key does not.
+    #[must_use]
+    pub fn looks_at(&self, key: &[u8]) -> bool {
+        !matches!(self.again, Some(Again::Ready(ready)) if ready != key)
+    }
+
     /// The first key of those that a blocking command names that has a value of the type it wants.
     ///
     /// # Errors
@@ -81,12 +98,12 @@ impl Context<'_> {
         wanted: Type,
     ) -> Result<Option<&'k [u8]>, WrongType> {
         for &key in keys {
-            if self.ready.is_some_and(|ready| ready != key) {
+            if !self.looks_at(key) {
                 continue;
             }
             match self.keyspace.type_of(self.db, key) {
                 Some(found) if found == wanted => return Ok(Some(key)),
-                Some(_) if self.ready.is_none() => return Err(WrongType),
+                Some(_) if self.again.is_none() => return Err(WrongType),
                 _ => {}
             }
         }
@@ -100,23 +117,31 @@ impl Context<'_> {
         if self.may_block {
             let keys = keys.iter().map(|&key| key.into()).collect();
             let on_timeout = TimeoutReply::NullArray;
-            let (at_any_change, args) = (false, None);
-            self.blocking = Some(Blocking { keys, deadline_ms, on_timeout, at_any_change, args });
+            self.blocking = Some(Blocking {
+                keys,
+                deadline_ms,
+                on_timeout,
+                at_any_change: false,
+                look_ms: None,
+                args: None,
+            });
         } else {
             at_once.write(self.reply);
         }
     }
 
-    /// The same of one that waits for any change of its keys, and is then executed with `args`.
+    /// The same of one that waits for any change of its keys, and is then, or at `look_ms`, executed with `args`.
     pub fn block_for_changes(
         &mut self,
         keys: &[&[u8]],
         deadline_ms: Option<i64>,
+        look_ms: Option<i64>,
         args: Vec<Vec<u8>>,
     ) {
         self.block(keys, deadline_ms, TimeoutReply::NullArray);
         if let Some(blocking) = &mut self.blocking {
             (blocking.at_any_change, blocking.args) = (true, Some(args));
+            blocking.look_ms = look_ms;
         }
     }
 
@@ -133,6 +158,21 @@ impl Context<'_> {
             ));
         }
         self.keyspace.declare_streams();
+        Ok(())
+    }
+
+    /// A message of a producer follows, or what is kept of messages, perhaps of a stream that there is not yet.
+    ///
+    /// # Errors
+    /// As [`Context::bring_stream`], when the log has no message.
+    pub fn bring_message(&mut self) -> Result<(), CommandError> {
+        if !self.may_block && self.keyspace.messages_declared() == Some(false) {
+            return Err(CommandError::other(
+                "ERR the log has no messages of producers yet, and a script can add the first one only if its source \
+                 has the name of the command in it; add one outside of a script once",
+            ));
+        }
+        self.keyspace.declare_messages();
         Ok(())
     }
 

@@ -6,22 +6,33 @@ pub(crate) mod dump;
 pub(crate) mod group;
 mod id;
 pub(crate) mod info;
+mod message;
 mod options;
 pub(crate) mod pending;
 pub(crate) mod read;
+mod reading;
+
+use std::borrow::Cow;
 
 use keyspace::Notify;
-use keyspace::stream::{Stream, StreamEntry, StreamId, StreamView, Trim};
+use keyspace::stream::{
+    MessageLimits, Removal, Stream, StreamEntry, StreamGuard, StreamId, StreamView,
+};
 use resp::Writer;
 
 use crate::argument;
 use crate::context::Context;
 use crate::error::{CommandError, Done};
 pub use dump::{add_group, set_numbers};
-use options::{AddId, AddOptions};
+use options::{AddId, AddOptions, RemoveOptions};
 
 /// An entry has at most so many bytes of names and values, as in Redis.
 const ENTRY_BYTES_MAX: usize = 1 << 30;
+
+// What is known of others is not given up for one: each may repeat what it was not answered.
+const TOO_MANY_PRODUCERS: CommandError = CommandError::other(
+    "ERR the stream knows too many producers; use fewer names for them, or a shorter IDMP-DURATION (see XCFGSET)",
+);
 
 fn write_id(reply: &mut Writer, id: StreamId) {
     reply.bulk_str(&id.to_string());
@@ -31,6 +42,11 @@ fn write_id(reply: &mut Writer, id: StreamId) {
 fn write_entry(reply: &mut Writer, entry: &StreamEntry<'_>) {
     reply.array(2);
     write_id(reply, entry.id);
+    write_pairs(reply, entry);
+}
+
+/// The names and values of an entry in turn.
+fn write_pairs(reply: &mut Writer, entry: &StreamEntry<'_>) {
     reply.array(entry.len() * 2);
     for (name, value) in entry.pairs() {
         reply.bulk(name);
@@ -38,20 +54,18 @@ fn write_entry(reply: &mut Writer, entry: &StreamEntry<'_>) {
     }
 }
 
-/// As many entries as are asked for (0: all). Returns the ids of those.
+/// As many entries as are asked for (0: all).
 fn write_entries<'a>(
     reply: &mut Writer,
     entries: impl Iterator<Item = StreamEntry<'a>>,
     count: usize,
-) -> Vec<StreamId> {
-    let mark = reply.mark();
-    let mut ids = Vec::new();
+) {
+    let (mark, mut written) = (reply.mark(), 0);
     for entry in entries.take(if count == 0 { usize::MAX } else { count }) {
         write_entry(reply, &entry);
-        ids.push(entry.id);
+        written += 1;
     }
-    reply.finish_array(mark, ids.len());
-    ids
+    reply.finish_array(mark, written);
 }
 
 pub(crate) fn xadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
@@ -63,10 +77,27 @@ pub(crate) fn xadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     if options.id == AddId::Whole(StreamId::MIN) {
         return Err(CommandError::other("ERR The ID specified in XADD must be greater than 0-0"));
     }
+    let now_ms = ctx.keyspace.now_ms();
+    let message = options.message.map(|message| {
+        let automatic = || Cow::Owned(message::name_of(rest).to_vec());
+        let name = message.name.map_or_else(automatic, message::shortened);
+        (message::shortened(message.producer), name)
+    });
     let stream = ctx.keyspace.read_to_change::<Stream>(ctx.db, key)?;
     if stream.is_none() && options.no_mkstream {
         ctx.reply.null();
         return Ok(());
+    }
+    if let (Some(stream), Some((producer, name))) = (stream, &message)
+        && let Some(id) = stream.message(producer, name, now_ms)
+    {
+        write_id(ctx.reply, id);
+        return Ok(());
+    }
+    if let (Some(stream), Some((producer, _))) = (stream, &message)
+        && !stream.has_room_for_message(producer, now_ms)
+    {
+        return Err(TOO_MANY_PRODUCERS);
     }
     let last_id = stream.map_or(StreamId::MIN, StreamView::last_id);
     if last_id == StreamId::MAX {
@@ -74,17 +105,24 @@ pub(crate) fn xadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
             "ERR The stream has exhausted the last possible ID, unable to add more items",
         ));
     }
-    let id = options.id.after(last_id, ctx.keyspace.now_ms()).filter(|id| *id > last_id);
+    let id = options.id.after(last_id, now_ms).filter(|id| *id > last_id);
     let id = id.ok_or(CommandError::other(
         "ERR The ID specified in XADD is equal or smaller than the target stream top item",
     ))?;
     if rest.iter().map(|part| part.len()).sum::<usize>() > ENTRY_BYTES_MAX {
         return Err(CommandError::other("ERR Elements are too large to be stored"));
     }
-    ctx.bring_stream()?;
+    if message.is_some() {
+        ctx.bring_message()?;
+    } else {
+        ctx.bring_stream()?;
+    }
     let updated = ctx.keyspace.update::<Stream, _>(ctx.db, key, true, |stream| {
         stream.append(id, rest);
-        options.trim.map_or(0, |trim| stream.trim(trim))
+        if let Some((producer, name)) = &message {
+            stream.note_message(producer, name, id, now_ms);
+        }
+        options.trim.map_or(0, |trim| stream.trim_with(trim, options.references))
     })?;
     write_id(ctx.reply, id);
     ctx.notify(Notify::STREAM, "xadd", key);
@@ -159,10 +197,108 @@ pub(crate) fn xdel(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     Ok(())
 }
 
+/// Sets how long what producers add is known.
+pub(crate) fn xcfgset(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let stream = ctx.keyspace.read_to_change::<Stream>(ctx.db, args[1])?;
+    let stream = stream.ok_or(CommandError::NoSuchKey)?;
+    let mut limits = stream.producers().map_or_else(MessageLimits::default, |it| it.limits);
+    if args.len() == 2 {
+        return Err(CommandError::other("ERR At least one parameter must be specified"));
+    }
+    let mut words = &args[2..];
+    while let [word, rest @ ..] = words {
+        let [number, rest @ ..] = rest else { return Err(CommandError::Syntax) };
+        let number_to = |max: u32, error: &'static str| {
+            let number = u32::try_from(argument::int(number)?).ok();
+            let number = number.filter(|number| (1..=max).contains(number));
+            number.ok_or(CommandError::other(error))
+        };
+        if argument::is(word, "IDMP-DURATION") {
+            let error = "ERR IDMP-DURATION must be between 1 and 86400 seconds";
+            limits.duration_s = number_to(MessageLimits::DURATION_S_MAX, error)?;
+        } else if argument::is(word, "IDMP-MAXSIZE") {
+            let error = "ERR IDMP-MAXSIZE must be between 1 and 10000 entries";
+            limits.messages_max = number_to(MessageLimits::MESSAGES_MAX, error)?;
+        } else {
+            return Err(CommandError::Syntax);
+        }
+        words = rest;
+    }
+    ctx.bring_message()?;
+    ctx.keyspace.update::<Stream, _>(ctx.db, args[1], false, |stream| {
+        stream.set_message_limits(limits);
+    })?;
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// What XDELEX and XACKDEL say of an entry that is not there, or does not wait.
+const ABSENT: i64 = -1;
+
+/// What they say of any other one.
+const fn outcome(removal: Removal) -> i64 {
+    match removal {
+        Removal::Absent => ABSENT,
+        Removal::Removed => 1,
+        Removal::Needed => 2,
+    }
+}
+
+pub(crate) fn xdelex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let is_there = ctx.keyspace.read_to_change::<Stream>(ctx.db, args[1])?.is_some();
+    let RemoveOptions { references, ids } = RemoveOptions::parse(&args[2..])?;
+    remove(ctx, args[1], is_there, ids, |stream, id| outcome(stream.delete_with(id, references)))
+}
+
+/// Removes entries one by one and says what became of each; there is none of them unless `is_there`.
+fn remove(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    is_there: bool,
+    ids: &[&[u8]],
+    mut remove: impl FnMut(&mut StreamGuard<'_>, StreamId) -> i64,
+) -> Done {
+    if !is_there {
+        ctx.reply.array(ids.len());
+        ids.iter().for_each(|_| ctx.reply.int(ABSENT));
+        return Ok(());
+    }
+    let ids = id::all(ids)?;
+    let reply = &mut *ctx.reply;
+    let updated = ctx.keyspace.update::<Stream, _>(ctx.db, key, false, |stream| {
+        let before = stream.view().len();
+        reply.array(ids.len());
+        ids.into_iter().for_each(|id| reply.int(remove(stream, id)));
+        stream.view().len() < before
+    })?;
+    if updated.is_some_and(|updated| updated.value) {
+        ctx.notify(Notify::STREAM, "xdel", key);
+    }
+    Ok(())
+}
+
+pub(crate) fn xackdel(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let (key, name) = (args[1], args[2]);
+    let stream = ctx.keyspace.read_to_change::<Stream>(ctx.db, key)?;
+    let is_there = stream.is_some_and(|stream| stream.group(name).is_some());
+    let RemoveOptions { references, ids } = RemoveOptions::parse(&args[3..])?;
+    remove(ctx, key, is_there, ids, |stream, id| {
+        if !stream.group(name).expect("it was just seen").release(id) {
+            return ABSENT;
+        }
+        match stream.delete_with(id, references) {
+            // What the group waited for was deleted before.
+            Removal::Absent => outcome(Removal::Removed),
+            removal => outcome(removal),
+        }
+    })
+}
+
 pub(crate) fn xtrim(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let trim: Trim = options::trim(&args[2..], ctx.keyspace.settings())?;
-    let updated =
-        ctx.keyspace.update::<Stream, _>(ctx.db, args[1], false, |stream| stream.trim(trim))?;
+    let (trim, references) = options::trim(&args[2..], ctx.keyspace.settings())?;
+    let updated = ctx
+        .keyspace
+        .update::<Stream, _>(ctx.db, args[1], false, |stream| stream.trim_with(trim, references))?;
     let removed = updated.map_or(0, |updated| updated.value);
     if removed > 0 {
         ctx.notify(Notify::STREAM, "xtrim", args[1]);

@@ -130,7 +130,8 @@ impl<T: Target> Dumper<T> {
             | RecordKind::StreamNode
             | RecordKind::StreamGroup
             | RecordKind::StreamConsumer
-            | RecordKind::StreamPending => {
+            | RecordKind::StreamPending
+            | RecordKind::StreamProducer => {
                 let (order, weight) = place_of(record);
                 self.head.clear();
                 self.head.push(record.kind as u8);

@@ -218,7 +218,8 @@ impl<T: Target> Passing<T> {
                     RecordKind::StreamNode
                     | RecordKind::StreamGroup
                     | RecordKind::StreamConsumer
-                    | RecordKind::StreamPending,
+                    | RecordKind::StreamPending
+                    | RecordKind::StreamProducer,
                 ),
             ) => {}
             _ => return Err(malformed()),

@@ -123,6 +123,8 @@ impl StreamParts {
                 let entry = PendingEntry { id: id(of), at_ms, count };
                 self.group(group).pending.push(Pending { consumer, entry });
             }
+            // No form before Redis 8.6 has them.
+            StreamRecord::Message { .. } | StreamRecord::Limits(_) => {}
         }
         Ok(())
     }

@@ -109,7 +109,7 @@ impl Session {
             may_block: false,
             in_script: false,
             may_store: true,
-            ready: None,
+            again: None,
             blocking: None,
         };
         if let Err(error) = handler(&mut context, arguments) {

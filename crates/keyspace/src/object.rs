@@ -175,7 +175,8 @@ impl Object {
             | RecordKind::StreamNode
             | RecordKind::StreamGroup
             | RecordKind::StreamConsumer
-            | RecordKind::StreamPending => Body::Stream(LargeStream::empty()),
+            | RecordKind::StreamPending
+            | RecordKind::StreamProducer => Body::Stream(LargeStream::empty()),
             _ => return None,
         };
         Some(Self::new(id, body))
@@ -198,6 +199,7 @@ impl Object {
                         | K::StreamGroup
                         | K::StreamConsumer
                         | K::StreamPending
+                        | K::StreamProducer
                 )
         )
     }

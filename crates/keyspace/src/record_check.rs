@@ -50,7 +50,8 @@ pub(crate) fn check(record: &Record<'_>) -> Result<(), &'static str> {
         RecordKind::StreamNode
         | RecordKind::StreamGroup
         | RecordKind::StreamConsumer
-        | RecordKind::StreamPending => stream::is_element(record.sub, record.kind, record.value),
+        | RecordKind::StreamPending
+        | RecordKind::StreamProducer => stream::is_element(record.sub, record.kind, record.value),
         RecordKind::Databases => is_map(record.value),
         RecordKind::Library => is_word(record.key) && !record.value.is_empty(),
         RecordKind::LibraryDeleted => is_word(record.key),

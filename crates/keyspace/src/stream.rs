@@ -5,6 +5,7 @@
 //!                   │                                            bytes; an addition logs the last one
 //!                   └─ groups    group ─┬─ consumers             a record each
 //!                                       └─ pending               a record an entry
+//!                    └─ producers   what they have added lately           a record a message
 //! ```
 //!
 //! A stream is an object from its first entry on: what a group knows changes far more often than a small collection
@@ -29,7 +30,9 @@ mod groups;
 mod id;
 mod name;
 mod node;
+mod producers;
 mod record;
+mod references;
 mod tracker;
 
 use base::RecordKind;
@@ -49,7 +52,9 @@ pub use entries::{Keep, Range, RangeBack, Trim};
 pub use group::{ConsumerView, Delivery, GroupView, PendingView};
 pub use id::StreamId;
 pub use node::{Pairs, StreamEntry};
+pub use producers::{MESSAGE_NAME_BYTES_MAX, MessageLimits, PRODUCERS_MAX, ProducersView};
 pub use record::{NodeEntries, StreamElement, StreamRecord, StreamRoot};
+pub use references::{References, Removal};
 
 /// The marker of streams, for [`crate::Keyspace::read`] and [`crate::Keyspace::update`].
 #[derive(Debug, Clone, Copy)]
@@ -167,6 +172,24 @@ impl<'a> StreamView<'a> {
         self.0.lag(group.entries_read(), group.last_id())
     }
 
+    /// What is known of producers, if the stream was ever told of one.
+    #[must_use]
+    pub fn producers(self) -> Option<ProducersView> {
+        self.0.producers.view()
+    }
+
+    /// The entry that a producer's message became, if that is known.
+    #[must_use]
+    pub fn message(self, producer: &[u8], message: &[u8], now_ms: i64) -> Option<StreamId> {
+        self.0.producers.find(producer, message, now_ms)
+    }
+
+    /// Whether a message of this producer can be added: it is known, or there are fewer than [`PRODUCERS_MAX`].
+    #[must_use]
+    pub fn has_room_for_message(self, producer: &[u8], now_ms: i64) -> bool {
+        self.0.producers.have_room(producer, now_ms)
+    }
+
     /// How many entries were added up to the one with this id, if that can be told.
     #[must_use]
     pub fn added_up_to(self, id: StreamId) -> Option<u64> {
@@ -201,10 +224,21 @@ impl StreamGuard<'_> {
 
     /// Adds an entry, whose id must be above the last one; `pairs` are names and values in turn.
     pub fn append(&mut self, id: StreamId, pairs: &[&[u8]]) {
+        self.add(id, pairs, false);
+    }
+
+    /// As [`StreamGuard::append`], of a stream that is brought back from elsewhere, where entries share field names: they
+    /// go on doing so, however long these are.
+    pub fn restore(&mut self, id: StreamId, pairs: &[&[u8]]) {
+        self.add(id, pairs, true);
+    }
+
+    fn add(&mut self, id: StreamId, pairs: &[&[u8]], shares_names: bool) {
         let settings = self.cell.settings;
         let limits = UnitLimits {
             entries: settings.stream_node_max_entries,
             bytes: settings.stream_node_max_bytes,
+            shares_names,
         };
         self.note_entries(true);
         let LargeStream { entries, tracker, .. } = self.body();
@@ -213,16 +247,25 @@ impl StreamGuard<'_> {
 
     /// Deletes an entry. Whether it was there.
     pub fn delete(&mut self, id: StreamId) -> bool {
-        let LargeStream { entries, tracker, .. } = self.body();
-        let is_deleted = entries.delete(id, tracker);
-        self.note_entries(is_deleted);
-        is_deleted
+        self.delete_with(id, References::Keep) == Removal::Removed
+    }
+
+    /// Deletes an entry, and does with what groups know of it as `references` says.
+    pub fn delete_with(&mut self, id: StreamId, references: References) -> Removal {
+        let removal = self.body().delete(id, references);
+        self.note_entries(removal == Removal::Removed);
+        self.changed |= references == References::Delete;
+        removal
     }
 
     /// Cuts off the oldest entries. How many went.
     pub fn trim(&mut self, trim: Trim) -> u64 {
-        let LargeStream { entries, tracker, .. } = self.body();
-        let removed = entries.trim(trim, tracker);
+        self.trim_with(trim, References::Keep)
+    }
+
+    /// Cuts off the oldest entries, and does with what groups know of them as `references` says. How many went.
+    pub fn trim_with(&mut self, trim: Trim, references: References) -> u64 {
+        let removed = self.body().trim(trim, references);
         self.note_entries(removed > 0);
         removed
     }
@@ -237,6 +280,21 @@ impl StreamGuard<'_> {
         self.changed = true;
         let LargeStream { entries, tracker, .. } = self.body();
         entries.set(last_id, entries_added, max_deleted_id, tracker);
+    }
+
+    /// The entry with this id, which was just added, at this time, is what became of a producer's message.
+    /// Both names have 1 to [`MESSAGE_NAME_BYTES_MAX`] bytes.
+    pub fn note_message(&mut self, producer: &[u8], message: &[u8], id: StreamId, now_ms: i64) {
+        self.changed = true;
+        let LargeStream { producers, tracker, .. } = self.body();
+        producers.add((producer, message), id, now_ms, tracker);
+    }
+
+    /// Sets what is kept of messages, and forgets those that there are.
+    pub fn set_message_limits(&mut self, limits: MessageLimits) {
+        self.changed = true;
+        let LargeStream { producers, tracker, .. } = self.body();
+        producers.set_limits(limits, tracker);
     }
 
     /// Makes the stream, if it is not there, without an entry.
@@ -279,6 +337,15 @@ impl StreamGuard<'_> {
 /// A consumer of the group that a [`GroupGuard`] changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConsumerId(Number);
+
+/// What a group has waited for since long ago.
+#[derive(Debug, Default)]
+pub struct Idle {
+    /// Entries, with when and how often they were given, the longest first.
+    pub there: Vec<(StreamId, Delivery)>,
+    /// Ids of entries that are deleted.
+    pub gone: Vec<StreamId>,
+}
 
 /// A group of consumers, to be changed.
 pub struct GroupGuard<'a> {
@@ -353,6 +420,33 @@ impl GroupGuard<'_> {
         groups.deliver(self.number, consumer.0, id, delivery, tracker);
     }
 
+    /// What was given until then and was not acknowledged: the first `count` entries that are there, and all that are
+    /// deleted before those.
+    pub fn idle_since(&mut self, until_ms: i64, count: usize) -> Idle {
+        let LargeStream { entries, groups, .. } = &mut *self.stream;
+        let mut idle = Idle::default();
+        if count == 0 {
+            return idle;
+        }
+        for (id, delivery) in groups.given_until(self.number, until_ms) {
+            if entries.get(id).is_none() {
+                idle.gone.push(id);
+                continue;
+            }
+            idle.there.push((id, delivery));
+            if idle.there.len() == count {
+                break;
+            }
+        }
+        idle
+    }
+
+    /// When the entry was given that has been pending for the longest time, in Unix milliseconds.
+    pub fn oldest_given_ms(&mut self) -> Option<i64> {
+        let oldest = self.stream.groups.given_until(self.number, i64::MAX).next();
+        oldest.map(|(_, delivery)| delivery.at_ms)
+    }
+
     /// An entry waits no longer to be acknowledged. Whether it did.
     pub fn release(&mut self, id: StreamId) -> bool {
         let LargeStream { groups, tracker, .. } = self.stream;
@@ -375,6 +469,18 @@ impl Keyspace {
     pub fn declare_streams(&mut self) {
         self.had_streams = true;
         self.recorder.journal.declare(RecordKind::Stream);
+    }
+
+    /// Lets messages of producers follow, and streams, as [`Keyspace::declare_streams`] does.
+    pub fn declare_messages(&mut self) {
+        self.declare_streams();
+        self.recorder.journal.declare(RecordKind::StreamProducer);
+    }
+
+    /// Whether the log may have messages of producers; `None` without a log.
+    #[must_use]
+    pub fn messages_declared(&self) -> Option<bool> {
+        self.recorder.journal.has_declared(RecordKind::StreamProducer)
     }
 
     /// Whether the log may have streams; `None` without a log.

@@ -92,7 +92,7 @@ enum State {
         index: usize,
         blob: Option<Blob>,
     },
-    Stream(StreamReader),
+    Stream(Box<StreamReader>),
 }
 
 /// A blob that is being walked.
@@ -262,7 +262,7 @@ impl ValueReader {
             // One without entries is a value all the same.
             Form::Stream(generation) => {
                 let stream = StreamReader::begin(input, generation)?;
-                (State::Stream(stream), Begun::Value { count: None })
+                (State::Stream(Box::new(stream)), Begun::Value { count: None })
             }
         };
         self.state = state;

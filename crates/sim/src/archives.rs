@@ -345,7 +345,7 @@ impl Run {
             let nameless = self.nameless(&far, database, lsn)?;
             let found = crate::picture::Picture::of(&keyspace)
                 .without(|(db, key)| nameless.has(keyspace.database_id(*db), key));
-            self.ledger.judge_dump(lsn, &found).map_err(|what| format!("ARCHIVE: {what}"))?;
+            self.ledger.judge_restored(lsn, &found).map_err(|what| format!("ARCHIVE: {what}"))?;
             self.tally.archived_restored += 1;
         }
         Ok(())

@@ -20,6 +20,8 @@ use crate::picture::Picture;
 #[derive(Debug, Clone)]
 struct State {
     total: u64,
+    /// Of what a dump has.
+    dumped_total: u64,
     /// The largest object that a block up to this one names.
     object_max: ObjectId,
     sealed_at_us: u64,
@@ -77,6 +79,7 @@ impl Ledger {
         let (written, written_at_us) = self.written;
         let state = State {
             total: picture.total(),
+            dumped_total: picture.dumped_total(),
             object_max: object_max.unwrap_or_default().max(object),
             sealed_at_us: now_us,
             written_at_us: (written == lsn).then_some(written_at_us),
@@ -168,13 +171,27 @@ impl Ledger {
 
     /// What is wrong with a dump that says that it is of this block, if anything.
     pub(crate) fn judge_dump(&self, lsn: Lsn, found: &Picture) -> Result<(), String> {
+        self.judge_copy(lsn, found, |state| state.dumped_total == found.dumped_total())
+    }
+
+    /// What is wrong with a log that was restored to this block, if anything.
+    pub(crate) fn judge_restored(&self, lsn: Lsn, found: &Picture) -> Result<(), String> {
+        self.judge_copy(lsn, found, |state| state.total == found.total())
+    }
+
+    fn judge_copy(
+        &self,
+        lsn: Lsn,
+        found: &Picture,
+        is_same: impl Fn(&State) -> bool,
+    ) -> Result<(), String> {
         let Some(expected) = self.states.get(&lsn) else {
             return Err(format!("DUMP: of block {lsn}, which there never was"));
         };
-        if expected.total == found.total() {
+        if is_same(expected) {
             return Ok(());
         }
-        let alike = self.states.iter().filter(|(_, state)| state.total == found.total());
+        let alike = self.states.iter().filter(|(_, state)| is_same(state));
         let alike: Vec<Lsn> = alike.map(|(lsn, _)| *lsn).collect();
         let differing = expected.picture.as_ref().map(|picture| picture.difference(found));
         Err(format!(

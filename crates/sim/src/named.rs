@@ -115,7 +115,9 @@ impl Run {
             }
             let found = self.restored(lsn)?;
             let found = found.ok_or_else(|| format!("BACKUP: {name}, block {lsn}, is refused"))?;
-            self.ledger.judge_dump(lsn, &found).map_err(|what| format!("BACKUP {name}: {what}"))?;
+            self.ledger
+                .judge_restored(lsn, &found)
+                .map_err(|what| format!("BACKUP {name}: {what}"))?;
             self.tally.restored_backups += 1;
         }
         Ok(())

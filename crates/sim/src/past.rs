@@ -62,7 +62,7 @@ impl Run {
         }
         for lsn in wanted.into_iter().filter(|lsn| *lsn <= last && told.has(*lsn)) {
             let found = self.restored(lsn)?.ok_or_else(|| format!("PAST: {lsn} is refused"))?;
-            self.ledger.judge_dump(lsn, &found).map_err(|what| format!("PAST: {what}"))?;
+            self.ledger.judge_restored(lsn, &found).map_err(|what| format!("PAST: {what}"))?;
             self.tally.restored += 1;
             self.tally.restored_points += u64::from(lsn < told.floor);
         }

@@ -5,9 +5,10 @@
 //! without a record.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 
 use base::DbIndex;
-use keyspace::stream::{Delivery, StreamId};
+use keyspace::stream::{Delivery, StreamId, StreamRecord, StreamView};
 use keyspace::{Contents, Inspected, Keyspace};
 use rdb::{EntriesRead, Kind, PendingEntry, StreamGroup};
 
@@ -20,9 +21,13 @@ pub(crate) type Name = (DbIndex, Box<[u8]>);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Picture {
     keys: BTreeMap<Name, u64>,
+    /// What streams know of producers, which no dump has.
+    messages: BTreeMap<Name, u64>,
     /// The libraries of functions.
     libraries: BTreeMap<Box<[u8]>, u64>,
+    /// Of keys and libraries.
     total: u64,
+    messages_total: u64,
 }
 
 impl Picture {
@@ -32,7 +37,7 @@ impl Picture {
         for db in keyspace.databases() {
             keyspace.inspect(db, |entry| {
                 let name = (db, Box::from(entry.key));
-                picture.put(name, Some(digest(&entry)));
+                picture.put(name, Some(Digests::of(&entry)));
             });
         }
         picture.look_at_libraries(keyspace);
@@ -59,19 +64,27 @@ impl Picture {
 
     /// One number that says the same as the picture.
     pub(crate) const fn total(&self) -> u64 {
+        self.total.wrapping_add(self.messages_total)
+    }
+
+    /// The same of what a dump has.
+    pub(crate) const fn dumped_total(&self) -> u64 {
         self.total
     }
 
     /// Whether it has all of another one.
     pub(crate) fn has(&self, other: &Self) -> bool {
-        let has_key = |(name, digest)| self.keys.get(name) == Some(digest);
+        let has_key = |(name, digest)| {
+            self.keys.get(name) == Some(digest)
+                && self.messages.get(name) == other.messages.get(name)
+        };
         other.keys.iter().all(has_key) && self.libraries == other.libraries
     }
 
     /// Looks at a key again.
     pub(crate) fn look(&mut self, keyspace: &Keyspace, db: DbIndex, key: &[u8]) {
-        let digest = keyspace.inspect_key(db, key).map(|entry| digest(&entry));
-        self.put((db, Box::from(key)), digest);
+        let digests = keyspace.inspect_key(db, key).map(|entry| Digests::of(&entry));
+        self.put((db, Box::from(key)), digests);
     }
 
     /// Takes a key of a dump.
@@ -84,29 +97,14 @@ impl Picture {
         if self.keys.contains_key(&(db, name.clone())) {
             return Err(format!("{} comes twice", name.escape_ascii()));
         }
-        self.put((db, name), Some(key.digest()));
+        self.put((db, name), Some(Digests { contents: key.digest(), messages: None }));
         Ok(())
     }
 
-    fn put(&mut self, name: Name, digest: Option<u64>) {
-        let mut hash = Hash::new(name.0.get() as u64);
-        hash.add(&name.1);
-        let salt = hash.end();
-        let share = |digest: u64| {
-            let mut hash = Hash::new(salt);
-            hash.word(digest);
-            hash.end()
-        };
-        let old = match digest {
-            Some(digest) => {
-                self.total = self.total.wrapping_add(share(digest));
-                self.keys.insert(name, digest)
-            }
-            None => self.keys.remove(&name),
-        };
-        if let Some(old) = old {
-            self.total = self.total.wrapping_sub(share(old));
-        }
+    fn put(&mut self, name: Name, digests: Option<Digests>) {
+        let messages = digests.and_then(|it| it.messages);
+        put_share(&mut self.messages, &mut self.messages_total, 11, name.clone(), messages);
+        put_share(&mut self.keys, &mut self.total, 0, name, digests.map(|it| it.contents));
     }
 
     /// The same without the keys that `is_left_out` says.
@@ -122,7 +120,10 @@ impl Picture {
     pub(crate) fn difference(&self, found: &Self) -> String {
         let names = self.keys.keys().chain(found.keys.keys());
         let mut differing: Vec<String> = names
-            .filter(|name| self.keys.get(*name) != found.keys.get(*name))
+            .filter(|name| {
+                self.keys.get(*name) != found.keys.get(*name)
+                    || self.messages.get(*name) != found.messages.get(*name)
+            })
             .map(|(db, key)| format!("db {db} {}", key.escape_ascii()))
             .collect();
         if self.libraries != found.libraries {
@@ -131,6 +132,34 @@ impl Picture {
         differing.sort();
         differing.dedup();
         differing.join(", ")
+    }
+}
+
+/// Puts the digest of a key among others, or takes it out, and their total along. Each total has a `seed` of its own.
+fn put_share(
+    digests: &mut BTreeMap<Name, u64>,
+    total: &mut u64,
+    seed: u64,
+    name: Name,
+    digest: Option<u64>,
+) {
+    let mut hash = Hash::new(seed ^ name.0.get() as u64);
+    hash.add(&name.1);
+    let salt = hash.end();
+    let share = |digest: u64| {
+        let mut hash = Hash::new(salt);
+        hash.word(digest);
+        hash.end()
+    };
+    let old = match digest {
+        Some(digest) => {
+            *total = total.wrapping_add(share(digest));
+            digests.insert(name, digest)
+        }
+        None => digests.remove(&name),
+    };
+    if let Some(old) = old {
+        *total = total.wrapping_sub(share(old));
     }
 }
 
@@ -273,18 +302,52 @@ fn whole(kind: u64, expires_at_ms: Option<i64>, sum: u64) -> u64 {
     whole.end()
 }
 
-fn digest(entry: &Inspected<'_>) -> u64 {
-    let kind = match entry.contents {
-        Contents::String(_) => 1,
-        Contents::List(_) => 2,
-        Contents::Hash(_) => 3,
-        Contents::Set(_) => 4,
-        Contents::ZSet(_) => 5,
-        Contents::Stream(_) => 6,
-    };
+/// What is known of a key.
+#[derive(Debug, Clone, Copy)]
+struct Digests {
+    /// What a dump has, too.
+    contents: u64,
+    /// What a stream knows of producers, if it does.
+    messages: Option<u64>,
+}
+
+impl Digests {
+    fn of(entry: &Inspected<'_>) -> Self {
+        let kind = match entry.contents {
+            Contents::String(_) => 1,
+            Contents::List(_) => 2,
+            Contents::Hash(_) => 3,
+            Contents::Set(_) => 4,
+            Contents::ZSet(_) => 5,
+            Contents::Stream(_) => 6,
+        };
+        let mut sum = 0_u64;
+        parts_of(&entry.contents, |name, value| sum = sum.wrapping_add(part(name, value)));
+        let messages = match &entry.contents {
+            Contents::Stream(stream) => messages_of(*stream),
+            _ => None,
+        };
+        Self { contents: whole(kind, entry.expires_at_ms, sum), messages }
+    }
+}
+
+/// The messages of producers that a stream knows, and what it keeps of them.
+fn messages_of(stream: StreamView<'_>) -> Option<u64> {
+    stream.producers()?;
     let mut sum = 0_u64;
-    parts_of(&entry.contents, |name, value| sum = sum.wrapping_add(part(name, value)));
-    whole(kind, entry.expires_at_ms, sum)
+    let visited = stream.for_each_record(
+        |_| Ok::<_, Infallible>(()),
+        |name, value| {
+            if let Some(StreamRecord::Message { .. } | StreamRecord::Limits(_)) =
+                StreamRecord::read(name, value)
+            {
+                sum = sum.wrapping_add(part(name, value));
+            }
+            Ok(())
+        },
+    );
+    let Ok(()) = visited;
+    Some(sum)
 }
 
 /// A quick hash that is the same everywhere.

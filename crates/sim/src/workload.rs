@@ -534,11 +534,14 @@ impl Workload {
         let (stream, other) = (self.key('x'), self.key('x'));
         let (ms, group, consumer) =
             (self.pick(&["10", "100", "1000", "0"]), self.group(), self.consumer());
-        let line = match self.below(3) {
+        let line = match self.below(4) {
             0 => format!("XREAD COUNT 3 BLOCK {ms} STREAMS {stream} {other} $ $"),
             1 => {
                 format!("XREADGROUP GROUP {group} {consumer} COUNT 4 BLOCK {ms} STREAMS {stream} >")
             }
+            2 => format!(
+                "XREADGROUP GROUP {group} {consumer} BLOCK {ms} CLAIM 50 STREAMS {stream} {other} > >"
+            ),
             _ => format!("XREADGROUP GROUP {group} {consumer} NOACK BLOCK {ms} STREAMS {stream} >"),
         };
         Op::of(&line).kind(Kind::Blocking)
@@ -562,7 +565,8 @@ impl Workload {
         let (key, group, consumer) = (self.key('x'), self.group(), self.consumer());
         let (value, id) = (self.value(), self.entry_id());
         let (serial, count) = (self.serial, 1 + self.below(20));
-        let line = match self.below(40) {
+        let references = self.pick(&["KEEPREF", "DELREF", "ACKED"]);
+        let line = match self.below(44) {
             0..8 => format!("XADD {key} {}-{} f {value}", 1 + serial / 4, serial % 4),
             8 | 9 => format!("XADD {key} {}-{} f {value} g {id}", 1 + serial / 4, serial % 4),
             10 => format!("XADD {key} MAXLEN {count} {}-{} f {value}", 1 + serial / 4, serial % 4),
@@ -574,7 +578,18 @@ impl Workload {
                 let id = format!("{}-{}", 1 + serial / 4, serial % 4);
                 return Op::of(&format!("XADD {key} {id} f")).arg(value).shows(&[&key]);
             }
-            12 | 13 => format!("XADD {key} * f {value}"),
+            12 => format!("XADD {key} * f {value}"),
+            13 => {
+                let message = serial % 5;
+                match self.below(9) {
+                    0 => format!(
+                        "XCFGSET {key} IDMP-DURATION {count} IDMP-MAXSIZE {}",
+                        count % 4 + 1
+                    ),
+                    1..4 => format!("XADD {key} IDMPAUTO {consumer} * f {message}"),
+                    _ => format!("XADD {key} IDMP {consumer} m{message} * f {value}"),
+                }
+            }
             14 | 15 => format!("XDEL {key} {id} {}", self.entry_id()),
             16 => format!("XTRIM {key} MAXLEN {count}"),
             17 => format!("XTRIM {key} MINID {id}"),
@@ -594,6 +609,12 @@ impl Workload {
             35 => format!("XAUTOCLAIM {key} {group} {consumer} 0 0 COUNT {count}"),
             36 => format!("XPENDING {key} {group}"),
             37 => format!("XREAD COUNT {count} STREAMS {key} 0"),
+            43 => format!(
+                "XREADGROUP GROUP {group} {consumer} COUNT {count} MAXSIZE 200 CLAIM 9 STREAMS {key} >"
+            ),
+            38 | 39 => format!("XDELEX {key} {references} IDS 2 {id} {}", self.entry_id()),
+            40 | 41 => format!("XACKDEL {key} {group} {references} IDS 2 {id} {}", self.entry_id()),
+            42 => format!("XTRIM {key} MAXLEN {count} {references}"),
             _ => format!("XRANGE {key} - +"),
         };
         Op::of(&line).shows(&[&key])

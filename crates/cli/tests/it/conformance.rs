@@ -3,6 +3,7 @@
 //! One test a script, so that a failure names its command family; every mismatch of a script is listed,
 //! not only the first. The language of the scripts is described in [`crate::script`].
 
+use crate::peers;
 use crate::process::{PATIENCE, Program, Server};
 use crate::script::{self, Action, Comparison, Section, Step};
 use crate::wire::{Connection, Reply};
@@ -54,6 +55,7 @@ conformance!(
     set,
     sort,
     stream,
+    stream_8_2,
     string,
     tracking,
     zset,
@@ -63,8 +65,13 @@ fn scripts() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/conformance")
 }
 
+/// The server that a script is compared with: Redis 7.0, unless its name says another version.
+fn reference(name: &str) -> Option<Program> {
+    if name.ends_with("_8_2.txt") { Some(peers::of("8.2")?.program) } else { Program::redis() }
+}
+
 fn compare_script(name: &str) {
-    let Some(redis) = Program::redis() else { return };
+    let Some(redis) = reference(name) else { return };
     let text = std::fs::read_to_string(scripts().join(name)).unwrap();
     let options = ["--enable-debug-command", "yes", "--appendonly", "no", "--save", ""];
     let redis_options = [&options[..], &["--save", ""]].concat();

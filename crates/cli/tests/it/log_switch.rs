@@ -18,7 +18,7 @@ fn info(connection: &mut Connection, name: &str) -> String {
     line.unwrap_or_else(|| panic!("{name} is not in {info}")).to_owned()
 }
 
-fn wait_until_on(connection: &mut Connection) {
+pub(crate) fn wait_until_on(connection: &mut Connection) {
     let started = Instant::now();
     while info(connection, "aof_rewrite_in_progress") == "1" {
         assert!(started.elapsed() < PATIENCE, "the log is not on");

@@ -2,8 +2,11 @@
 //! write a dump.
 
 use std::path::Path;
+use std::process::Command;
 
 use crate::import::{good, import};
+use crate::log_index::wait_for_a_cut;
+use crate::log_switch::wait_until_on;
 use crate::peers;
 use crate::process::{Program, Server};
 use crate::rdb_files::{digest_of, text};
@@ -314,4 +317,207 @@ fn followers_of_changes_are_told_of_streams() {
     let changes = told(&["XACK s g 5-1"]);
     let gone = r#""op":"delete-element","db":0,"db_id":0,"key":"s","type":"stream""#;
     assert!(changes.contains(gone) && changes.contains(r#""pending":"5-1""#), "{changes}");
+}
+
+/// A producer that was not answered cannot know whether it was heard.
+#[test]
+fn a_message_is_recognized_after_a_kill() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = serve(directory.path(), &["--appendfsync", "always"]);
+    let mut connection = server.connect();
+    assert!(connection.words("XCFGSET none IDMP-DURATION 5").is_error());
+    connection.words("XADD s * f v");
+    assert_eq!(connection.words("XCFGSET s IDMP-DURATION 86400").text(), "OK");
+    let named = connection.words("XADD s IDMP producer message * f v").text();
+    let automatic = connection.words("XADD s IDMPAUTO producer * f v g w").text();
+    for _ in 0..2 {
+        server.kill();
+        server = serve(directory.path(), &["--appendfsync", "always"]);
+        let mut connection = server.connect();
+        assert_eq!(connection.words("XADD s IDMP producer message * f w").text(), named);
+        assert_eq!(connection.words("XADD s IDMPAUTO producer * g w f v").text(), automatic);
+        assert_eq!(connection.words("XLEN s").text(), "3");
+        assert_eq!(connection.words("BGREWRITEAOF").kind(), b'+');
+    }
+    let mut connection = server.connect();
+    assert_eq!(connection.words("COPY s copy").text(), "1");
+    assert_eq!(connection.words("XADD copy IDMP producer message * f w").text(), named);
+}
+
+/// What two messages of a producer become, or became.
+fn produced(connection: &mut Connection, key: &str) -> [String; 2] {
+    let names = ["IDMP producer message", "IDMPAUTO producer"];
+    names.map(|name| {
+        let reply = connection.words(&format!("XADD {key} {name} * f v g w"));
+        assert!(!reply.is_error(), "{}", reply.text());
+        reply.text()
+    })
+}
+
+/// A restored log draws its own seed of hashes.
+#[test]
+fn a_message_is_recognized_in_a_restored_log() {
+    let server = Program::indelible().start(&["--appendfsync", "always"]);
+    let mut connection = server.connect();
+    connection.words("XADD s * f v");
+    assert_eq!(connection.words("XCFGSET s IDMP-DURATION 86400").text(), "OK");
+    let added = produced(&mut connection, "s");
+    let stats = connection.words("INFO redo").text();
+    let lsn = stats.lines().find_map(|line| line.strip_prefix("redo_durable_lsn:")).unwrap();
+    let later = connection.words("XADD s IDMP producer later * f v").text();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let into = elsewhere.path().join("restored");
+    let mut restore = Command::new(env!("CARGO_BIN_EXE_indelible"));
+    restore.arg("restore").arg(server.directory()).args(["--at", lsn.trim(), "--into"]).arg(&into);
+    assert!(restore.output().unwrap().status.success());
+    let restored = Program::indelible().start_on(&into, &[]);
+    let mut connection = restored.connect();
+    assert_eq!(produced(&mut connection, "s"), added);
+    assert_eq!(connection.words("XLEN s").text(), "3");
+    // What came later is not known.
+    assert_ne!(connection.words("XADD s IDMP producer later * f v").text(), later);
+}
+
+/// A start by the index has the stream in the log only.
+#[test]
+fn a_message_is_recognized_in_a_stream_that_is_fetched() {
+    let mut server =
+        Program::indelible().start(&["--log-index", "yes", "--log-index-cut-bytes", "1mb"]);
+    let mut connection = server.connect();
+    let limits = "IDMP-DURATION 86400 IDMP-MAXSIZE 7";
+    connection.words("XADD s * f v");
+    assert_eq!(connection.words(&format!("XCFGSET s {limits}")).text(), "OK");
+    for number in 0..500 {
+        let words = format!("XADD s IDMP producer:{} {number} * f v", number % 50);
+        assert!(!connection.words(&words).is_error());
+    }
+    let added = produced(&mut connection, "s");
+    let info = format!("{:?}", connection.words("XINFO STREAM s"));
+    wait_for_a_cut(&server);
+    server.kill();
+    server.restart();
+    assert!(server.log().contains("DB opened by its index"));
+    let mut connection = server.connect();
+    assert_eq!(produced(&mut connection, "s"), added);
+    assert_eq!(connection.words("XLEN s").text(), "503");
+    assert_eq!(format!("{:?}", connection.words("XINFO STREAM s")), info);
+}
+
+#[test]
+fn a_message_is_recognized_when_its_log_was_turned_on_later() {
+    let mut server = Program::indelible().start(&["--appendonly", "no", "--save", ""]);
+    let mut connection = server.connect();
+    connection.words("XADD before * f v");
+    assert_eq!(connection.words("XCFGSET before IDMP-DURATION 86400").text(), "OK");
+    let before = produced(&mut connection, "before");
+    assert_eq!(connection.words("CONFIG SET appendonly yes").text(), "OK");
+    wait_until_on(&mut connection);
+    let after = produced(&mut connection, "after");
+    assert_eq!(connection.words("SET last 1").text(), "OK");
+    assert_eq!(connection.words("WAITAOF 1 0 0").elements()[0].text(), "1");
+    for _ in 0..2 {
+        server.kill();
+        server.restart_with(&["--appendonly", "yes"]);
+        let mut connection = server.connect();
+        assert_eq!(produced(&mut connection, "before"), before);
+        assert_eq!(produced(&mut connection, "after"), after);
+        assert_eq!(connection.words("XLEN before").text(), "3");
+    }
+}
+
+/// The first message of a log begins new files, which it does not within a transaction or script.
+#[test]
+fn the_first_message_of_a_log_may_come_in_a_transaction_or_script() {
+    let script = "return redis.call('XADD', KEYS[1], 'IDMP', 'producer', 'message', '*', 'f', 'v')";
+    let limits = "return redis.call('xcfgset', KEYS[1], 'IDMP-MAXSIZE', '5')";
+    let add = ["EVAL", script, "1", "s"];
+    let set = ["EVAL", limits, "1", "s"];
+    for way in 0..3 {
+        let directory = tempfile::tempdir().unwrap();
+        let mut server = serve(directory.path(), &["--appendfsync", "always"]);
+        let mut connection = server.connect();
+        connection.words("XADD s * f v");
+        let added = match way {
+            0 => {
+                connection.words("MULTI");
+                connection.words("SET a 1");
+                connection.words("XADD s IDMP producer message * f v");
+                connection.words("XADD s IDMP producer message * f w");
+                let replies = connection.words("EXEC");
+                let replies = replies.elements();
+                assert_eq!(replies[1].text(), replies[2].text());
+                replies[1].text()
+            }
+            1 => connection.call(&add).unwrap().text(),
+            _ => {
+                assert_eq!(connection.call(&set).unwrap().text(), "OK");
+                connection.words("XADD s IDMP producer message * f v").text()
+            }
+        };
+        assert!(added.contains('-') && !added.contains(' '), "{added}");
+        assert_eq!(connection.call(&add).unwrap().text(), added, "{way}");
+        assert_eq!(connection.words("RENAME s t").text(), "OK");
+        server.kill();
+        server = serve(directory.path(), &["--appendfsync", "always"]);
+        let mut connection = server.connect();
+        assert_eq!(connection.words("XADD t IDMP producer message * f v").text(), added, "{way}");
+        assert_eq!(connection.words("XLEN t").text(), "2");
+        assert_eq!(connection.words("MOVE t 3").text(), "1");
+        connection.words("SELECT 3");
+        assert_eq!(connection.words("XADD t IDMP producer message * f v").text(), added, "{way}");
+    }
+}
+
+#[test]
+fn one_that_waits_to_claim_is_called_when_it_can() {
+    let server = Program::indelible().start(&OPTIONS);
+    let (mut connection, mut waiting) = (server.connect(), server.connect());
+    connection.words("XADD s 1-1 f v");
+    connection.words("XGROUP CREATE s g 0");
+    connection.words("XGROUP CREATE t g 0 MKSTREAM");
+    waiting
+        .send(&[
+            "XREADGROUP",
+            "GROUP",
+            "g",
+            "b",
+            "BLOCK",
+            "0",
+            "CLAIM",
+            "200",
+            "STREAMS",
+            "t",
+            "s",
+            ">",
+            ">",
+        ])
+        .unwrap();
+    let claimed = waiting.receive().unwrap();
+    assert_eq!(claimed.elements()[0].elements()[1].elements()[0].elements()[3].text(), "0");
+    // What is delivered after it began to wait it is not told of.
+    waiting
+        .send(&[
+            "XREADGROUP",
+            "GROUP",
+            "g",
+            "b",
+            "BLOCK",
+            "0",
+            "CLAIM",
+            "200",
+            "STREAMS",
+            "t",
+            "s",
+            ">",
+            ">",
+        ])
+        .unwrap();
+    let claimed = waiting.receive().unwrap();
+    let entry = claimed.elements()[0].elements()[1].elements()[0].clone();
+    assert_eq!(entry.elements()[0].text(), "1-1");
+    assert!(entry.elements()[2].text().parse::<u64>().unwrap() >= 200);
+    assert_eq!(entry.elements()[3].text(), "1");
+    let in_vain =
+        ["XREADGROUP", "GROUP", "g", "c", "BLOCK", "50", "CLAIM", "100000", "STREAMS", "s", ">"];
+    assert_eq!(connection.call(&in_vain).unwrap().elements().len(), 0);
 }

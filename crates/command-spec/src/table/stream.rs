@@ -35,7 +35,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "8.2.0",
         origin: Origin::Redis,
         summary: "Acknowledges entries and deletes them.",
-        complexity: "O(1) for each entry.",
+        complexity: "O(G) for each entry, G the number of groups.",
         arguments: &[
             Arg::key("key", 0),
             Arg::string("group"),
@@ -50,7 +50,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             .optional(),
             Arg::block("ids", &[Arg::integer("numids"), Arg::string("id").multiple()]).token("IDS"),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -68,11 +67,15 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "5.0.0",
         history: &[
             Change::new("7.0.0", "An id whose second part is `*`."),
-            Change::absent(Origin::Redis, "8.2.0", "`KEEPREF`, `DELREF` and `ACKED`."),
-            Change::absent(Origin::Redis, "8.6.0", "`IDMP` and `IDMPAUTO`."),
+            Change::absent(
+                Origin::Redis,
+                "8.6.0",
+                "The names of `IDMP` in dumps, payloads and exports.",
+            ),
         ],
         summary: "Adds an entry to a stream, creating it when the key is new.",
-        complexity: "O(1), and O(N) to trim, N the number of entries that go.",
+        complexity: "O(1), and O(N) to trim, N the number of entries that go; O(N * G) with DELREF or ACKED, G the number of \
+                     groups, and N with ACKED also that of the entries before them that stay.",
         arguments: &[
             Arg::key("key", 0),
             Arg::word("nomkstream", "NOMKSTREAM").since("6.2.0").optional(),
@@ -84,6 +87,7 @@ pub(super) static COMMANDS: &[Spec] = &[
                     Arg::word("acked", "ACKED"),
                 ],
             )
+            .since("8.2.0")
             .optional(),
             Arg::one_of(
                 "idmp",
@@ -98,6 +102,7 @@ pub(super) static COMMANDS: &[Spec] = &[
                     ),
                 ],
             )
+            .since("8.6.0")
             .optional(),
             Arg::block(
                 "trim",
@@ -161,6 +166,11 @@ pub(super) static COMMANDS: &[Spec] = &[
         keys: &[KeySpec::one(1, key_flags![RW UPDATE])],
         propagation: Propagation::Verbatim,
         since: "8.6.0",
+        history: &[Change::absent(
+            Origin::Redis,
+            "8.6.0",
+            "What it sets, in dumps, payloads and exports.",
+        )],
         origin: Origin::Redis,
         summary: "Sets how a stream recognizes entries that are added again.",
         complexity: "O(1)",
@@ -177,7 +187,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -235,7 +244,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "8.2.0",
         origin: Origin::Redis,
         summary: "Deletes entries of a stream, and what groups know of them if wanted.",
-        complexity: "O(1) for each entry.",
+        complexity: "O(G) for each entry, G the number of groups.",
         arguments: &[
             Arg::key("key", 0),
             Arg::one_of(
@@ -249,7 +258,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             .optional(),
             Arg::block("ids", &[Arg::integer("numids"), Arg::string("id").multiple()]).token("IDS"),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -388,11 +396,12 @@ pub(super) static COMMANDS: &[Spec] = &[
             notes: "",
         }],
         since: "5.0.0",
-        history: &[Change::absent(Origin::Redis, "8.10.0", "`MAXCOUNT` and `MAXSIZE`.")],
         summary: "Returns entries of streams after those that are known, waiting for them if wanted.",
         complexity: "O(N), N the number of entries returned.",
         arguments: &[
             Arg::integer("count").token("COUNT").optional(),
+            Arg::integer("maxcount").token("MAXCOUNT").since("8.10.0").optional(),
+            Arg::integer("maxsize").token("MAXSIZE").since("8.10.0").optional(),
             Arg::integer("milliseconds").token("BLOCK").optional(),
             Arg::block("streams", &[Arg::key("key", 0).multiple(), Arg::string("ID").multiple()])
                 .token("STREAMS"),
@@ -419,18 +428,16 @@ pub(super) static COMMANDS: &[Spec] = &[
             when("the consumer is new", "XGROUP CREATECONSUMER key group consumer"),
         ]),
         since: "5.0.0",
-        history: &[
-            Change::absent(Origin::Redis, "8.4.0", "`CLAIM`."),
-            Change::absent(Origin::Redis, "8.10.0", "`MAXCOUNT` and `MAXSIZE`."),
-        ],
         summary: "Returns entries of streams to a consumer of a group, waiting for them if wanted.",
         complexity: "O(N), N the number of entries returned.",
         arguments: &[
             Arg::block("group-block", &[Arg::string("group"), Arg::string("consumer")])
                 .token("GROUP"),
             Arg::integer("count").token("COUNT").optional(),
+            Arg::integer("maxcount").token("MAXCOUNT").since("8.10.0").optional(),
+            Arg::integer("maxsize").token("MAXSIZE").since("8.10.0").optional(),
             Arg::integer("milliseconds").token("BLOCK").optional(),
-            Arg::integer("min-idle-time").token("CLAIM").optional(),
+            Arg::integer("min-idle-time").token("CLAIM").since("8.4.0").optional(),
             Arg::word("noack", "NOACK").optional(),
             Arg::block("streams", &[Arg::key("key", 0).multiple(), Arg::string("ID").multiple()])
                 .token("STREAMS"),
@@ -482,9 +489,9 @@ pub(super) static COMMANDS: &[Spec] = &[
         keys: &[KeySpec::one(1, key_flags![RW DELETE])],
         propagation: Propagation::Rewritten(&[when("trims about", "XTRIM key MAXLEN = threshold")]),
         since: "5.0.0",
-        history: &[Change::absent(Origin::Redis, "8.2.0", "`KEEPREF`, `DELREF` and `ACKED`.")],
         summary: "Removes the oldest entries of a stream.",
-        complexity: "O(N), N the number of entries removed.",
+        complexity: "O(N), N the number of entries removed; O(N * G) with DELREF or ACKED, G the number of groups, and N \
+                     with ACKED also that of the entries before them that stay.",
         arguments: &[
             Arg::key("key", 0),
             Arg::block(
@@ -512,6 +519,7 @@ pub(super) static COMMANDS: &[Spec] = &[
                             Arg::word("acked", "ACKED"),
                         ],
                     )
+                    .since("8.2.0")
                     .optional(),
                 ],
             ),

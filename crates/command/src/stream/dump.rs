@@ -81,7 +81,7 @@ pub(crate) fn create(
         for entry in &value.entries {
             pairs.clear();
             pairs.extend(entry.pairs.iter().flat_map(|(name, value)| [&name[..], &value[..]]));
-            stream.append(id_of(entry.id), &pairs);
+            stream.restore(id_of(entry.id), &pairs);
         }
         set_numbers(stream, value.numbers);
         for group in &value.groups {

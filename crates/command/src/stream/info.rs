@@ -1,6 +1,6 @@
 //! XINFO: what a stream, its groups and their consumers are.
 
-use keyspace::stream::{ConsumerView, GroupView, Stream, StreamId, StreamView};
+use keyspace::stream::{ConsumerView, GroupView, ProducersView, Stream, StreamId, StreamView};
 use resp::Writer;
 
 use super::{group, write_entries, write_entry, write_id};
@@ -97,7 +97,10 @@ pub(crate) fn stream(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         _ => return Err(group::syntax_error(args)),
     };
     let reply = &mut *ctx.reply;
-    reply.map(if full.is_some() { 9 } else { 10 });
+    // A stream that knows of no producer has the fields that it has in Redis 7.
+    let of_producers = stream.producers();
+    let fields = if full.is_some() { 9 } else { 10 };
+    reply.map(fields + if of_producers.is_some() { 4 } else { 0 });
     write_number(reply, "length", stream.len() as u64);
     // There is no radix tree: these are the nodes, and what points to them.
     write_number(reply, "radix-tree-keys", stream.node_count() as u64);
@@ -107,6 +110,12 @@ pub(crate) fn stream(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     write_number(reply, "entries-added", stream.entries_added());
     let first_id = stream.first().map_or(StreamId::MIN, |entry| entry.id);
     write_named_id(reply, "recorded-first-entry-id", first_id);
+    if let Some(ProducersView { limits, producers, messages }) = of_producers {
+        write_number(reply, "idmp-duration", limits.duration_s.into());
+        write_number(reply, "idmp-maxsize", limits.messages_max.into());
+        write_number(reply, "pids-tracked", producers as u64);
+        write_number(reply, "iids-tracked", messages as u64);
+    }
     match full {
         None => {
             write_number(reply, "groups", stream.group_count() as u64);

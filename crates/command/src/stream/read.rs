@@ -1,27 +1,25 @@
 //! XREAD and XREADGROUP: the entries behind an id of several streams at once.
+//!
+//! How much is read all told (`MAXCOUNT`, `MAXSIZE`) and what others have held for too long (`CLAIM`)
+//! is in [`super::reading`].
 
 use keyspace::Notify;
-use keyspace::stream::{Delivery, Stream, StreamGuard, StreamId, StreamView};
+use keyspace::stream::{Stream, StreamId, StreamView};
 use resp::{Protocol, Writer};
 
-use super::{id, write_entries, write_entry, write_id};
+use super::reading::{Budget, Found, Reader, Reading, has_after};
+use super::{id, write_entry};
 use crate::argument::{self, is};
 use crate::context::Context;
 use crate::error::{CommandError, Done};
 
-/// A group and a consumer of it.
-#[derive(Clone, Copy)]
-struct Reader<'a> {
-    group: &'a [u8],
-    consumer: &'a [u8],
-    /// What is delivered need not be acknowledged.
-    no_ack: bool,
-}
-
 /// What is asked for.
 struct Asked<'a, 'b> {
-    /// 0 for all.
+    /// Of each stream; 0 for all.
     count: usize,
+    /// Of all streams.
+    entries_max: Option<usize>,
+    bytes_max: Option<usize>,
     keys: &'a [&'b [u8]],
     ids: &'a [&'b [u8]],
     reader: Option<Reader<'b>>,
@@ -36,6 +34,7 @@ impl<'a, 'b> Asked<'a, 'b> {
         in_script: bool,
     ) -> Result<Self, CommandError> {
         let (mut count, mut group, mut no_ack, mut block_ms) = (0, None, false, None);
+        let (mut entries_max, mut bytes_max, mut min_idle_ms) = (None, None, None);
         let mut words = &args[1..];
         while let [word, rest @ ..] = words {
             words = match rest {
@@ -54,6 +53,25 @@ impl<'a, 'b> Asked<'a, 'b> {
                     count = usize::try_from(argument::int(number)?).unwrap_or(0);
                     rest
                 }
+                [number, rest @ ..] if is(word, "MAXCOUNT") => {
+                    let error = "ERR MAXCOUNT must be a positive integer";
+                    entries_max = Some(positive(number, error)?);
+                    rest
+                }
+                [number, rest @ ..] if is(word, "MAXSIZE") => {
+                    bytes_max = Some(positive(number, "ERR MAXSIZE must be a positive integer")?);
+                    rest
+                }
+                [_, ..] if is(word, "CLAIM") && !is_of_group => {
+                    return Err(CommandError::other(
+                        "ERR The CLAIM option is only supported by XREADGROUP. You called XREAD \
+                         instead.",
+                    ));
+                }
+                [number, rest @ ..] if is(word, "CLAIM") => {
+                    min_idle_ms = Some(self::min_idle_ms(number)?);
+                    rest
+                }
                 [_, ..] if is(word, "STREAMS") => {
                     if !rest.len().is_multiple_of(2) {
                         return Err(CommandError::other(
@@ -62,12 +80,18 @@ impl<'a, 'b> Asked<'a, 'b> {
                         ));
                     }
                     let (keys, ids) = rest.split_at(rest.len() / 2);
-                    let reader = group.map(|(group, consumer)| Reader { group, consumer, no_ack });
+                    let reader =
+                        |(group, consumer)| Reader { group, consumer, no_ack, min_idle_ms };
+                    let reader = group.map(reader);
                     if is_of_group && reader.is_none() {
                         let text = "ERR Missing GROUP option for XREADGROUP";
                         return Err(CommandError::other(text));
                     }
-                    return Ok(Self { count, keys, ids, reader, block_ms });
+                    if entries_max.is_some_and(|entries_max| entries_max < count) {
+                        let text = "ERR MAXCOUNT must be greater than or equal to COUNT";
+                        return Err(CommandError::other(text));
+                    }
+                    return Ok(Self { count, entries_max, bytes_max, keys, ids, reader, block_ms });
                 }
                 [_, _, ..] if is(word, "GROUP") && !is_of_group => {
                     return Err(CommandError::other(
@@ -95,11 +119,28 @@ impl<'a, 'b> Asked<'a, 'b> {
         Err(CommandError::Syntax)
     }
 
-    /// Nothing was found: waits for it, or says so. Each id is `resolved` when the command is executed again.
+    /// What a reply that begins here may have.
+    fn budget(&self, reply: &Writer) -> Budget {
+        Budget {
+            start: reply.len(),
+            entries: self.entries_max.unwrap_or(usize::MAX),
+            bytes_max: self.bytes_max.unwrap_or(usize::MAX),
+            is_used: false,
+        }
+    }
+
+    /// How many entries of one stream are wanted.
+    const fn count_of_one(&self) -> usize {
+        if self.count == 0 { usize::MAX } else { self.count }
+    }
+
+    /// Nothing was found: waits for it, or says so, and looks again at `look_ms`. Each id is `resolved` when the command
+    /// is executed again.
     fn find_nothing(
         &self,
         ctx: &mut Context<'_>,
         args: &[&[u8]],
+        look_ms: Option<i64>,
         resolved: impl Iterator<Item = Option<StreamId>>,
     ) -> Done {
         let Some(block_ms) = self.block_ms else {
@@ -117,12 +158,32 @@ impl<'a, 'b> Asked<'a, 'b> {
                 *arg = id.to_string().into_bytes();
             }
         }
-        ctx.block_for_changes(self.keys, deadline_ms, args);
+        ctx.block_for_changes(self.keys, deadline_ms, look_ms, args);
         Ok(())
     }
 }
 
+/// One that waits to claim looks at no more keys in a millisecond, on the average.
+const KEYS_PER_MS: usize = 10;
+
 const OUT_OF_RANGE: CommandError = CommandError::other("ERR timeout is out of range");
+
+/// What MAXCOUNT and MAXSIZE say.
+fn positive(argument: &[u8], error: &'static str) -> Result<usize, CommandError> {
+    let number = argument::int(argument).ok().filter(|number| *number > 0);
+    let number = number.ok_or(CommandError::other(error))?;
+    Ok(usize::try_from(number).unwrap_or(usize::MAX))
+}
+
+/// What CLAIM says.
+fn min_idle_ms(argument: &[u8]) -> Result<i64, CommandError> {
+    let ms = argument::int(argument)
+        .map_err(|_| CommandError::other("ERR min-idle-time is not an integer"))?;
+    if ms < 0 {
+        return Err(CommandError::other("ERR min-idle-time must be a positive integer"));
+    }
+    Ok(ms)
+}
 
 /// What BLOCK says.
 fn timeout_ms(argument: &[u8]) -> Result<i64, CommandError> {
@@ -166,23 +227,13 @@ impl Served {
     }
 }
 
-/// Whether the stream has an entry behind this one.
-fn has_after(stream: StreamView<'_>, id: StreamId) -> bool {
-    stream.last().is_some_and(|last| last.id > id)
-}
-
-/// Whether a command that waited looks at this key.
-fn is_looked_at(ctx: &Context<'_>, key: &[u8]) -> bool {
-    ctx.ready.is_none_or(|ready| ready == key)
-}
-
 pub(crate) fn xread(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let asked = Asked::parse(args, false, ctx.in_script)?;
     let mut after = Vec::with_capacity(asked.ids.len());
     for (key, id) in asked.keys.iter().zip(asked.ids) {
         let stream = match ctx.keyspace.read::<Stream>(ctx.db, key) {
             // It waits on, whatever the key has become.
-            Err(_) if ctx.ready.is_some() => None,
+            Err(_) if ctx.again.is_some() => None,
             stream => stream?,
         };
         after.push(match *id {
@@ -196,21 +247,34 @@ pub(crate) fn xread(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
             id => id::strict(id)?,
         });
     }
+    let mut budget = asked.budget(ctx.reply);
     let mut served = Served { mark: ctx.reply.mark(), count: 0 };
     for (key, after) in asked.keys.iter().zip(&after) {
         let after = *after;
-        if !is_looked_at(ctx, key) {
+        if !ctx.looks_at(key) {
             continue;
+        }
+        if !budget.has_room(ctx.reply) {
+            break;
         }
         let Ok(stream) = ctx.keyspace.read::<Stream>(ctx.db, key) else { continue };
         if let Some(stream) = stream.filter(|stream| has_after(*stream, after)) {
             served.begin(ctx.reply, key);
             let start = after.next().expect("there is an entry behind it");
-            write_entries(ctx.reply, stream.range(start, StreamId::MAX), asked.count);
+            let (mark, mut count) = (ctx.reply.mark(), 0);
+            for entry in stream.range(start, StreamId::MAX).take(asked.count_of_one()) {
+                if !budget.has_room(ctx.reply) {
+                    break;
+                }
+                write_entry(ctx.reply, &entry);
+                budget.spend();
+                count += 1;
+            }
+            ctx.reply.finish_array(mark, count);
         }
     }
     if served.count == 0 {
-        return asked.find_nothing(ctx, args, after.into_iter().map(Some));
+        return asked.find_nothing(ctx, args, None, after.into_iter().map(Some));
     }
     served.finish(ctx.reply);
     Ok(())
@@ -221,7 +285,7 @@ pub(crate) fn xreadgroup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let reader = asked.reader.expect("it was parsed so");
     let mut from = Vec::with_capacity(asked.ids.len());
     for (key, id) in asked.keys.iter().zip(asked.ids) {
-        if ctx.ready.is_some() {
+        if ctx.again.is_some() {
             check_ready(ctx, key, reader)?;
             // Others are not waited for.
             from.push(From::New);
@@ -251,37 +315,52 @@ pub(crate) fn xreadgroup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
             },
         });
     }
+    let mut budget = asked.budget(ctx.reply);
     let mut served = Served { mark: ctx.reply.mark(), count: 0 };
-    let now_ms = ctx.keyspace.now_ms();
+    let (now_ms, mut look_ms) = (ctx.keyspace.now_ms(), None);
     for (key, from) in asked.keys.iter().zip(&from) {
         let from = *from;
-        if !is_looked_at(ctx, key) || (ctx.ready.is_some() && !has_new(ctx, key, reader)) {
+        let claims = reader.min_idle_ms.is_some();
+        if !ctx.looks_at(key) || (ctx.again.is_some() && !claims && !has_new(ctx, key, reader)) {
             continue;
         }
+        if !budget.has_room(ctx.reply) {
+            break;
+        }
+        let is_again = ctx.again.is_some();
         let updated = ctx.keyspace.update::<Stream, _>(ctx.db, key, false, |stream| {
+            let mut reading =
+                Reading { reply: &mut *ctx.reply, budget: &mut budget, reader, now_ms };
+            let count = asked.count_of_one();
+            let from = match from {
+                From::After(id) => Found::Held(id),
+                From::New => reading.find(stream, count),
+            };
+            if let Found::Nothing { look_ms: at_ms } = from {
+                look_ms = look_ms.into_iter().chain(at_ms).min();
+                if is_again {
+                    // It has not asked again.
+                    return false;
+                }
+            }
             let mut group = stream.group(reader.group).expect("it was just seen");
             let known = group.consumer(reader.consumer);
-            if known.is_none() {
-                group.create_consumer(reader.consumer, now_ms);
-            }
-            let last_id = group.view().last_id();
+            let consumer = known.unwrap_or_else(|| group.create_consumer(reader.consumer, now_ms));
             let is_active = match from {
-                From::After(id) => {
-                    served.begin(ctx.reply, key);
-                    history(ctx.reply, stream, reader, id, asked.count, now_ms);
+                Found::Nothing { .. } => false,
+                Found::Held(after) => {
+                    served.begin(reading.reply, key);
+                    reading.history(stream, after, count);
                     false
                 }
-                From::New => {
-                    let is_served = has_after(stream.view(), last_id);
-                    if is_served {
-                        served.begin(ctx.reply, key);
-                        new_entries(ctx.reply, stream, reader, last_id, asked.count, now_ms);
-                    }
-                    is_served && !reader.no_ack
+                Found::Entries { claimable, has_new } => {
+                    let is_claimed = !claimable.is_empty();
+                    served.begin(reading.reply, key);
+                    reading.new_entries(stream, claimable, count);
+                    is_claimed || (has_new && !reader.no_ack)
                 }
             };
             let mut group = stream.group(reader.group).expect("as above");
-            let consumer = group.consumer(reader.consumer).expect("it was made");
             group.note_seen(consumer, now_ms, is_active);
             known.is_none()
         })?;
@@ -290,7 +369,10 @@ pub(crate) fn xreadgroup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         }
     }
     if served.count == 0 {
-        return asked.find_nothing(ctx, args, from.iter().map(|_| None));
+        // Many keys are all looked at each time, and so less often.
+        let rest_ms = i64::try_from(asked.keys.len() / KEYS_PER_MS).unwrap_or(i64::MAX);
+        let look_ms = look_ms.map(|look_ms| look_ms.max(now_ms.saturating_add(rest_ms)));
+        return asked.find_nothing(ctx, args, look_ms, from.iter().map(|_| None));
     }
     served.finish(ctx.reply);
     Ok(())
@@ -298,7 +380,7 @@ pub(crate) fn xreadgroup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
 
 /// What one that waits for entries of a group is told when there cannot be any more.
 fn check_ready(ctx: &mut Context<'_>, key: &[u8], reader: Reader<'_>) -> Done {
-    if !is_looked_at(ctx, key) {
+    if !ctx.looks_at(key) {
         return Ok(());
     }
     let Ok(Some(stream)) = ctx.keyspace.read::<Stream>(ctx.db, key) else {
@@ -316,60 +398,4 @@ fn check_ready(ctx: &mut Context<'_>, key: &[u8], reader: Reader<'_>) -> Done {
 fn has_new(ctx: &mut Context<'_>, key: &[u8], reader: Reader<'_>) -> bool {
     let Ok(Some(stream)) = ctx.keyspace.read::<Stream>(ctx.db, key) else { return false };
     stream.group(reader.group).is_some_and(|group| has_after(stream, group.last_id()))
-}
-
-/// Entries that the group was not given yet.
-fn new_entries(
-    reply: &mut Writer,
-    stream: &mut StreamGuard<'_>,
-    reader: Reader<'_>,
-    last_id: StreamId,
-    count: usize,
-    now_ms: i64,
-) {
-    let start = last_id.next().expect("there is an entry behind it");
-    let ids = write_entries(reply, stream.view().range(start, StreamId::MAX), count);
-    let mut group = stream.group(reader.group).expect("the caller has seen it");
-    let consumer = group.consumer(reader.consumer).expect("the caller has seen it");
-    for id in ids {
-        group.advance(id);
-        if !reader.no_ack {
-            group.deliver(consumer, id, Delivery { at_ms: now_ms, count: 1 });
-        }
-    }
-}
-
-/// Entries that the consumer holds.
-fn history(
-    reply: &mut Writer,
-    stream: &mut StreamGuard<'_>,
-    reader: Reader<'_>,
-    after: StreamId,
-    count: usize,
-    now_ms: i64,
-) {
-    let view = stream.view();
-    let group = view.group(reader.group).expect("the caller has seen it");
-    let consumer = group.consumer(reader.consumer).expect("the caller has seen it");
-    let start = after.next().expect("the greatest id means something else");
-    let (mark, mut written, mut again) = (reply.mark(), 0, Vec::new());
-    for held in group.held_from(consumer, start).take(if count == 0 { usize::MAX } else { count }) {
-        match view.get(held.id) {
-            Some(entry) => {
-                write_entry(reply, &entry);
-                let count = held.delivery.count.saturating_add(1);
-                again.push((held.id, Delivery { at_ms: now_ms, count }));
-            }
-            None => {
-                reply.array(2);
-                write_id(reply, held.id);
-                reply.null_array();
-            }
-        }
-        written += 1;
-    }
-    reply.finish_array(mark, written);
-    let mut group = stream.group(reader.group).expect("as above");
-    let consumer = group.consumer(reader.consumer).expect("as above");
-    again.into_iter().for_each(|(id, delivery)| group.deliver(consumer, id, delivery));
 }

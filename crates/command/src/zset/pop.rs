@@ -5,7 +5,7 @@ use keyspace::zset::ZSet;
 use resp::Writer;
 
 use crate::argument;
-use crate::context::{Context, TimeoutReply};
+use crate::context::{Again, Context, TimeoutReply};
 use crate::error::{CommandError, Done};
 
 /// Which end of the order is popped.
@@ -110,7 +110,7 @@ fn pop_first(
     count: usize,
     shape: Shape,
 ) -> Result<bool, CommandError> {
-    if let Some(ready) = ctx.ready {
+    if let Some(Again::Ready(ready)) = ctx.again {
         return match pop(ctx, ready, end, count, shape) {
             Err(CommandError::WrongType(_)) => Ok(false),
             popped => popped,

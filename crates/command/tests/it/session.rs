@@ -2,7 +2,7 @@
 //! stands still unless told, and one command after the other.
 
 use base::DbIndex;
-use command::context::{Blocking, Context};
+use command::context::{Again, Blocking, Context};
 use command::{handlers, table};
 use keyspace::{Keyspace, NoJournal, Notify};
 use resp::{Protocol, Writer};
@@ -73,7 +73,7 @@ impl Session {
             may_block: self.may_block,
             in_script: false,
             may_store: self.may_store,
-            ready: self.ready.as_deref(),
+            again: self.ready.as_deref().map(Again::Ready),
             blocking: None,
         };
         let done = handler(&mut context, arguments);

@@ -1,15 +1,16 @@
-//! Streams: calls, and what redis-server 7.0.15 replies to them. What depends on the clock, and what 7.2 tells in addition,
+//! Streams: calls, and what redis-server 7.0.15 or, to newer ones, 8.2.3 replies to them. What depends on the clock, and what 7.2 tells in addition,
 //! is in tests of its own.
 
 use command::table;
+use keyspace::stream::PRODUCERS_MAX;
 use resp::Protocol;
 
 use crate::session::{START_MS, Session};
 
-#[test]
-fn replies_are_those_of_redis() {
+/// Replays calls with the replies that they had, of which there are at least so many.
+fn assert_replies(recorded: &str, calls_min: usize) {
     let mut session = Session::new();
-    let mut lines = include_str!("stream.txt").lines();
+    let mut lines = recorded.lines();
     let mut calls = 0;
     while let (Some(call), Some(expected)) = (lines.next(), lines.next()) {
         let call = call.strip_prefix("> ").expect("calls and replies in turn");
@@ -22,7 +23,298 @@ fn replies_are_those_of_redis() {
         assert_eq!(session.run(call), expected, "{call}");
         calls += 1;
     }
-    assert!(calls > 1000, "{calls} calls");
+    assert!(calls > calls_min, "{calls} calls");
+}
+
+#[test]
+fn replies_are_those_of_redis() {
+    assert_replies(include_str!("stream.txt"), 1000);
+}
+
+/// XDELEX, XACKDEL, and what trims do with what groups know.
+#[test]
+fn replies_to_newer_commands_are_those_of_redis_8_2() {
+    assert_replies(include_str!("stream_8_2.txt"), 190);
+}
+
+/// Redis 8.2.3 removes nothing here, whatever the groups have: `~` and DELREF or ACKED together are a mistake of it.
+#[test]
+fn an_approximate_trim_heeds_what_groups_know() {
+    let mut session = Session::new();
+    let fill = |session: &mut Session| {
+        session.run("DEL s");
+        for seq in 1..=250 {
+            session.run(&format!("XADD s 1-{seq} f v"));
+        }
+        session.run("XGROUP CREATE s g 0");
+        session.run("XREADGROUP GROUP g c COUNT 150 STREAMS s >");
+    };
+    fill(&mut session);
+    assert_eq!(session.run("XTRIM s MAXLEN ~ 10 DELREF"), ":200");
+    assert!(session.run("XPENDING s g").starts_with("*4 :0 "));
+    fill(&mut session);
+    for seq in (1..=150).filter(|seq| *seq != 7) {
+        session.run(&format!("XACK s g 1-{seq}"));
+    }
+    assert_eq!(session.run("XTRIM s MAXLEN ~ 10 ACKED LIMIT 100"), ":100");
+    assert!(session.run("XRANGE s - + COUNT 2").starts_with("*2 *2 $3 1-7 "));
+    assert_eq!(session.run("XTRIM s MAXLEN ~ 10 ACKED"), ":49");
+    assert!(session.run("XRANGE s - + COUNT 2").contains(" $5 1-151 "));
+    assert_eq!(session.run("XLEN s"), ":101");
+}
+
+/// What is found to be claimed is what there is room for.
+#[test]
+fn a_claim_ends_where_its_room_does() {
+    let mut session = Session::new();
+    for seq in 1..=20 {
+        session.run(&format!("XADD s 1-{seq} f v"));
+    }
+    session.run("XGROUP CREATE s g 0");
+    session.run("XREADGROUP GROUP g a STREAMS s >");
+    session.now_ms += 100;
+    let claimed = |session: &mut Session, options: &str| {
+        let words = format!("XREADGROUP GROUP g b CLAIM 50 {options} STREAMS s >");
+        session.run(&words).matches("$1 v").count()
+    };
+    assert_eq!(claimed(&mut session, "MAXCOUNT 3"), 3);
+    assert_eq!(claimed(&mut session, "MAXSIZE 1"), 1);
+    // Of about 40 bytes each.
+    let some = claimed(&mut session, "MAXSIZE 200 COUNT 9");
+    assert!((4..=6).contains(&some), "{some}");
+    assert_eq!(claimed(&mut session, "COUNT 2"), 2);
+    assert_eq!(claimed(&mut session, "COUNT 99"), 14 - some);
+    // What waits for entries that are gone is forgotten as far as it was looked at.
+    for seq in 11..=20 {
+        session.run(&format!("XDEL s 1-{seq}"));
+    }
+    for (room, left) in [("MAXCOUNT 1", 20), ("MAXSIZE 1", 20), ("MAXCOUNT 99", 10)] {
+        session.now_ms += 100;
+        claimed(&mut session, room);
+        assert!(session.run("XPENDING s g").starts_with(&format!("*4 :{left} ")), "{room}");
+    }
+}
+
+/// As the tests of Redis 8.4 have it.
+#[test]
+fn what_was_held_for_too_long_is_claimed_before_what_is_new() {
+    let mut session = Session::new();
+    for id in ["1-0", "2-0", "3-0"] {
+        session.run(&format!("XADD s {id} f v"));
+    }
+    session.run("XGROUP CREATE s g 0");
+    session.run("XREADGROUP GROUP g a COUNT 1 STREAMS s >");
+    session.now_ms += 100;
+    session.run("XREADGROUP GROUP g a COUNT 1 STREAMS s >");
+    let claim = "XREADGROUP GROUP g b CLAIM 50 STREAMS s >";
+    assert_eq!(
+        session.run(claim),
+        "*1 *2 $1 s *2 *4 $3 1-0 *2 $1 f $1 v :100 :1 *4 $3 3-0 *2 $1 f $1 v :0 :0"
+    );
+    assert_eq!(session.run(claim), "*-1");
+    session.now_ms += 50;
+    session.run("XCLAIM s g a 0 1-0 IDLE 90 JUSTID");
+    // The longest first; all that is pending is shared by COUNT with what is new.
+    session.run("XADD s 4-0 f v");
+    let claim = "XREADGROUP CLAIM 50 GROUP g b COUNT 3 STREAMS s >";
+    assert_eq!(
+        session.run(claim),
+        "*1 *2 $1 s *3 *4 $3 1-0 *2 $1 f $1 v :90 :2 *4 $3 2-0 *2 $1 f $1 v :50 :1 \
+         *4 $3 3-0 *2 $1 f $1 v :50 :1"
+    );
+    assert_eq!(session.run(claim), "*1 *2 $1 s *1 *4 $3 4-0 *2 $1 f $1 v :0 :0");
+    // What is gone is forgotten; what is claimed must be acknowledged also with NOACK.
+    session.now_ms += 50;
+    session.run("XTRIM s MAXLEN 1");
+    session.run("XADD s 5-0 f v");
+    assert_eq!(
+        session.run("XREADGROUP GROUP g b NOACK CLAIM 50 STREAMS s >"),
+        "*1 *2 $1 s *2 *4 $3 4-0 *2 $1 f $1 v :50 :1 *4 $3 5-0 *2 $1 f $1 v :0 :0"
+    );
+    assert_eq!(session.run("XPENDING s g - + 10"), "*1 *4 $3 4-0 $1 b :0 :2");
+    // Its own history is told as ever.
+    assert_eq!(
+        session.run("XREADGROUP GROUP g b CLAIM 0 STREAMS s 0"),
+        "*1 *2 $1 s *1 *2 $3 4-0 *2 $1 f $1 v"
+    );
+    session.run("XGROUP DELCONSUMER s g b");
+    assert_eq!(session.run("XREADGROUP GROUP g c CLAIM 0 STREAMS s >"), "*-1");
+    for (number, error) in [
+        ("x", "-ERR min-idle-time is not an integer"),
+        ("+10", "-ERR min-idle-time is not an integer"),
+        ("-0", "-ERR min-idle-time is not an integer"),
+        ("-10", "-ERR min-idle-time must be a positive integer"),
+    ] {
+        let call = format!("XREADGROUP GROUP g b CLAIM {number} STREAMS s >");
+        assert_eq!(session.run(&call), error);
+    }
+    assert_eq!(session.run("XREADGROUP GROUP g b CLAIM 9223372036854775807 STREAMS s >"), "*-1");
+    assert!(session.run("XREAD CLAIM 1 STREAMS s 0").starts_with("-ERR The CLAIM option"));
+}
+
+/// As the tests of Redis 8.10 have it.
+#[test]
+fn a_reply_of_several_streams_is_bounded() {
+    let mut session = Session::new();
+    for key in ["a", "b", "c"] {
+        for seq in 1..=3 {
+            session.run(&format!("XADD {key} 1-{seq} f v"));
+        }
+        session.run(&format!("XGROUP CREATE {key} g 0"));
+    }
+    let entries = |reply: &str| reply.matches("$3 1-").count();
+    let ids = "STREAMS a b c 0 0 0";
+    for (options, expected, streams) in [
+        ("", 9, 3),
+        ("MAXCOUNT 4", 4, 2),
+        ("COUNT 2 MAXCOUNT 3", 3, 2),
+        ("MAXCOUNT 100 COUNT 1", 3, 3),
+        ("MAXSIZE 1", 1, 1),
+        ("MAXSIZE 100", 3, 1),
+        ("MAXSIZE 100000 MAXCOUNT 9", 9, 3),
+    ] {
+        let reply = session.run(&format!("XREAD {options} {ids}").replace("  ", " "));
+        assert_eq!(
+            (entries(&reply), reply.matches("*2 $1").count() - expected),
+            (expected, streams),
+            "{options}: {reply}"
+        );
+    }
+    // What is not written is not delivered.
+    assert_eq!(entries(&session.run("XREADGROUP GROUP g x MAXSIZE 1 STREAMS a b > >")), 1);
+    assert_eq!(entries(&session.run("XREADGROUP GROUP g x MAXCOUNT 3 STREAMS a b > >")), 3);
+    assert!(session.run("XPENDING a g").starts_with("*4 :3 "));
+    assert!(session.run("XPENDING b g").starts_with("*4 :1 "));
+    assert_eq!(entries(&session.run("XREADGROUP GROUP g x MAXCOUNT 2 STREAMS a 0")), 2);
+    for (options, error) in [
+        ("MAXCOUNT 0", "-ERR MAXCOUNT must be a positive integer"),
+        ("MAXCOUNT -1", "-ERR MAXCOUNT must be a positive integer"),
+        ("MAXSIZE 0", "-ERR MAXSIZE must be a positive integer"),
+        ("COUNT 3 MAXCOUNT 2", "-ERR MAXCOUNT must be greater than or equal to COUNT"),
+    ] {
+        assert_eq!(session.run(&format!("XREAD {options} {ids}")), error);
+    }
+}
+
+/// Redis takes names of any length.
+#[test]
+fn a_long_name_is_a_name() {
+    let mut session = Session::new();
+    let long = "x".repeat(70_000);
+    let first = session.run(&format!("XADD s IDMP {long} {long} * f v"));
+    assert!(!first.starts_with('-'), "{first}");
+    assert_eq!(session.run(&format!("XADD s IDMP {long} {long} * f v")), first);
+    assert_ne!(session.run(&format!("XADD s IDMP {long} {long}y * f v")), first);
+    assert_ne!(session.run(&format!("XADD s IDMP {long}y {long} * f v")), first);
+    assert!(!session.run(&format!("XADD s IDMPAUTO {long} * f v")).starts_with('-'));
+}
+
+#[test]
+fn one_producer_too_many_is_told_so() {
+    let mut session = Session::new();
+    for number in 0..PRODUCERS_MAX {
+        session.run(&format!("XADD s IDMP {number} m * f v"));
+    }
+    let full = format!(":{PRODUCERS_MAX}");
+    let refusal = session.run("XADD s IDMP other m * f v");
+    assert!(refusal.starts_with("-ERR the stream knows too many producers"), "{refusal}");
+    assert_eq!(session.run("XLEN s"), full);
+    assert!(!session.run("XADD s IDMP 7 other * f v").starts_with('-'), "it is known");
+    assert!(!session.run("XADD s IDMPAUTO 7 * f v").starts_with('-'), "it is known");
+    assert!(!session.run("XADD s * f v").starts_with('-'), "it has no producer");
+    session.now_ms += 100_000;
+    assert!(!session.run("XADD s IDMP other m * f v").starts_with('-'), "others have expired");
+}
+
+/// How long a message is known, and which goes first, has nothing to do with ids.
+#[test]
+fn a_message_has_its_time_whatever_its_entry_is_called() {
+    let mut session = Session::new();
+    session.run("XADD s 99999999999999-0 f v");
+    let first = session.run("XADD s IDMP p m * f v");
+    session.now_ms += 99_999;
+    assert_eq!(session.run("XADD s IDMP p m * f v"), first);
+    session.now_ms += 1;
+    let second = session.run("XADD s IDMP p m * f v");
+    assert_ne!(second, first, "its producer may use the name again");
+    assert_eq!(session.run("XADD s IDMP p m * f v"), second);
+    // Ids begin anew.
+    session.run("XCFGSET s IDMP-MAXSIZE 2");
+    session.run("XADD s IDMP p 1 * f v");
+    session.run("XADD s IDMP p 2 * f v");
+    session.run("XTRIM s MAXLEN 0");
+    assert_eq!(session.run("XSETID s 1-0"), "+OK");
+    let mut before = session.run("XADD s IDMP p 3 * f v");
+    for name in 4..7 {
+        let added = session.run(&format!("XADD s IDMP p {name} * f v"));
+        assert_eq!(session.run(&format!("XADD s IDMP p {name} * f v")), added);
+        // The one that goes is the oldest, not the one with the least id.
+        assert_eq!(session.run(&format!("XADD s IDMP p {} * f v", name - 1)), before);
+        before = added;
+    }
+    assert_eq!(session.run("XLEN s"), ":4");
+    // The clock is put back.
+    session.now_ms -= 100_000;
+    let third = session.run("XADD s IDMP p 6 * f v");
+    assert_eq!((session.run("XADD s IDMP p 6 * f v"), session.run("XLEN s")), (third, ":5".into()));
+}
+
+/// As the tests of Redis 8.6 have it.
+#[test]
+fn what_a_producer_adds_again_is_recognized() {
+    let mut session = Session::new();
+    let first = session.run("XADD s IDMP p m * f v");
+    session.now_ms += 5;
+    assert_eq!(session.run("XADD s IDMP p m * f other"), first);
+    assert_eq!(session.run("XADD s MAXLEN 5 IDMP p m KEEPREF * f other g h"), first);
+    assert_eq!(session.run("XLEN s"), ":1");
+    assert_ne!(session.run("XADD s IDMP q m * f v"), first);
+    let automatic = session.run("XADD s IDMPAUTO p * f v g w");
+    assert_eq!(session.run("XADD s IDMPAUTO p * g w f v"), automatic);
+    assert_ne!(session.run("XADD s IDMPAUTO p * f w g v"), automatic);
+    assert_ne!(session.run("XADD s IDMPAUTO p * fv gw"), automatic);
+    assert_eq!(session.run("XLEN s"), ":5");
+    assert!(session.run("XINFO STREAM s").contains(
+        "$13 idmp-duration :100 $12 idmp-maxsize :100 $12 pids-tracked :2 $12 iids-tracked :5"
+    ));
+    session.run("XTRIM s MAXLEN 0");
+    assert_eq!(session.run("XADD s IDMP p m * f v"), first, "whatever became of the entry");
+    session.now_ms += 100_000;
+    let second = session.run("XADD s IDMP p m * f v");
+    assert_ne!(second, first, "it is too old");
+    // What a producer has is bounded.
+    assert_eq!(session.run("XCFGSET s IDMP-MAXSIZE 2"), "+OK");
+    assert_ne!(session.run("XADD s IDMP p m * f v"), second, "XCFGSET forgets");
+    let last: Vec<String> =
+        (0..3).map(|name| session.run(&format!("XADD s IDMP p {name} * f v"))).collect();
+    assert_eq!(session.run("XADD s IDMP p 2 * f v"), last[2]);
+    assert_eq!(session.run("XADD s IDMP p 1 * f v"), last[1]);
+    assert_ne!(session.run("XADD s IDMP p 0 * f v"), last[0]);
+    assert!(session.run("XINFO STREAM s").contains("$12 pids-tracked :1 $12 iids-tracked :2"));
+    assert_eq!(session.run("XADD none NOMKSTREAM IDMP p m * f v"), "$-1");
+    for (call, error) in [
+        ("XADD s IDMP p * f v", "-ERR Invalid stream ID specified as stream command argument"),
+        ("XADD s IDMP p m 1-1 f v", "-ERR IDMP/IDMPAUTO can be used only with auto-generated IDs"),
+        ("XADD s IDMP p m IDMPAUTO p * f v", "-ERR IDMP/IDMPAUTO specified multiple times"),
+        ("XADD s IDMP  m * f v", "-ERR IDMP requires a non-empty producer ID"),
+        ("XADD s IDMP p  * f v", "-ERR IDMP requires a non-empty idempotent ID"),
+        ("XADD s IDMPAUTO  * f v", "-ERR IDMPAUTO requires a non-empty producer ID"),
+        ("XCFGSET none IDMP-DURATION 5", "-ERR no such key"),
+        ("XCFGSET s IDMP-DURATION", "-ERR syntax error"),
+        ("XCFGSET s IDMP-DURATION x", "-ERR value is not an integer or out of range"),
+        ("XCFGSET s OTHER 1", "-ERR syntax error"),
+    ] {
+        assert_eq!(session.run(call), error, "{call}");
+    }
+    for (call, error) in [
+        ("XCFGSET s", "-ERR At least one parameter"),
+        ("XCFGSET s IDMP-DURATION 86401", "-ERR IDMP-DURATION must be between"),
+        ("XCFGSET s IDMP-DURATION 0", "-ERR IDMP-DURATION must be between"),
+        ("XCFGSET s IDMP-MAXSIZE 10001", "-ERR IDMP-MAXSIZE must be between"),
+        ("XCFGSET s IDMP-MAXSIZE -50", "-ERR IDMP-MAXSIZE must be between"),
+    ] {
+        assert!(session.run(call).starts_with(error), "{call}");
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::entries::Entries;
 use super::groups::Groups;
 use super::name::Name;
 use super::node::Node;
+use super::producers::Producers;
 use super::tracker::{Kept, Tracker};
 use crate::hasher::KeyHasher;
 use crate::object::Large;
@@ -20,10 +21,13 @@ use crate::walk::Stream as Emitted;
 pub(crate) struct LargeStream {
     pub(super) entries: Entries,
     pub(super) groups: Groups,
+    pub(super) producers: Producers,
     pub(super) tracker: Tracker,
     /// Records that were not taken over yet: all while they are gathered, later those whose group or consumer is
     /// still to come.
     waiting: BTreeMap<Name, (RecordAddr, Box<[u8]>)>,
+    /// Where an approximate trim goes on that keeps what groups need. It is not logged.
+    pub(super) trim_from: StreamId,
     /// Its root was logged, or has come from the log.
     pub(super) is_rooted: bool,
 }
@@ -36,7 +40,8 @@ impl LargeStream {
             Some(Name::Node(master)) => self.entries.next_master(Some(master)),
             Some(_) => None,
         };
-        node.map(Name::Node).or_else(|| self.groups.next_name(after))
+        let name = node.map(Name::Node).or_else(|| self.groups.next_name(after));
+        name.or_else(|| self.producers.next_name(after))
     }
 
     /// Writes the value of a record, and returns where that is; `None` if there is nothing of this name.
@@ -44,6 +49,7 @@ impl LargeStream {
         out.clear();
         match name {
             Name::Node(master) => self.entries.put(master, out),
+            Name::Message(_) | Name::Limits => self.producers.put(name, out),
             name => self.groups.put(name, out),
         }
     }
@@ -51,6 +57,7 @@ impl LargeStream {
     fn set_addr(&mut self, name: Name, addr: Option<RecordAddr>) {
         match name {
             Name::Node(master) => self.entries.set_addr(master, addr),
+            Name::Message(_) | Name::Limits => self.producers.set_addr(name, addr),
             name => self.groups.set_addr(name, addr),
         }
     }
@@ -62,7 +69,9 @@ impl LargeStream {
         let mut is_logged = false;
         for (name, old) in &touched {
             if self.put(*name, &mut value).is_some() {
-                let addr = recorder.log_element(name.kind(), id, &name.sub(), &value, *old);
+                // It may wait, of a consumer that is lost.
+                let old = old.or_else(|| self.waiting.remove(name).map(|(addr, _)| addr));
+                let addr = recorder.log_element(name.kind(), id, &name.sub(), &value, old);
                 self.set_addr(*name, addr);
                 is_logged = true;
             }
@@ -99,9 +108,13 @@ impl LargeStream {
 
     /// The names of a piece of what is logged anew.
     fn piece(&self, piece: usize) -> Option<Vec<Name>> {
-        match self.entries.nodes().get(piece) {
-            Some(node) => Some(vec![Name::Node(node.master)]),
-            None => self.groups.piece(piece - self.entries.nodes().len()),
+        let Some(piece) = piece.checked_sub(self.entries.nodes().len()) else {
+            let node = self.entries.nodes().get(piece).expect("it is one of them");
+            return Some(vec![Name::Node(node.master)]);
+        };
+        match piece.checked_sub(self.producers.pieces()) {
+            None => Some(self.producers.piece(piece)),
+            Some(piece) => self.groups.piece(piece),
         }
     }
 
@@ -110,6 +123,10 @@ impl LargeStream {
         for (name, (addr, value)) in std::mem::take(&mut self.waiting) {
             let is_taken = match name {
                 Name::Node(_) => unreachable!("nodes wait for nothing"),
+                Name::Message(_) | Name::Limits => {
+                    self.producers.apply(name, &value, addr);
+                    true
+                }
                 name => self.groups.apply(name, &value, addr).is_ok(),
             };
             if !is_taken {
@@ -195,6 +212,7 @@ impl Large for LargeStream {
                 let (node, added) = Node::of_record(master, value, Some(addr))?;
                 self.entries.apply(node, added)
             }
+            name @ (Name::Message(_) | Name::Limits) => self.producers.apply(name, value, addr),
             name => self.apply_to_group(name, value, addr),
         }
     }
@@ -203,6 +221,9 @@ impl Large for LargeStream {
         let name = Name::of_sub(sub)?;
         if let Name::Node(master) = name {
             return self.entries.apply_deleted(master);
+        }
+        if matches!(name, Name::Message(_) | Name::Limits) {
+            return self.producers.apply_deleted(name);
         }
         if let Some((addr, _)) = self.waiting.remove(&name) {
             return Some(addr);
@@ -217,13 +238,15 @@ impl Large for LargeStream {
 
     fn len(&self) -> usize {
         // The root counts: a stream without entries and groups is one all the same.
-        let elements = self.entries.nodes().len() + self.groups.elements() + self.waiting.len();
+        let of_groups = self.groups.elements() + self.waiting.len();
+        let elements = self.entries.nodes().len() + of_groups + self.producers.elements();
         elements + usize::from(self.is_rooted)
     }
 
     fn duplicate(&self, id: ObjectId, recorder: &mut Recorder) -> Self {
         let (entries, groups) = (self.entries.copy(), self.groups.copy());
-        let mut copy = Self { entries, groups, is_rooted: true, ..Self::default() };
+        let producers = self.producers.copy();
+        let mut copy = Self { entries, groups, producers, is_rooted: true, ..Self::default() };
         let mut name = copy.next_name(None);
         while let Some(next) = name {
             copy.log_names(id, recorder, [next], |_| Old::Superseded(None));
@@ -235,6 +258,9 @@ impl Large for LargeStream {
     fn rewrite(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize> {
         // Another log, which may have none yet.
         recorder.journal.declare(RecordKind::Stream);
+        if self.producers.elements() > 0 {
+            recorder.journal.declare(RecordKind::StreamProducer);
+        }
         let names = self.piece(piece)?;
         let count = names.len();
         self.log_names(id, recorder, names, |_| Old::Superseded(None));
@@ -263,11 +289,13 @@ impl Large for LargeStream {
 
     fn into_addrs(self) -> Box<dyn Iterator<Item = Option<RecordAddr>> + Send> {
         let waiting = self.waiting.into_values().map(|(addr, _)| Some(addr));
-        Box::new(self.entries.into_addrs().chain(self.groups.into_addrs()).chain(waiting))
+        let of_groups = self.groups.into_addrs().chain(self.producers.into_addrs());
+        Box::new(self.entries.into_addrs().chain(of_groups).chain(waiting))
     }
 
     fn allocated_bytes(&self, samples: usize) -> usize {
-        self.entries.allocated_bytes(samples) + self.groups.allocated_bytes()
+        let entries = self.entries.allocated_bytes(samples);
+        entries + self.groups.allocated_bytes() + self.producers.allocated_bytes()
     }
 
     fn walked_count(&self) -> u64 {
@@ -353,6 +381,9 @@ pub(crate) fn is_element(sub: &[u8], kind: base::RecordKind, value: &[u8]) -> bo
         name.kind() == kind
             && match name {
                 Name::Node(master) => Node::of_record(master, value, None).is_some(),
+                Name::Message(_) | Name::Limits => {
+                    super::producers::Value::read(name, value).is_some()
+                }
                 name => super::group::is_value(name, value),
             }
     })

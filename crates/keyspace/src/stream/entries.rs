@@ -25,7 +25,7 @@ use base::{RecordAddr, varint};
 
 use super::StreamId;
 use super::name::Name;
-use super::node::{self, Node, StreamEntry};
+use super::node::{self, NODE_BYTES_MAX, Node, StreamEntry};
 use super::tracker::Tracker;
 use crate::inspect;
 use crate::rank_tree::{self, RankTree};
@@ -43,6 +43,9 @@ pub(super) struct UnitLimits {
     pub(super) entries: u64,
     /// `stream-node-max-bytes`; 0 for no limit.
     pub(super) bytes: u64,
+    /// The entries share field names where they come from. A unit and a node take as many bytes of entries as the names
+    /// of the last one, whatever the limits say: of few bytes that share long names come few bytes.
+    pub(super) shares_names: bool,
 }
 
 /// What a trim leaves.
@@ -167,12 +170,18 @@ impl Entries {
     ) {
         debug_assert!(id > self.last_id, "the caller has checked the id");
         let bytes: u64 = pairs.iter().map(|part| part.len() as u64).sum();
-        let is_new_unit = self.nodes.is_empty() || self.unit.is_full(limits, bytes);
+        let shared_bytes = match self.nodes.last() {
+            Some(last) if limits.shares_names => 2 * last.names_bytes(),
+            _ => 0,
+        };
+        let is_full = self.unit.bytes >= shared_bytes as u64 && self.unit.is_full(limits, bytes);
+        let is_new_unit = self.nodes.is_empty() || is_full;
         if is_new_unit {
             self.unit = OpenUnit::default();
             self.units += 1;
         }
-        if is_new_unit || !self.append_to_last(id, pairs, tracker) {
+        let bytes_max = shared_bytes.max(NODE_BYTES_MAX);
+        if is_new_unit || !self.append_to_last(id, pairs, bytes_max, tracker) {
             tracker.touch_new(Name::Node(id));
             // It names the last node.
             tracker.is_root_touched = true;
@@ -185,11 +194,17 @@ impl Entries {
         (self.last_id, self.added) = (id, self.added.saturating_add(1));
     }
 
-    /// Adds an entry to the last node, if there is room. Whether there was.
-    fn append_to_last(&mut self, id: StreamId, pairs: &[&[u8]], tracker: &mut Tracker) -> bool {
+    /// Adds an entry to the last node, if there is room for it among so many bytes. Whether there was.
+    fn append_to_last(
+        &mut self,
+        id: StreamId,
+        pairs: &[&[u8]],
+        bytes_max: usize,
+        tracker: &mut Tracker,
+    ) -> bool {
         let Some(index) = self.nodes.len().checked_sub(1) else { return false };
         let node = self.nodes.get(index).expect("there is a last node");
-        let Some(entry) = node.fitted(id, pairs) else { return false };
+        let Some(entry) = node.fitted(id, pairs, bytes_max) else { return false };
         self.touch(index, tracker);
         self.nodes.update(index, |node| node.append(&entry));
         self.unit.bytes += entry.len() as u64;
@@ -225,6 +240,15 @@ impl Entries {
 
     /// Deletes an entry. Whether it was there.
     pub(super) fn delete(&mut self, id: StreamId, tracker: &mut Tracker) -> bool {
+        let is_deleted = self.remove(id, tracker);
+        if is_deleted {
+            self.max_deleted_id = self.max_deleted_id.max(id);
+        }
+        is_deleted
+    }
+
+    /// Takes out an entry, as a trim does. Whether it was there.
+    pub(super) fn remove(&mut self, id: StreamId, tracker: &mut Tracker) -> bool {
         let Some(index) = self.index_of(id) else { return false };
         let node = self.nodes.get(index).expect("the index came from the tree");
         if node.find(id).is_none() {
@@ -236,9 +260,22 @@ impl Entries {
             self.touch(index, tracker);
             self.nodes.update(index, |node| node.remove(id));
         }
-        self.max_deleted_id = self.max_deleted_id.max(id);
         tracker.is_root_touched = true;
         true
+    }
+
+    /// The ids of those that a trim cuts off.
+    pub(super) fn ids_to_go(&self, trim: Trim) -> impl Iterator<Item = StreamId> {
+        let (end, count) = match (trim.about, trim.keep) {
+            (None, Keep::Newest(count)) => {
+                (Some(StreamId::MAX), (self.len() as u64).saturating_sub(count))
+            }
+            (None, Keep::From(id)) => (id.previous(), u64::MAX),
+            (Some(limit), keep) => (self.end_of_units(keep, limit), u64::MAX),
+        };
+        let range = end.map(|end| self.range(StreamId::MIN, end));
+        let ids = range.into_iter().flatten().map(|entry| entry.id);
+        ids.take(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
     /// Cuts off the oldest entries. How many went.
@@ -254,34 +291,63 @@ impl Entries {
     }
 
     fn trim_units(&mut self, keep: Keep, limit: u64, tracker: &mut Tracker) {
+        let Some(end) = self.end_of_units(keep, limit) else { return };
+        while self.nodes.first().is_some_and(|node| node.master <= end) {
+            self.remove_node(0, tracker);
+        }
+    }
+
+    /// The last id of the units that go as a whole, no more than `limit` entries (0: any number).
+    pub(super) fn end_of_units(&self, keep: Keep, limit: u64) -> Option<StreamId> {
         // Most have nothing to lose, and a unit may have thousands of nodes.
         let is_short = match keep {
             Keep::Newest(count) => self.len() as u64 <= count,
             Keep::From(id) => self.first().is_none_or(|first| first.id >= id),
         };
         if is_short {
-            return;
+            return None;
         }
-        let mut removed = 0;
-        while let Some((nodes, entries, last_id)) = self.first_unit() {
-            let len = self.len() as u64;
+        let (mut index, mut removed, mut end) = (0, 0, None);
+        while let Some((nodes, entries, last_id)) = self.unit_from(index) {
+            let len = self.len() as u64 - removed;
             let goes = match keep {
                 Keep::Newest(count) => len > count && len - entries >= count,
                 Keep::From(id) => last_id < id,
             };
             if !goes || limit > 0 && removed + entries > limit {
-                return;
+                break;
             }
-            removed += entries;
-            (0..nodes).for_each(|_| self.remove_node(0, tracker));
+            (index, removed, end) = (index + nodes, removed + entries, Some(last_id));
         }
+        end
     }
 
-    /// Of the first unit: how many nodes and entries it has, and its last id.
-    fn first_unit(&self) -> Option<(usize, u64, StreamId)> {
-        let first = self.nodes.first()?;
+    /// The last id of all the units that go as a whole. Looks at one of them, at most.
+    pub(super) fn end_of_all_units(&self, keep: Keep) -> Option<StreamId> {
+        // The node of the first entry that stays.
+        let index = match keep {
+            Keep::Newest(count) => {
+                let goes = (self.len() as u64).saturating_sub(count);
+                let found = self.nodes.find(usize::try_from(goes).ok()?);
+                found.map_or(self.nodes.len(), |(index, _)| index)
+            }
+            Keep::From(id) => self.nodes.partition_point(|node| node.last_id() < id),
+        };
+        let within_unit = match self.nodes.get(index) {
+            None => 0,
+            Some(_) => {
+                let back = self.nodes.iter_from_back(index);
+                back.take_while(|node| node.in_unit > 0).count()
+            }
+        };
+        self.nodes.get((index - within_unit).checked_sub(1)?).map(Node::last_id)
+    }
+
+    /// Of the unit whose first node has this index: how many nodes and entries it has, and its last id.
+    fn unit_from(&self, index: usize) -> Option<(usize, u64, StreamId)> {
+        let first = self.nodes.get(index)?;
         let (mut nodes, mut entries, mut last) = (1, u64::from(first.count()), first);
-        for node in self.nodes.iter_from(1).take_while(|node| node.in_unit > 0) {
+        for node in self.nodes.iter_from(index + 1).take_while(|node| node.in_unit > 0) {
             (nodes, entries, last) = (nodes + 1, entries + u64::from(node.count()), node);
         }
         Some((nodes, entries, last.last_id()))
@@ -543,7 +609,7 @@ impl<'a> Iterator for RangeBack<'a> {
 mod tests {
     use super::*;
 
-    const LIMITS: UnitLimits = UnitLimits { entries: 10, bytes: 4096 };
+    const LIMITS: UnitLimits = UnitLimits { entries: 10, bytes: 4096, shares_names: false };
 
     fn filled(count: u64) -> Entries {
         let mut entries = Entries::default();
@@ -573,6 +639,21 @@ mod tests {
         assert_eq!(entries.len(), 560);
         entries.trim(keep(0, Some(0)), &mut Tracker::default());
         assert_eq!((entries.len(), entries.last_id()), (0, StreamId::new(5, 1000)));
+    }
+
+    #[test]
+    fn the_end_of_all_units_is_the_one_that_is_found_unit_by_unit() {
+        let mut entries = filled(1000);
+        for seq in (1..1000).step_by(3) {
+            entries.remove(StreamId::new(5, seq), &mut Tracker::default());
+        }
+        for count in 0..=1001 {
+            let keep = Keep::Newest(count);
+            assert_eq!(entries.end_of_all_units(keep), entries.end_of_units(keep, 0), "{keep:?}");
+            let keep = Keep::From(StreamId::new(5, count));
+            assert_eq!(entries.end_of_all_units(keep), entries.end_of_units(keep, 0), "{keep:?}");
+        }
+        assert_eq!(Entries::default().end_of_all_units(Keep::Newest(0)), None);
     }
 
     #[test]
@@ -620,7 +701,7 @@ mod tests {
         entries.append(
             StreamId::new(6, 1),
             &pairs,
-            UnitLimits { entries: 0, bytes: 0 },
+            UnitLimits { entries: 0, bytes: 0, shares_names: false },
             &mut tracker,
         );
         assert_eq!(tracker.take_touched().len(), 1);

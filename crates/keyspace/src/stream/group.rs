@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   group ─┬─ pending     all entries that wait to be acknowledged, by id: 48 bytes each
+//!          ├─ by_time     their ids by when they were given, once that was asked for: 24 bytes each
 //!          └─ consumers ── held     the ids of those that it was given: 16 bytes each
 //! ```
 //!
@@ -14,7 +15,7 @@
 mod value;
 mod view;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::{RecordAddr, varint};
 
@@ -74,6 +75,7 @@ pub(super) struct Group {
     pub(super) last_id: StreamId,
     pub(super) entries_read: Option<u64>,
     pub(super) pending: RankTree<Pending>,
+    by_time: Option<BTreeSet<(i64, StreamId)>>,
     pub(super) consumers: BTreeMap<Number, Consumer>,
     pub(super) consumers_by_name: BTreeMap<Box<[u8]>, Number>,
 }
@@ -138,12 +140,19 @@ impl Group {
     pub(super) fn put_pending(&mut self, pending: Pending) -> Option<RecordAddr> {
         let (index, is_there) = self.find(pending.id);
         let (id, consumer) = (pending.id, pending.consumer);
+        if let Some(by_time) = &mut self.by_time {
+            by_time.insert((pending.delivery.at_ms, id));
+        }
         if !is_there {
             self.pending.insert(index, pending);
             self.consumer_mut(consumer).hold(id);
             return None;
         }
+        let at_ms = pending.delivery.at_ms;
         let old = self.pending.update(index, |old| std::mem::replace(old, pending));
+        if old.delivery.at_ms != at_ms {
+            self.forget_time(&old);
+        }
         if old.consumer != consumer {
             self.consumer_mut(old.consumer).release(id);
             self.consumer_mut(consumer).hold(id);
@@ -153,10 +162,45 @@ impl Group {
 
     /// Takes out a pending entry.
     pub(super) fn take_pending(&mut self, id: StreamId) -> Option<Pending> {
-        let (index, is_there) = self.find(id);
-        let pending = is_there.then(|| self.pending.remove(index))?;
+        let pending = self.take_from_all(id)?;
         self.consumer_mut(pending.consumer).release(id);
         Some(pending)
+    }
+
+    /// Takes out a pending entry of a consumer that is gone.
+    pub(super) fn take_from_all(&mut self, id: StreamId) -> Option<Pending> {
+        let (index, is_there) = self.find(id);
+        let pending = is_there.then(|| self.pending.remove(index))?;
+        self.forget_time(&pending);
+        Some(pending)
+    }
+
+    fn forget_time(&mut self, pending: &Pending) {
+        if let Some(by_time) = &mut self.by_time {
+            by_time.remove(&(pending.delivery.at_ms, pending.id));
+        }
+    }
+
+    /// What was given until then and is pending, the longest first.
+    pub(super) fn given_until(
+        &mut self,
+        until_ms: i64,
+    ) -> impl Iterator<Item = (StreamId, Delivery)> {
+        if self.by_time.is_none() {
+            let by_time = self.pending.iter().map(|it| (it.delivery.at_ms, it.id));
+            self.by_time = Some(by_time.collect());
+        }
+        let Self { by_time, pending, .. } = &*self;
+        let until = by_time.iter().flat_map(move |it| it.range(..=(until_ms, StreamId::MAX)));
+        until.map(move |(_, id)| {
+            let index = pending.partition_point(|pending| pending.id < *id);
+            (*id, pending.get(index).expect("it is pending").delivery)
+        })
+    }
+
+    /// How many times are kept.
+    pub(super) fn times(&self) -> usize {
+        self.by_time.as_ref().map_or(0, BTreeSet::len)
     }
 
     pub(super) fn elements(&self) -> usize {
@@ -180,6 +224,7 @@ impl Group {
             last_id: self.last_id,
             entries_read: self.entries_read,
             pending: pending.collect(),
+            by_time: None,
             consumers: consumers.collect(),
             consumers_by_name: self.consumers_by_name.clone(),
         }
@@ -206,6 +251,7 @@ impl Group {
             last_id,
             entries_read,
             pending: RankTree::new(),
+            by_time: None,
             consumers: BTreeMap::new(),
             consumers_by_name: BTreeMap::new(),
         }

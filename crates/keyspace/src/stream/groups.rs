@@ -84,6 +84,30 @@ impl Groups {
         self.groups.get_mut(&number).expect("the number was asked for")
     }
 
+    /// Whether a group waits for an entry.
+    pub(super) fn have_pending(&self) -> bool {
+        self.groups.values().any(|group| !group.pending.is_empty())
+    }
+
+    /// The last id that every group was given; `None` without a group.
+    pub(super) fn least_last_id(&self) -> Option<StreamId> {
+        self.groups.values().map(|group| group.last_id).min()
+    }
+
+    /// What a group gave until then and waits for, the longest first.
+    pub(super) fn given_until(
+        &mut self,
+        number: Number,
+        until_ms: i64,
+    ) -> impl Iterator<Item = (StreamId, Delivery)> {
+        self.group_mut(number).given_until(until_ms)
+    }
+
+    /// Whether a group was not given the entry with this id, or waits for it to be acknowledged.
+    pub(super) fn need(&self, id: StreamId) -> bool {
+        self.groups.values().any(|group| id > group.last_id || group.pending(id).is_some())
+    }
+
     // ---- change ---------------------------------------------------------------------------
 
     /// Makes a group. Whether there was none of this name.
@@ -168,8 +192,8 @@ impl Groups {
         let deleted = group.consumers.remove(&consumer).expect("the number was asked for");
         group.consumers_by_name.remove(&deleted.name);
         for held in deleted.held.iter() {
-            let (index, _) = group.find(held.0);
-            group.pending.remove(index).touch(number, tracker);
+            let pending = group.take_from_all(held.0).expect("what is held is pending");
+            pending.touch(number, tracker);
         }
         deleted.touch(Name::Consumer(number, consumer), tracker);
         deleted.held.len()
@@ -220,12 +244,22 @@ impl Groups {
         true
     }
 
+    /// No group waits for this entry any more.
+    pub(super) fn forget(&mut self, id: StreamId, tracker: &mut Tracker) {
+        for (number, group) in &mut self.groups {
+            if let Some(pending) = group.pending(id) {
+                pending.touch(*number, tracker);
+                group.take_pending(id);
+            }
+        }
+    }
+
     // ---- log ------------------------------------------------------------------------------
 
     /// Writes the value of a record, and returns where that is; `None` if there is nothing of this name.
     pub(super) fn put(&self, name: Name, out: &mut Vec<u8>) -> Option<Option<RecordAddr>> {
         match name {
-            Name::Node(_) => None,
+            Name::Node(_) | Name::Message(_) | Name::Limits => None,
             Name::Group(group) => self.groups.get(&group).map(|group| {
                 group.put(out);
                 group.addr
@@ -246,7 +280,7 @@ impl Groups {
     /// The record of what has this name is here now.
     pub(super) fn set_addr(&mut self, name: Name, addr: Option<RecordAddr>) {
         let place = match name {
-            Name::Node(_) => None,
+            Name::Node(_) | Name::Message(_) | Name::Limits => None,
             Name::Group(group) => self.groups.get_mut(&group).map(|group| &mut group.addr),
             Name::Consumer(group, consumer) => self
                 .groups
@@ -333,7 +367,7 @@ impl Groups {
     pub(super) fn apply_deleted(&mut self, name: Name) -> Gone {
         let mut gone = Gone::default();
         match name {
-            Name::Node(_) => {}
+            Name::Node(_) | Name::Message(_) | Name::Limits => {}
             Name::Group(number) => {
                 let Some(group) = self.groups.remove(&number) else { return gone };
                 self.by_name.remove(&group.name);
@@ -351,8 +385,7 @@ impl Groups {
                 group.consumers_by_name.remove(&consumer.name);
                 gone.addr = consumer.addr;
                 for held in consumer.held.iter() {
-                    let (index, _) = group.find(held.0);
-                    let of = group.pending.remove(index);
+                    let of = group.take_from_all(held.0).expect("what is held is pending");
                     gone.orphan(Name::Pending(number, of.id), of.addr, |out| of.put(out));
                 }
             }
@@ -396,6 +429,7 @@ impl Groups {
                 next_consumer(group, Some(consumer)).or_else(|| next_pending(0, None))
             }
             Some(Name::Pending(group, id)) => next_pending(group, Some(id)),
+            Some(Name::Message(_) | Name::Limits) => None,
         }
     }
 
@@ -441,7 +475,10 @@ impl Groups {
         };
         let group = |group: &Group| {
             let consumers: usize = group.consumers.values().map(consumer).sum();
-            size_of::<Group>() + 2 * group.name.len() + group.pending.allocated_bytes() + consumers
+            /// A time and an id, in a tree that is half full at worst.
+            const TIME_BYTES: usize = 2 * size_of::<(i64, StreamId)>();
+            let pending = group.pending.allocated_bytes() + group.times() * TIME_BYTES;
+            size_of::<Group>() + 2 * group.name.len() + pending + consumers
         };
         self.groups.values().map(group).sum()
     }

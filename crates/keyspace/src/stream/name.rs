@@ -5,6 +5,8 @@
 //!   1 · group                a group of consumers, by its number
 //!   2 · group · consumer     a consumer of a group
 //!   3 · group · id           an entry that a group waits to be acknowledged
+//!   4 · id                   the message of a producer that became this entry
+//!   5                        what is kept of messages
 //! ```
 //!
 //! Numbers are big-endian, so names are ordered as their bytes are. The order is that in which a reader can build what they name: a group before its consumers, a
@@ -24,6 +26,8 @@ const NODE: u8 = 0;
 const GROUP: u8 = 1;
 const CONSUMER: u8 = 2;
 const PENDING: u8 = 3;
+const MESSAGE: u8 = 4;
+const LIMITS: u8 = 5;
 
 /// See the file's top.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +36,8 @@ pub(super) enum Name {
     Group(Number),
     Consumer(Number, Number),
     Pending(Number, StreamId),
+    Message(StreamId),
+    Limits,
 }
 
 /// A name as records have it.
@@ -71,14 +77,19 @@ impl Name {
                 Sub::of(CONSUMER, [&group.to_be_bytes(), &consumer.to_be_bytes()])
             }
             Self::Pending(group, id) => Sub::of(PENDING, [&group.to_be_bytes(), &id.to_bytes()]),
+            Self::Message(id) => Sub::of(MESSAGE, [&id.to_bytes(), &[]]),
+            Self::Limits => Sub::of(LIMITS, [&[], &[]]),
         }
     }
 
     /// The name that a record has; `None` if it is none.
     pub(super) fn of_sub(sub: &[u8]) -> Option<Self> {
         let (tag, rest) = sub.split_first()?;
-        if *tag == NODE {
-            return StreamId::from_bytes(rest).map(Self::Node);
+        match *tag {
+            NODE => return StreamId::from_bytes(rest).map(Self::Node),
+            MESSAGE => return StreamId::from_bytes(rest).map(Self::Message),
+            LIMITS => return rest.is_empty().then_some(Self::Limits),
+            _ => {}
         }
         let (group, rest) = rest.split_first_chunk()?;
         let group = Number::from_be_bytes(*group);
@@ -100,6 +111,7 @@ impl Name {
             Self::Group(_) => RecordKind::StreamGroup,
             Self::Consumer(..) => RecordKind::StreamConsumer,
             Self::Pending(..) => RecordKind::StreamPending,
+            Self::Message(_) | Self::Limits => RecordKind::StreamProducer,
         }
     }
 }
@@ -111,12 +123,30 @@ mod tests {
     #[test]
     fn a_name_comes_back_from_its_bytes() {
         let id = StreamId::new(1 << 40, 3);
-        let names = [Name::Node(id), Name::Group(7), Name::Consumer(7, 9), Name::Pending(7, id)];
+        let names = [
+            Name::Node(id),
+            Name::Group(7),
+            Name::Consumer(7, 9),
+            Name::Pending(7, id),
+            Name::Message(id),
+            Name::Limits,
+        ];
         for name in names {
             assert_eq!(Name::of_sub(&name.sub()), Some(name));
         }
         assert!(names.is_sorted() && names.is_sorted_by(|a, b| *a.sub() < *b.sub()));
-        for none in [&[0; 16][..], &[0; 18], &[1; 4], &[1; 6], &[2; 8], &[3; 20], &[4; 5], &[]] {
+        for none in [
+            &[0; 16][..],
+            &[0; 18],
+            &[1; 4],
+            &[1; 6],
+            &[2; 8],
+            &[3; 20],
+            &[4; 5],
+            &[5; 2],
+            &[6; 5],
+            &[],
+        ] {
             assert_eq!(Name::of_sub(none), None);
         }
     }

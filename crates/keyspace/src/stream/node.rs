@@ -18,7 +18,8 @@
 //!
 //! # Invariants
 //! - No node is empty; the ids rise, and none is less than the master's.
-//! - A node of more than [`NODE_BYTES_MAX`] bytes has had a single entry since it began.
+//! - A node of more than [`NODE_BYTES_MAX`] bytes has had a single entry since it began, or was restored: then its
+//!   entries take about as many bytes as the master's names, which they share.
 
 use base::{RecordAddr, varint};
 
@@ -125,9 +126,19 @@ impl Node {
         self.entries().find(|entry| entry.id == id)
     }
 
-    /// The bytes of an entry that comes behind the others; `None` if there is no room for it.
-    pub(super) fn fitted(&self, id: StreamId, pairs: &[&[u8]]) -> Option<Vec<u8>> {
-        let room = NODE_BYTES_MAX.checked_sub(self.bytes.len())?;
+    /// How many bytes the master's names take.
+    pub(super) fn names_bytes(&self) -> usize {
+        self.entries().names.bytes.len()
+    }
+
+    /// The bytes of an entry that comes behind the others; `None` if there is no room for it in a node of so many bytes.
+    pub(super) fn fitted(
+        &self,
+        id: StreamId,
+        pairs: &[&[u8]],
+        bytes_max: usize,
+    ) -> Option<Vec<u8>> {
+        let room = bytes_max.checked_sub(self.bytes.len())?;
         let mut entry = Vec::new();
         put_entry(self.master, self.entries().names, id, pairs, &mut entry);
         (entry.len() <= room).then_some(entry)
@@ -378,7 +389,8 @@ mod tests {
     fn an_entry_like_the_master_takes_its_values_and_two_bytes() {
         let mut node = Node::of_entry(StreamId::new(1000, 3), &[b"name", b"value"], 0);
         for id in [StreamId::new(1000, 9), StreamId::new(1100, 0)] {
-            let entry = node.fitted(id, &[b"name", b"other"]).expect("there is room");
+            let entry =
+                node.fitted(id, &[b"name", b"other"], NODE_BYTES_MAX).expect("there is room");
             assert_eq!(entry.len(), 2 + 6);
             node.append(&entry);
         }
@@ -388,10 +400,13 @@ mod tests {
     #[test]
     fn a_node_takes_what_fits() {
         let node = Node::of_entry(StreamId::new(1, 0), &[b"f", &[b'v'; 2000]], 0);
-        assert!(node.fitted(StreamId::new(1, 1), &[b"f", b""]).is_none());
+        assert!(node.fitted(StreamId::new(1, 1), &[b"f", b""], NODE_BYTES_MAX).is_none());
         let node = Node::of_entry(StreamId::new(1, 0), &[b"f", &[b'v'; 200]], 0);
-        assert!(node.fitted(StreamId::new(1, 1), &[b"f", &[b'v'; 47]]).is_some());
-        assert!(node.fitted(StreamId::new(1, 1), &[b"f", &[b'v'; 48]]).is_none());
+        let fits = |value: &[u8], bytes_max| {
+            node.fitted(StreamId::new(1, 1), &[b"f", value], bytes_max).is_some()
+        };
+        assert!(fits(&[b'v'; 47], NODE_BYTES_MAX) && !fits(&[b'v'; 48], NODE_BYTES_MAX));
+        assert!(fits(&[b'v'; 48], NODE_BYTES_MAX + 1));
     }
 
     proptest! {
@@ -416,7 +431,7 @@ mod tests {
                 };
                 match &mut node {
                     None => node = Some(Node::of_entry(id, pairs, 5)),
-                    Some(node) => match node.fitted(id, pairs) {
+                    Some(node) => match node.fitted(id, pairs, NODE_BYTES_MAX) {
                         Some(entry) => node.append(&entry),
                         None => break,
                     },

@@ -5,6 +5,7 @@ use super::entries::Root;
 use super::group::Value;
 use super::name::Name;
 use super::node::{Entries, NodeRecord, StreamEntry};
+use super::producers::{self, MessageLimits};
 
 /// What a stream says of all entries that it ever had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +80,19 @@ pub enum StreamRecord<'a> {
         /// How often it was given to one.
         count: u64,
     },
+    /// A message of a producer, which became an entry.
+    Message {
+        /// The entry's id.
+        id: StreamId,
+        /// What the producer is called.
+        producer: &'a [u8],
+        /// What it calls the message.
+        message: &'a [u8],
+        /// When it was added, in Unix milliseconds.
+        at_ms: u64,
+    },
+    /// What is kept of messages.
+    Limits(MessageLimits),
 }
 
 /// What an element is called.
@@ -92,6 +106,10 @@ pub enum StreamElement {
     Consumer(u32, u32),
     /// A group's number, and an entry that it waits to be acknowledged.
     Pending(u32, StreamId),
+    /// A message of a producer, by the entry that it became.
+    Message(StreamId),
+    /// What is kept of messages.
+    Limits,
 }
 
 impl StreamElement {
@@ -103,6 +121,8 @@ impl StreamElement {
             Name::Group(group) => Self::Group(group),
             Name::Consumer(group, consumer) => Self::Consumer(group, consumer),
             Name::Pending(group, id) => Self::Pending(group, id),
+            Name::Message(id) => Self::Message(id),
+            Name::Limits => Self::Limits,
         })
     }
 }
@@ -116,6 +136,15 @@ impl<'a> StreamRecord<'a> {
             let NodeRecord { added, in_unit, bytes, .. } = NodeRecord::read(id, value)?;
             let entries = NodeEntries(Entries::of(id, bytes));
             return Some(Self::Node { id, is_first: in_unit == 0, entries_added: added, entries });
+        }
+        if let Name::Message(id) = name
+            && let Some(producers::Value::Message { producer, name, added }) =
+                producers::Value::read(name, value)
+        {
+            return Some(Self::Message { id, producer, message: name, at_ms: added.at_ms });
+        }
+        if let Some(producers::Value::Limits(limits)) = producers::Value::read(name, value) {
+            return Some(Self::Limits(limits));
         }
         Some(match (name, Value::read(name, value)?) {
             (Name::Group(group), Value::Group { name, last_id, entries_read }) => {

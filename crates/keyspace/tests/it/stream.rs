@@ -2,14 +2,17 @@
 
 mod model;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId};
-use keyspace::stream::{Delivery, Keep, Stream, StreamGuard, StreamId, StreamView, Trim};
+use keyspace::stream::{
+    Delivery, Keep, MESSAGE_NAME_BYTES_MAX, MessageLimits, PRODUCERS_MAX, References, Stream,
+    StreamGuard, StreamId, StreamRecord, StreamView, Trim,
+};
 use keyspace::{Keyspace, NoJournal, Type};
 
 use crate::DB0;
-use crate::journal::{LoggedKeyspace, MemoryLog, SEED};
+use crate::journal::{Logged, LoggedKeyspace, MemoryLog, SEED};
 
 type Bytes = Vec<u8>;
 
@@ -21,6 +24,16 @@ pub(crate) struct Seen {
     added: u64,
     max_deleted_id: StreamId,
     groups: BTreeMap<Bytes, SeenGroup>,
+    /// Messages of producers, by the ids of their entries.
+    messages: BTreeMap<StreamId, SeenMessage>,
+    limits: Option<MessageLimits>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+struct SeenMessage {
+    producer: Bytes,
+    name: Bytes,
+    at_ms: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -51,12 +64,33 @@ pub(crate) fn seen(stream: StreamView<'_>) -> Seen {
             (group.last_id(), group.entries_read(), consumers.collect());
         (group.name().to_vec(), SeenGroup { last_id, read, consumers, pending })
     });
+    let (mut messages, mut limits) = (BTreeMap::new(), None);
+    let read = stream.for_each_record(
+        |_| Ok::<_, std::convert::Infallible>(()),
+        |name, value| {
+            match StreamRecord::read(name, value).expect("well-formed") {
+                StreamRecord::Message { id, producer, message, at_ms } => {
+                    let (producer, name) = (producer.to_vec(), message.to_vec());
+                    messages.insert(id, SeenMessage { producer, name, at_ms });
+                }
+                StreamRecord::Limits(set) => limits = Some(set),
+                _ => {}
+            }
+            Ok(())
+        },
+    );
+    read.expect("nothing fails");
+    assert_eq!(stream.producers().map_or(0, |it| it.messages), messages.len());
+    let names: BTreeSet<&Bytes> = messages.values().map(|it| &it.producer).collect();
+    assert_eq!(stream.producers().map_or(0, |it| it.producers), names.len());
     Seen {
         entries: range.map(|entry| (entry.id, entry.pairs().map(pairs).collect())).collect(),
         last_id: stream.last_id(),
         added: stream.entries_added(),
         max_deleted_id: stream.max_deleted_id(),
         groups: groups.collect(),
+        messages,
+        limits,
     }
 }
 
@@ -116,6 +150,75 @@ fn what_is_set_to_what_it_was_is_no_change() {
         assert_eq!(updated.changed, updated.value);
         assert_eq!(keyspace.end_command().1, updated.value);
     }
+}
+
+/// Each record of a message has both names; while a stream is read they are all in memory.
+#[test]
+fn a_record_of_a_message_is_short() {
+    let of_message = [&[4_u8][..], &5_u64.to_be_bytes(), &1_u64.to_be_bytes()].concat();
+    let is_message = |producer: usize, name: usize| {
+        let mut value = vec![7, 8];
+        base::varint::put_bytes(&mut value, &vec![b'p'; producer]);
+        base::varint::put_bytes(&mut value, &vec![b'n'; name]);
+        StreamRecord::read(&of_message, &value).is_some()
+    };
+    let most = MESSAGE_NAME_BYTES_MAX;
+    assert!(is_message(1, 1) && is_message(most, most));
+    assert!(!is_message(0, 1) && !is_message(1, 0));
+    assert!(!is_message(most + 1, 1) && !is_message(1, most + 1));
+    let are_limits = |duration_s: u64, messages_max: u64| {
+        let mut value = Vec::new();
+        base::varint::put(&mut value, duration_s);
+        base::varint::put(&mut value, messages_max);
+        StreamRecord::read(&[5], &value).is_some()
+    };
+    assert!(are_limits(1, 1) && are_limits(86_400, 10_000));
+    assert!(!are_limits(0, 1) && !are_limits(1, 0));
+    assert!(!are_limits(86_401, 1) && !are_limits(1, 10_001));
+}
+
+#[test]
+fn a_stream_knows_so_many_producers_and_forgets_none_for_another() {
+    let mut keyspace = Keyspace::new(NoJournal, SEED, 4);
+    change(&mut keyspace, b"s", |stream| {
+        for number in 1..=PRODUCERS_MAX as u64 {
+            stream.append(id(5, number), &[b"f", b"v"]);
+            stream.note_message(&number.to_be_bytes(), b"m", id(5, number), 5);
+        }
+        let stream = stream.view();
+        assert!(!stream.has_room_for_message(b"other", 5));
+        assert!(stream.has_room_for_message(&1_u64.to_be_bytes(), 5), "it is known");
+        assert!(stream.has_room_for_message(b"other", 100_005), "names go with it");
+    });
+}
+
+/// What a slow group needs lies in front of what all have acknowledged.
+#[test]
+fn approximate_trims_get_past_what_a_group_needs() {
+    let mut keyspace = Keyspace::new(NoJournal, SEED, 4);
+    keyspace.settings_mut().stream_node_max_entries = 10;
+    let trim = Trim { keep: Keep::Newest(10), about: Some(100) };
+    change(&mut keyspace, b"s", |stream| {
+        (1..=3000).for_each(|seq| stream.append(id(5, seq), &[b"field", b"value"]));
+        stream.create_group(b"g", StreamId::MIN, None);
+        let mut group = stream.group(b"g").expect("it was made");
+        let consumer = group.create_consumer(b"c", 1);
+        group.set(id(5, 2900), None);
+        (1..=1000).for_each(|seq| {
+            group.deliver(consumer, id(5, seq), Delivery { at_ms: 1, count: 1 });
+        });
+        let removed: Vec<u64> =
+            (0..30).map(|_| stream.trim_with(trim, References::Acknowledged)).collect();
+        assert_eq!(removed.iter().sum::<u64>(), 1900, "{removed:?}");
+        // Each goes past 256 of the thousand, and what it does not look at cannot go.
+        assert_eq!(removed[..3], [0, 0, 0]);
+        assert!(removed.iter().all(|removed| *removed <= 100), "{removed:?}");
+        assert_eq!(stream.view().len(), 1100);
+        // The front is looked at again.
+        (1..=1000).for_each(|seq| _ = stream.group(b"g").expect("it is there").release(id(5, seq)));
+        let removed: u64 = (0..20).map(|_| stream.trim_with(trim, References::Acknowledged)).sum();
+        assert_eq!(removed, 1000);
+    });
 }
 
 #[test]
@@ -340,6 +443,63 @@ fn nothing_takes_over_what_a_lost_group_or_consumer_left() {
                 assert_eq!(pending, [&id(5, 3)], "{lost:?}");
             }
         }
+    }
+}
+
+/// What a lost consumer held is given to another one: its record takes the place of the one that waits.
+#[test]
+fn what_is_given_again_has_one_record() {
+    let log = MemoryLog::default();
+    let mut keyspace = filled(&log, 9);
+    let give = |stream: &mut StreamGuard<'_>, consumer: &[u8]| {
+        stream.create_group(b"g", StreamId::MIN, None);
+        let mut group = stream.group(b"g").expect("it is there");
+        let consumer = group.create_consumer(consumer, 1);
+        group.deliver(consumer, id(5, 1), Delivery { at_ms: 1, count: 1 });
+    };
+    change(&mut keyspace, b"s", |stream| give(stream, b"c"));
+    log.lose(|logged| logged.kind == RecordKind::StreamConsumer);
+    let mut keyspace = log.replay_after_crash(|_| false);
+    change(&mut keyspace, b"s", |stream| give(stream, b"d"));
+    let records = log.records();
+    let is_left = |logged: &&Logged| logged.kind == RecordKind::StreamPending && !logged.is_retired;
+    assert_eq!(records.iter().filter(is_left).count(), 1);
+}
+
+/// In a dump of some kilobytes thousands of entries may share a name of a kilobyte.
+#[test]
+fn what_is_restored_shares_long_names_as_it_did() {
+    fn add(stream: &mut StreamGuard<'_>, shares_names: bool, seq: u64, pairs: &[&[u8]]) {
+        if shares_names {
+            stream.restore(id(5, seq), pairs);
+        } else {
+            stream.append(id(5, seq), pairs);
+        }
+    }
+    let bytes_of = |shares_names: bool, has_others: bool| {
+        let log = MemoryLog::default();
+        let mut keyspace = log.keyspace();
+        let long = [b'n'; 5000];
+        change(&mut keyspace, b"s", |stream| {
+            for seq in (1..=4000).step_by(2) {
+                add(stream, shares_names, seq, &[&long, b"value"]);
+                if has_others {
+                    add(stream, shares_names, seq + 1, &[b"f", b"v"]);
+                }
+            }
+        });
+        let seen = seen_in(&mut keyspace, b"s");
+        let count = if has_others { 4000 } else { 2000 };
+        assert_eq!(seen.as_ref().map(|seen| seen.entries.len()), Some(count));
+        assert_eq!(seen_in(&mut log.replay(|_| true), b"s"), seen);
+        let records = log.records();
+        records.iter().map(|logged| logged.value.len()).sum::<usize>()
+    };
+    for has_others in [false, true] {
+        // The name, and 2,000 times the 9 bytes of an entry and the 8 of another one.
+        let bytes = bytes_of(true, has_others);
+        assert!(bytes < 3 * (5000 + 2000 * 17), "{bytes}");
+        assert!(bytes_of(false, has_others) > 2000 * 5000);
     }
 }
 

@@ -81,6 +81,8 @@ struct Node {
     /// Entries, deleted ones too.
     left: i64,
     entry: Option<Entry>,
+    /// How many bytes of names entries had that are written once.
+    repeated_bytes: u64,
 }
 
 /// An entry whose fields come.
@@ -94,7 +96,12 @@ struct Entry {
 
 const NODE_DAMAGE: &str = "a node of a stream has something else than entries";
 const NO_NUMBER: &str = "a node of a stream has a text where a number should be";
+const REPETITION: &str = "the entries of a node of a stream repeat its field names more often than any server makes them";
 const DISORDER: &str = "the ids of a stream do not rise";
+
+/// The names that a node's entries repeat are at most so many times as long as the node. A file of a megabyte could say
+/// terabytes otherwise. Redis' nodes of 4096 bytes have up to 100 entries.
+const REPEATED_PER_BYTE: u64 = 1024;
 
 impl StreamReader {
     pub(crate) fn begin<R: Read>(input: &mut Input<R>, generation: u8) -> Result<Self, Error> {
@@ -281,7 +288,8 @@ impl Node {
         if number(&mut blob, input)? != 0 {
             return Err(blob.corrupt(NODE_DAMAGE));
         }
-        let mut node = Self { blob, master, names, names_count, left, entry: None };
+        let mut node =
+            Self { blob, master, names, names_count, left, entry: None, repeated_bytes: 0 };
         if node.count_live(input)? != count {
             return Err(blob.corrupt("a node of a stream does not have as many entries as it says"));
         }
@@ -353,6 +361,13 @@ impl Node {
                 let mut blob = Blob { walk: *names, ..self.blob };
                 let name = blob.expect(input)?;
                 *names = blob.walk;
+                if let packed::Element::Bytes { start, end } = name {
+                    self.repeated_bytes += (end - start) as u64;
+                }
+                let bytes = input.bytes(blob.text).len() as u64;
+                if self.repeated_bytes > bytes.saturating_mul(REPEATED_PER_BYTE) {
+                    return Err(self.blob.corrupt(REPETITION));
+                }
                 name
             }
         };

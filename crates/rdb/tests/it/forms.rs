@@ -403,6 +403,40 @@ fn streams_of_every_generation() {
     }
 }
 
+/// A stream of so many small entries that share a name of 40,000 bytes.
+fn repeating(count: u16) -> Vec<u8> {
+    let number = |number: u16| [0xc0 | number.to_be_bytes()[0], number.to_be_bytes()[1], 2];
+    let name = [&[0xf0, 0x40, 0x9c, 0, 0][..], &[b'n'; 40_000], &[0x02, 0xb8, 0xc5]].concat();
+    let mut body = [&number(count)[..], b"\x00\x01\x01\x01", &name, b"\x00\x01"].concat();
+    for seq in 0..count {
+        body.extend_from_slice(b"\x02\x01\x00\x01");
+        body.extend_from_slice(&number(seq));
+        body.extend_from_slice(b"\x81a\x02\x04\x01");
+    }
+    let total = u32::try_from(body.len() + 7).unwrap();
+    let elements = 5 + 5 * count;
+    let pack = [&total.to_le_bytes()[..], &elements.to_le_bytes(), &body, &[0xff]].concat();
+    let master = [[0, 0, 0, 0, 0, 0, 0, 5], [0, 0, 0, 0, 0, 0, 0, 1]].concat();
+    let [high, low] = count.to_be_bytes();
+    let length = [0x40 | high, low];
+    let last = [&[5][..], &[0x80, 0, 0, high, low]].concat();
+    [&b"\x01\x10"[..], &master, &string(pack), &length, &last, b"\0"].concat()
+}
+
+/// Else a file of a megabyte could take a terabyte.
+#[test]
+fn names_are_not_repeated_without_bounds() {
+    let said = joined("REDIS0011", &value(15, &repeating(100)));
+    assert_eq!(said.matches(&"n".repeat(40_000)).count(), 100);
+    assert!(
+        said.ends_with("= a, last 5-100 deleted 0-0 added 100, ."),
+        "{}",
+        &said[said.len() - 99..]
+    );
+    let said = joined("REDIS0011", &value(15, &repeating(3000)));
+    assert!(said.contains("repeat its field names"), "{}", &said[..said.len().min(200)]);
+}
+
 #[test]
 fn what_is_no_value() {
     let body = [

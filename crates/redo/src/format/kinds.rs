@@ -24,6 +24,7 @@ impl Kinds {
     pub const KNOWN: Self = Self::of(RecordKind::Note)
         .and(Self::of(RecordKind::Library))
         .and(Self::of(RecordKind::Stream))
+        .and(Self::of(RecordKind::StreamProducer))
         .and(Self::of(RecordKind::ValueLost))
         .and(Self::of(RecordKind::KeyLost));
 
@@ -31,12 +32,15 @@ impl Kinds {
     #[must_use]
     pub const fn of(kind: RecordKind) -> Self {
         match kind {
-            RecordKind::Note | RecordKind::ValueLost | RecordKind::KeyLost => Self(1 << kind as u8),
+            RecordKind::Note
+            | RecordKind::ValueLost
+            | RecordKind::KeyLost
+            | RecordKind::StreamProducer => Self(1 << kind as u8),
             // Where one may be gone, one may be.
             RecordKind::Library | RecordKind::LibraryDeleted => {
                 Self(1 << RecordKind::Library as u8)
             }
-            // Where there is a stream, there may be all that belongs to one.
+            // Where there is a stream, there may be all that belongs to one, except messages.
             RecordKind::Stream
             | RecordKind::StreamNode
             | RecordKind::StreamGroup
@@ -67,5 +71,19 @@ impl Kinds {
         let kind = if bit < 32 { bit } else { 128 + bit - 32 };
         let name = RESERVED.iter().find(|(number, _)| *number == kind);
         Some((kind, name.map_or(String::new(), |(_, name)| format!(" ({name})"))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program that knows streams may not know messages.
+    #[test]
+    fn messages_of_producers_have_a_bit_of_their_own() {
+        assert_eq!(Kinds::of(RecordKind::StreamProducer), Kinds(1 << 29));
+        for kind in [RecordKind::StreamNode, RecordKind::StreamPending] {
+            assert_eq!(Kinds::of(kind), Kinds::of(RecordKind::Stream));
+        }
     }
 }

@@ -7,6 +7,9 @@
 //!              it either replies, or waits on in its place
 //! ```
 //!
+//! One that claims what others hold for too long also asks to be called at a time. Then it alone is, once, for all its keys:
+//! of many clients that wait for the same, each costs one execution and not one for each other.
+//!
 //! What else the command needs, the destination of BLMOVE, may have left memory meanwhile. Then it is asked for; the
 //! client waits for both in its place, and those behind it wait, too.
 //!
@@ -15,7 +18,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use base::{DbIndex, Lsn};
-use command::context::{Blocking, TimeoutReply};
+use command::context::{Again, Blocking, TimeoutReply};
 use command::table::Command;
 use keyspace::effects::DbKey;
 use keyspace::{Keyspace, Need};
@@ -73,11 +76,40 @@ pub(crate) struct KeyWait {
     on_timeout: TimeoutReply,
     /// Any change of a key is of interest, also that it has gone.
     at_any_change: bool,
+    look: Look,
     /// The memory that the arguments and the keys take.
     memory_bytes: usize,
 }
 
+/// When a command that waits is executed again, whatever has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// It has not asked for that.
+    Never,
+    /// At this time, in Unix milliseconds.
+    At(i64),
+    /// As soon as it may be; it is in [`Sessions::due`], or what it needs besides is on its way.
+    Due,
+}
+
+impl Look {
+    const fn at_ms(self) -> Option<i64> {
+        if let Self::At(ms) = self { Some(ms) } else { None }
+    }
+}
+
+impl From<Option<i64>> for Look {
+    fn from(at_ms: Option<i64>) -> Self {
+        at_ms.map_or(Self::Never, Self::At)
+    }
+}
+
 impl KeyWait {
+    /// Its time has come, and it could not be executed: it is called again when it can.
+    pub(super) fn is_due(&self) -> bool {
+        self.look == Look::Due
+    }
+
     /// It holds nothing up any more: from where it and those behind it may be served.
     pub(super) fn take_held_up(&mut self) -> impl Iterator<Item = DbKey> + use<> {
         let db = self.db;
@@ -116,9 +148,10 @@ impl Wait {
         if let Self::Keys(wait) = self { wait.memory_bytes } else { 0 }
     }
 
-    fn deadline_ms(&self) -> Option<i64> {
+    /// When something must be done for it.
+    fn due_ms(&self) -> Option<i64> {
         match self {
-            Self::Keys(wait) => wait.deadline_ms,
+            Self::Keys(wait) => wait.deadline_ms.into_iter().chain(wait.look.at_ms()).min(),
             Self::Durable(wait) => wait.deadline_ms,
             Self::Replicas { deadline_ms } => *deadline_ms,
             Self::Tail(wait) => wait.deadline_ms,
@@ -171,6 +204,7 @@ impl Sessions {
         let memory_bytes = 4 * args_memory_bytes(args);
         let args = blocking.args.unwrap_or_else(|| args.iter().map(|arg| arg.to_vec()).collect());
         let (deadline_ms, on_timeout) = (blocking.deadline_ms, blocking.on_timeout);
+        let look = Look::from(blocking.look_ms);
         self.start_wait(
             key,
             Wait::Keys(KeyWait {
@@ -182,6 +216,7 @@ impl Sessions {
                 deadline_ms,
                 on_timeout,
                 at_any_change,
+                look,
                 memory_bytes,
             }),
         );
@@ -189,8 +224,8 @@ impl Sessions {
 
     /// Makes a client wait.
     pub(super) fn start_wait(&mut self, key: ClientKey, wait: Wait) {
-        if let Some(deadline_ms) = wait.deadline_ms() {
-            self.deadlines.insert((deadline_ms, key));
+        if let Some(due_ms) = wait.due_ms() {
+            self.deadlines.insert((due_ms, key));
         }
         if matches!(wait, Wait::Durable(_)) {
             self.waiters.durable.push(key);
@@ -198,11 +233,61 @@ impl Sessions {
         self.clients[key].session.wait = Some(Box::new(wait));
     }
 
+    /// A client that waits for keys was called and waits on. It has looked at all of them if it `has_looked`, and is called
+    /// again at `look_ms`, or when it was to be because of the others.
+    fn look_at(&mut self, key: ClientKey, look_ms: Option<i64>, has_looked: bool) {
+        let client = self.clients.get_mut(key);
+        let wait = client.and_then(|client| client.session.wait.as_deref_mut());
+        let Some(wait) = wait else { return };
+        let before = wait.due_ms();
+        if let Wait::Keys(wait) = wait {
+            wait.look = match wait.look {
+                Look::Due if !has_looked => Look::Due,
+                Look::At(before) if !has_looked => Look::At(look_ms.unwrap_or(before).min(before)),
+                Look::Never | Look::At(_) | Look::Due => Look::from(look_ms),
+            };
+            // What it was to be called with may have been given back.
+            self.due.extend(wait.is_due().then_some(key));
+        }
+        let after = wait.due_ms();
+        before.into_iter().for_each(|due_ms| _ = self.deadlines.remove(&(due_ms, key)));
+        after.into_iter().for_each(|due_ms| _ = self.deadlines.insert((due_ms, key)));
+    }
+
+    /// Notes a client to be called again, if its time for that has come. Whether it has.
+    fn look_again(&mut self, key: ClientKey, now_ms: i64) -> bool {
+        let client = self.clients.get_mut(key);
+        let wait = client.and_then(|client| client.session.wait.as_deref_mut());
+        let Some(Wait::Keys(wait)) = wait else { return false };
+        let is_over = wait.deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms);
+        let look_ms = wait.look.at_ms().filter(|look_ms| *look_ms <= now_ms && !is_over);
+        let Some(look_ms) = look_ms else { return false };
+        wait.look = Look::Due;
+        self.due.push_back(key);
+        self.deadlines.remove(&(look_ms, key));
+        self.deadlines.extend(wait.deadline_ms.map(|deadline_ms| (deadline_ms, key)));
+        true
+    }
+
+    /// Takes the next client that is to be called for all its keys.
+    fn take_due(&mut self) -> Option<ClientKey> {
+        loop {
+            let key = self.due.pop_front()?;
+            let client = self.clients.get(key);
+            // Others have gone, or were called meanwhile.
+            if let Some(Wait::Keys(wait)) = client.and_then(|it| it.session.wait.as_deref())
+                && wait.is_due()
+            {
+                return Some(key);
+            }
+        }
+    }
+
     /// Takes a client out of everything it waits in, without a reply.
     pub(super) fn stop_waiting(&mut self, key: ClientKey, keyspace: &mut Keyspace) -> Option<Wait> {
         let mut wait = *self.clients.get_mut(key)?.session.wait.take()?;
-        if let Some(deadline_ms) = wait.deadline_ms() {
-            self.deadlines.remove(&(deadline_ms, key));
+        if let Some(due_ms) = wait.due_ms() {
+            self.deadlines.remove(&(due_ms, key));
         }
         match &mut wait {
             Wait::Keys(wait) => {
@@ -246,7 +331,9 @@ impl Sessions {
             if deadline_ms > now_ms {
                 break;
             }
-            self.time_out(key, durable, keyspace);
+            if !self.look_again(key, now_ms) {
+                self.time_out(key, durable, keyspace);
+            }
         }
     }
 
@@ -334,6 +421,7 @@ impl Sessions {
             session.fetched = None;
             if let Some(Wait::Keys(wait)) = session.wait.as_deref_mut() {
                 self.ready_keys.extend(wait.take_held_up());
+                self.due.extend(wait.is_due().then_some(key));
             }
         }
     }
@@ -353,7 +441,7 @@ impl Engine {
     /// Whether there are commands that waited for keys and may be executed now. What makes a key appear is
     /// refused where these must not write; but what they need besides may come at any time.
     pub(super) fn can_serve(&self) -> bool {
-        !self.sessions.ready_keys.is_empty()
+        (!self.sessions.ready_keys.is_empty() || !self.sessions.due.is_empty())
             && !self.migrations.holds_writers()
             && self.may_write_unasked()
             && self.shard.write_refusal().is_none()
@@ -392,6 +480,9 @@ impl Engine {
         if !self.can_serve() {
             return;
         }
+        while let Some(key) = self.sessions.take_due() {
+            self.retry(key, Again::Due);
+        }
         while let Some(place) = self.sessions.ready_keys.pop_front() {
             let queue: Vec<ClientKey> = self
                 .sessions
@@ -409,7 +500,7 @@ impl Engine {
                         || keyspace.exists(place.0, &place.1, false));
                 if !is_there && !self.waits_for_changes(waiter) {
                     self.end_fetch_in_vain(waiter);
-                } else if !self.retry(waiter, &place.1) {
+                } else if !self.retry(waiter, Again::Ready(&place.1)) {
                     break;
                 }
             }
@@ -434,10 +525,13 @@ impl Engine {
 
     /// Executes the command of a client that waits for keys again. Returns whether those behind it may be
     /// served; otherwise what its command needs is on its way.
-    fn retry(&mut self, key: ClientKey, ready: &[u8]) -> bool {
+    fn retry(&mut self, key: ClientKey, again: Again<'_>) -> bool {
         let Some(client) = self.sessions.clients.get_mut(key) else { return true };
-        let (command, args) = match client.session.wait.as_deref_mut() {
-            Some(Wait::Keys(wait)) => (wait.command, std::mem::take(&mut wait.args)),
+        let (command, args, has_looked) = match client.session.wait.as_deref_mut() {
+            Some(Wait::Keys(wait)) => {
+                let has_looked = again == Again::Due || wait.keys.len() == 1;
+                (wait.command, std::mem::take(&mut wait.args), has_looked)
+            }
             _ => return true,
         };
         let before = client.connection.output.len();
@@ -450,19 +544,27 @@ impl Engine {
         let is_asked = fetch == FetchWait::Waits;
         // A client that wants no replies may be told something all the same.
         self.mute_unwanted(key);
-        let waits_on =
-            is_asked || self.call(key, command, &argv, Attempt::Again { ready }).is_some();
+        let mut look_ms = None;
+        let waits_on = is_asked
+            || self.call(key, command, &argv, Attempt::Again(again)).is_some_and(|blocking| {
+                look_ms = blocking.look_ms;
+                true
+            });
         let client = &mut self.sessions[key];
         client.connection.output.unmute();
         if waits_on {
             client.connection.output.truncate(before);
             if let Some(Wait::Keys(wait)) = client.session.wait.as_deref_mut() {
                 wait.args = args;
-                if is_asked && !wait.held_up.iter().any(|name| **name == *ready) {
+                if let Again::Ready(ready) = again
+                    && is_asked
+                    && !wait.held_up.iter().any(|name| **name == *ready)
+                {
                     wait.held_up.push(ready.into());
                 }
             }
             if !is_asked {
+                self.sessions.look_at(key, look_ms, has_looked);
                 self.release_fetched(key);
             }
             self.tell_postponed();

@@ -2,7 +2,7 @@
 //! monitors, what its reply must wait for, notifications, spoiled transactions, ready keys.
 
 use base::Lsn;
-use command::context::{Blocking, Context};
+use command::context::{Again, Blocking, Context};
 use command::error::CommandError;
 use command::spec::Flags;
 use command::table::Command;
@@ -22,11 +22,8 @@ pub(super) enum Attempt<'a> {
     First,
     /// It stands between MULTI and EXEC; it must not wait.
     InTransaction,
-    /// It waits, and this key is there now.
-    Again {
-        /// The key.
-        ready: &'a [u8],
-    },
+    /// It waits, and is executed again.
+    Again(Again<'a>),
 }
 
 /// A command that is being executed.
@@ -88,7 +85,7 @@ impl Engine {
                     may_block: !matches!(attempt, Attempt::InTransaction),
                     in_script: self.scripting.is_calling(),
                     may_store,
-                    ready: if let Attempt::Again { ready } = attempt { Some(ready) } else { None },
+                    again: if let Attempt::Again(again) = attempt { Some(again) } else { None },
                     blocking: None,
                 };
                 let result = handler(&mut context, args);

@@ -402,6 +402,7 @@ impl Sessions {
             // It is served in its place.
             Some(Wait::Keys(wait)) if client.session.fetched == Some(id) => {
                 self.ready_keys.extend(wait.take_held_up());
+                self.due.extend(wait.is_due().then_some(key));
             }
             _ => {}
         }

@@ -43,6 +43,7 @@ mod migrations;
 mod observed;
 mod output;
 mod pubsub;
+mod ready_keys;
 mod saves;
 mod saving;
 pub(crate) mod scripting;

@@ -423,7 +423,7 @@ impl Engine {
         if !self.in_transaction && !is_read_only {
             self.shard.declare_notes();
             if may_bring_streams {
-                self.shard.keyspace.declare_streams();
+                self.shard.keyspace.declare_messages();
             }
             if may_lose {
                 self.shard.begin_block();

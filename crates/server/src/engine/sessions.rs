@@ -17,6 +17,7 @@ use super::congestion::Congestion;
 use super::fetch_budget::RequestId;
 use super::held::Held;
 use super::pubsub::Registry;
+use super::ready_keys::ReadyKeys;
 use super::slab::Slab;
 use super::tracking::Tracking;
 
@@ -35,7 +36,9 @@ pub(crate) struct Sessions {
     pub(super) client_eviction: ClientEviction,
     pub(super) watchers: BTreeMap<DbKey, Vec<ClientKey>>,
     pub(super) waiters: Waiters,
-    pub(super) ready_keys: VecDeque<DbKey>,
+    pub(super) ready_keys: ReadyKeys,
+    /// Clients that wait for keys and have asked to be called again by now.
+    pub(super) due: VecDeque<ClientKey>,
     /// What waits for keys needed besides, and needs no more.
     pub(super) given_up: Vec<RequestId>,
     pub(super) deadlines: BTreeSet<(i64, ClientKey)>,

@@ -224,7 +224,7 @@ impl Play<'_> {
             may_block: true,
             in_script: false,
             may_store: true,
-            ready: None,
+            again: None,
             blocking: None,
         };
         handler(&mut context, args)

@@ -64,7 +64,7 @@ impl StreamLoad {
         let parts =
             self.ends.drain(..).map(|end| &self.bytes[std::mem::replace(&mut begin, end)..end]);
         let pairs: Vec<&[u8]> = parts.collect();
-        stream.append(StreamId::new(ms, seq), &pairs);
+        stream.restore(StreamId::new(ms, seq), &pairs);
         self.bytes.clear();
     }
 }

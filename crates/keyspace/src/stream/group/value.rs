@@ -17,7 +17,7 @@ impl<'a> Value<'a> {
     /// Reads the value of what has this name, and is no node.
     pub(in crate::stream) fn read(name: Name, mut value: &'a [u8]) -> Option<Self> {
         let read = match name {
-            Name::Node(_) => return None,
+            Name::Node(_) | Name::Message(_) | Name::Limits => return None,
             Name::Group(_) => Self::Group {
                 name: varint::take_bytes(&mut value)?,
                 last_id: StreamId::take(&mut value)?,

@@ -1,6 +1,6 @@
 //! Any commands, against a model of maps: what is read, what a crash leaves, and what a walk emits.
 
-use keyspace::stream::StreamRecord;
+use keyspace::stream::{References, Removal};
 use keyspace::walk::{
     Algorithm, Decoder, Element, Key, Options, Outcome, Step as WalkStep, Visitor,
 };
@@ -14,7 +14,10 @@ enum Step {
     /// How far each id is from the one before, the shape of the entry, and a value.
     Add(Vec<(u64, u64, u8, Bytes)>),
     Delete(Vec<Index>),
+    Remove(References, Vec<Index>),
     Keep(usize, Option<u64>),
+    /// A trim that heeds what groups know, to so many entries, by units or not.
+    KeepWith(References, usize, bool),
     KeepFrom(Index, Option<u64>),
     SetIds(u64, Option<u64>),
     CreateGroup(u8, Option<Index>),
@@ -24,6 +27,11 @@ enum Step {
     /// So many new entries.
     Read(u8, u8, usize),
     Acknowledge(u8, Vec<Index>),
+    /// Of this producer, a message of this name, so many seconds later.
+    Produce(u8, u8, i64),
+    /// Takes out all entries, and lets ids begin anew.
+    BeginAnew,
+    KeepMessages(MessageLimits),
     Claim(u8, u8, Vec<Index>),
     DeleteKey,
     /// Replaces the stream by a copy of it.
@@ -42,12 +50,22 @@ fn step() -> impl Strategy<Value = Step> {
     let value = prop_oneof![9 => value, 1 => Just(vec![b'x'; 400])];
     let entry = (0..3u64, 1..4u64, 0..4u8, value);
     let limit = prop::option::of(0..60u64);
+    let references = prop_oneof![
+        1 => Just(References::Keep),
+        3 => Just(References::Delete),
+        3 => Just(References::Acknowledged),
+    ];
     prop_oneof![
         8 => prop::collection::vec(entry, 1..40).prop_map(Step::Add),
         3 => some().prop_map(Step::Delete),
+        2 => (references.clone(), some()).prop_map(|(r, some)| Step::Remove(r, some)),
         1 => (0..80usize, limit.clone()).prop_map(|(count, limit)| Step::Keep(count, limit)),
+        2 => (references, 0..80usize, any::<bool>())
+            .prop_map(|(r, count, about)| Step::KeepWith(r, count, about)),
         1 => (any::<Index>(), limit).prop_map(|(index, limit)| Step::KeepFrom(index, limit)),
-        1 => (0..9u64, prop::option::of(0..500u64)).prop_map(|(up, added)| Step::SetIds(up, added)),
+        1 => (prop_oneof![4 => 0..9u64, 1 => Just(1 << 40)], prop::option::of(0..500u64))
+            .prop_map(|(up, added)| Step::SetIds(up, added)),
+        1 => Just(Step::BeginAnew),
         2 => (group.clone(), any::<Option<Index>>()).prop_map(|(g, from)| Step::CreateGroup(g, from)),
         1 => group.clone().prop_map(Step::DestroyGroup),
         1 => (group.clone(), consumer.clone()).prop_map(|(g, c)| Step::CreateConsumer(g, c)),
@@ -55,6 +73,10 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (group.clone(), consumer.clone(), 1..90usize).prop_map(|(g, c, n)| Step::Read(g, c, n)),
         4 => (group.clone(), some()).prop_map(|(g, some)| Step::Acknowledge(g, some)),
         2 => (group, consumer, some()).prop_map(|(g, c, some)| Step::Claim(g, c, some)),
+        4 => (0..3u8, 0..6u8, prop_oneof![5 => 0..3i64, 1 => -20..20i64]).prop_map(|(p, m, s)| Step::Produce(p, m, s)),
+        1 => (1..9u32, 1..5u32).prop_map(|(duration_s, messages_max)| {
+            Step::KeepMessages(MessageLimits { duration_s, messages_max })
+        }),
         1 => Just(Step::DeleteKey),
         1 => Just(Step::Copy),
         2 => (50..3000usize, any::<bool>()).prop_map(|(bytes, whole)| Step::Walk(bytes, whole)),
@@ -76,6 +98,8 @@ struct Checked {
     keyspace: LoggedKeyspace,
     model: Option<Seen>,
     now_ms: i64,
+    /// The entries of messages, in the order in which they were added.
+    added: Vec<StreamId>,
     walked: Option<Walked>,
 }
 
@@ -88,7 +112,7 @@ impl Checked {
         let log = MemoryLog::default();
         let mut keyspace = log.keyspace();
         keyspace.settings_mut().stream_node_max_entries = 20;
-        Self { keyspace, log, model: None, now_ms: 0, walked: None }
+        Self { keyspace, log, model: None, now_ms: 0, added: Vec::new(), walked: None }
     }
 
     fn change<R>(&mut self, run: impl FnOnce(&mut StreamGuard<'_>) -> R) -> R {
@@ -175,6 +199,126 @@ impl Checked {
         });
     }
 
+    /// Whether a group of the model has use for an entry.
+    fn is_needed(&self, id: StreamId) -> bool {
+        let mut groups = self.model.iter().flat_map(|stream| stream.groups.values());
+        groups.any(|group| group.last_id < id || group.pending.contains_key(&id))
+    }
+
+    /// No group of the model waits for these.
+    fn forget(&mut self, ids: &[StreamId]) {
+        let groups = self.model.iter_mut().flat_map(|stream| stream.groups.values_mut());
+        groups.for_each(|group| group.pending.retain(|id, _| !ids.contains(id)));
+    }
+
+    fn remove(&mut self, references: References, indexes: &[Index]) {
+        let Some(stream) = &self.model else { return };
+        let mut ids: Vec<StreamId> = stream.entries.iter().map(|(id, _)| *id).collect();
+        // Some that are pending and not there, and some that never were.
+        ids.extend(stream.groups.values().flat_map(|group| group.pending.keys().copied()));
+        ids.push(StreamId::new(1 << 40, 0));
+        for index in indexes {
+            let id = *index.get(&ids);
+            let is_needed = references == References::Acknowledged && self.is_needed(id);
+            let entries = &self.model.as_ref().expect("it is there").entries;
+            let place = entries.iter().position(|(other, _)| *other == id);
+            let expected = match place {
+                _ if is_needed => Removal::Needed,
+                None => Removal::Absent,
+                Some(place) => {
+                    let stream = self.model.as_mut().expect("it is there");
+                    stream.entries.remove(place);
+                    stream.max_deleted_id = stream.max_deleted_id.max(id);
+                    Removal::Removed
+                }
+            };
+            if references == References::Delete {
+                self.forget(&[id]);
+            }
+            assert_eq!(self.change(|stream| stream.delete_with(id, references)), expected);
+        }
+    }
+
+    fn trim_with(&mut self, references: References, count: usize, is_about: bool) {
+        if self.model.is_none() {
+            return;
+        }
+        let trim = Trim { keep: Keep::Newest(count as u64), about: is_about.then_some(0) };
+        let removed = self.change(|stream| stream.trim_with(trim, references));
+        let entries = &self.model.as_ref().expect("it is there").entries;
+        let goes = entries.len().saturating_sub(count);
+        let mut ids: Vec<StreamId> = entries.iter().map(|(id, _)| *id).collect();
+        if is_about {
+            // What goes is tested without groups; here, that it is not what is needed.
+            let left =
+                self.keyspace.read::<Stream>(DB0, b"s").expect("a stream").expect("it is there");
+            let left: Vec<_> =
+                left.range(StreamId::MIN, StreamId::MAX).map(|entry| entry.id).collect();
+            ids.retain(|id| !left.contains(id));
+            assert!(ids.len() <= goes && ids.len() as u64 == removed);
+        } else if references != References::Acknowledged {
+            ids.truncate(goes);
+        }
+        if references == References::Acknowledged {
+            let before = ids.len();
+            ids.retain(|id| !self.is_needed(*id));
+            assert!(!is_about || ids.len() == before, "a group needs what is gone");
+            ids.truncate(goes);
+        }
+        assert_eq!(removed, ids.len() as u64);
+        if references == References::Delete {
+            self.forget(&ids);
+        }
+        self.model.as_mut().expect("it is there").entries.retain(|(id, _)| !ids.contains(id));
+    }
+
+    /// Adds a message, unless it is known.
+    fn produce(&mut self, producer: u8, message: u8, later_s: i64) {
+        let (producer, message) = (name(producer), name(message));
+        self.now_ms = (self.now_ms + later_s * 1000).max(0);
+        let (now_ms, now) = (self.now_ms, self.now_ms.unsigned_abs());
+        let stream = self.model.get_or_insert_default();
+        let last_id = stream.last_id;
+        let next = StreamId::new(last_id.ms, last_id.seq + 1);
+        let id = if now > last_id.ms { StreamId::new(now, 0) } else { next };
+        let limits = stream.limits.unwrap_or_default();
+        let is_known =
+            |of: &SeenMessage| now.abs_diff(of.at_ms) < u64::from(limits.duration_s) * 1000;
+        let is_same = |of: &SeenMessage| (&of.producer, &of.name) == (&producer, &message);
+        let mut messages = stream.messages.iter();
+        let known = messages.find(|(_, of)| is_same(of) && is_known(of)).map(|(id, _)| *id);
+        let found = self.change(|stream| {
+            let found = stream.view().message(&producer, &message, now_ms);
+            if found.is_none() {
+                stream.append(id, &[b"f", &message]);
+                stream.note_message(&producer, &message, id, now_ms);
+            }
+            stream.create();
+            found
+        });
+        assert_eq!(found, known);
+        if found.is_some() {
+            return;
+        }
+        let stream = self.model.get_or_insert_default();
+        stream.entries.push((id, vec![(b"f".to_vec(), message.clone())]));
+        (stream.last_id, stream.added) = (id, stream.added + 1);
+        let messages = &mut stream.messages;
+        self.added.retain(|id| messages.contains_key(id));
+        let old = self.added.iter().take(4).take_while(|id| !is_known(&messages[*id]));
+        let old: Vec<StreamId> = old.copied().collect();
+        messages.retain(|it, of| *it != id && !old.contains(it) && !is_same(of));
+        self.added.retain(|id| messages.contains_key(id));
+        let (producer, name) = (producer.clone(), message.clone());
+        let of_producer = self.added.iter().filter(|id| messages[*id].producer == producer);
+        let of_producer: Vec<StreamId> = of_producer.copied().collect();
+        if of_producer.len() >= limits.messages_max as usize {
+            messages.remove(&of_producer[0]);
+        }
+        messages.insert(id, SeenMessage { producer, name, at_ms: now });
+        self.added.push(id);
+    }
+
     fn read(&mut self, group: u8, consumer: u8, count: usize) {
         self.now_ms += 1;
         let now_ms = self.now_ms;
@@ -221,6 +365,10 @@ impl Checked {
         match step {
             Step::Add(entries) => self.add(entries),
             Step::Delete(indexes) => self.delete(indexes),
+            Step::Remove(references, indexes) => self.remove(*references, indexes),
+            Step::KeepWith(references, count, is_about) => {
+                self.trim_with(*references, *count, *is_about);
+            }
             Step::Keep(count, about) => self.trim(Keep::Newest(*count as u64), *about),
             Step::KeepFrom(index, about) => {
                 let entries = self.model.as_ref().map_or(&[][..], |stream| &stream.entries);
@@ -233,6 +381,11 @@ impl Checked {
                 self.change(|stream| stream.set_ids(last_id, *added, None));
                 let stream = self.model.get_or_insert_default();
                 (stream.last_id, stream.added) = (last_id, added.unwrap_or(stream.added));
+            }
+            Step::BeginAnew => {
+                self.trim(Keep::Newest(0), None);
+                self.change(|stream| stream.set_ids(StreamId::MIN, None, None));
+                self.model.get_or_insert_default().last_id = StreamId::MIN;
             }
             Step::CreateGroup(group, from) => {
                 let entries = self.model.as_ref().map_or(&[][..], |stream| &stream.entries);
@@ -296,6 +449,17 @@ impl Checked {
                 let stream = self.model.as_mut().expect("it has a group");
                 let pending = &mut stream.groups.get_mut(&group).expect("it is there").pending;
                 pending.extend(ids.into_iter().map(|id| (id, (name.clone(), delivery))));
+            }
+            Step::Produce(producer, message, later_s) => {
+                self.produce(*producer, *message, *later_s)
+            }
+            Step::KeepMessages(limits) => {
+                self.change(|stream| {
+                    stream.create();
+                    stream.set_message_limits(*limits);
+                });
+                let stream = self.model.get_or_insert_default();
+                (stream.limits, stream.messages) = (Some(*limits), BTreeMap::new());
             }
             Step::DeleteKey => {
                 assert_eq!(self.keyspace.delete(DB0, b"s"), self.model.take().is_some());
@@ -442,12 +606,13 @@ impl Collector {
         assert_eq!(self.first_nodes, self.units);
         let mut keyspace = Keyspace::new(NoJournal, SEED, 4);
         for (at, (sub, value)) in (1..).zip(&self.records) {
-            let kind = match sub.len() {
-                0 => RecordKind::Stream,
-                17 => RecordKind::StreamNode,
-                5 => RecordKind::StreamGroup,
-                9 => RecordKind::StreamConsumer,
-                _ => RecordKind::StreamPending,
+            let kind = match sub.first() {
+                None => RecordKind::Stream,
+                Some(0) => RecordKind::StreamNode,
+                Some(1) => RecordKind::StreamGroup,
+                Some(2) => RecordKind::StreamConsumer,
+                Some(3) => RecordKind::StreamPending,
+                _ => RecordKind::StreamProducer,
             };
             let record = if kind == RecordKind::Stream {
                 Record::root(kind, DbId(0), b"s", ObjectId(1), value, None)

@@ -4,6 +4,7 @@
 
 use std::vec::IntoIter;
 
+use command::argument;
 use command::error::{CommandError, Done};
 use command::spec::Flags;
 use command::table::Command;
@@ -68,9 +69,11 @@ pub(super) fn exec(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
     if transaction.queue.iter().any(|queued| brings_libraries(queued.command)) {
         engine.shard.keyspace.declare_libraries();
     }
-    if transaction.queue.iter().any(brings_stream)
+    if transaction.queue.iter().any(brings_message)
         || transaction.queue.iter().any(|it| engine.scripting.suspicions(it).may_bring_streams)
     {
+        engine.shard.keyspace.declare_messages();
+    } else if transaction.queue.iter().any(brings_stream) {
         engine.shard.keyspace.declare_streams();
     }
     let loses = |queued: &Queued| {
@@ -135,6 +138,16 @@ fn is_noted(command: Command) -> bool {
 /// Whether the log may be told of libraries of functions by a command.
 fn brings_libraries(command: Command) -> bool {
     matches!(command.name, "function|load" | "function|restore")
+}
+
+/// Whether a command may bring the first message of a producer, or limits of messages, that the log is told of.
+fn brings_message(queued: &Queued) -> bool {
+    let mut words = queued.args.iter();
+    match queued.command.name {
+        "xcfgset" => true,
+        "xadd" => words.any(|word| argument::is(word, "IDMP") || argument::is(word, "IDMPAUTO")),
+        _ => false,
+    }
 }
 
 /// Whether a command may make the first stream that the log is told of.

@@ -40,8 +40,9 @@ const MEMORY_BYTES_MAX: u64 = 1 << 30;
 /// Commands that lose whole databases: a script that has such a word gets a block of its own.
 pub(super) const LOSING: &[&str] = &["flushall", "flushdb", "swapdb"];
 
-/// Commands that make a stream where there is none: a log is told of the first one before a script begins.
-pub(super) const BRINGING_STREAMS: &[&str] = &["xadd", "xgroup", "restore"];
+/// Commands that make a stream where there is none, or a message in one: a log is told of the first one before a script
+/// begins.
+pub(super) const BRINGING_STREAMS: &[&str] = &["xadd", "xcfgset", "xgroup", "restore"];
 
 /// What scripts are searched for.
 pub(super) const SUSPECT: [&[&str]; 2] = [LOSING, BRINGING_STREAMS];

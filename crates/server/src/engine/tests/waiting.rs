@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use env::Clock;
 
+use super::super::ClientKey;
 use super::server::TestServer;
 
 #[test]
@@ -19,6 +20,88 @@ fn blocked_clients_are_served_in_the_order_in_which_they_came() {
     server.send(pusher, "RPUSH b y z\r\n");
     assert_eq!(server.read(second), "*2\r\n$1\r\nb\r\n$1\r\ny\r\n");
     assert_eq!(server.send(pusher, "LRANGE b 0 -1\r\n"), "*1\r\n$1\r\nz\r\n");
+}
+
+/// What was looked up since the server began.
+fn hits(server: &mut TestServer, client: ClientKey) -> u64 {
+    let stats = server.send(client, "INFO stats\r\n");
+    let hits = stats.lines().find_map(|line| line.strip_prefix("keyspace_hits:")).unwrap();
+    hits.trim().parse().unwrap()
+}
+
+#[test]
+fn each_of_many_that_wait_to_claim_is_called_once() {
+    let hits_of = |clients: u64| {
+        let mut server = TestServer::new(&[]);
+        let asking = server.connect();
+        server.send(asking, "XGROUP CREATE s g $ MKSTREAM\r\n");
+        for number in 0..clients {
+            let waiting = server.connect();
+            let words = format!("XREADGROUP GROUP g c{number} BLOCK 0 CLAIM 100 STREAMS s >\r\n");
+            assert_eq!(server.send(waiting, &words), "");
+        }
+        let before = hits(&mut server, asking);
+        server.pass_ms(101);
+        hits(&mut server, asking) - before
+    };
+    let of_one = hits_of(1);
+    assert!(of_one > 0, "it has looked");
+    assert_eq!(hits_of(1000), 1000 * of_one);
+}
+
+/// What one claims changes the stream, so all others look at it once more, and not once for each of them.
+#[test]
+fn many_that_wait_to_claim_are_called_a_few_times_each_when_some_can() {
+    let hits_of = |clients: u64| {
+        let mut server = TestServer::new(&[]);
+        let asking = server.connect();
+        let entries = clients / 2;
+        for seq in 1..=entries {
+            server.send(asking, &format!("XADD s 1-{seq} f v\r\n"));
+        }
+        server.send(asking, "XGROUP CREATE s g 0\r\n");
+        server.send(asking, "XREADGROUP GROUP g a STREAMS s >\r\n");
+        let waiting: Vec<ClientKey> = (0..clients)
+            .map(|number| {
+                let client = server.connect();
+                let words = "COUNT 1 BLOCK 0 CLAIM 100 STREAMS s >";
+                let words = format!("XREADGROUP GROUP g c{number} {words}\r\n");
+                assert_eq!(server.send(client, &words), "");
+                client
+            })
+            .collect();
+        let before = hits(&mut server, asking);
+        server.pass_ms(101);
+        let hits = hits(&mut server, asking) - before;
+        let served = waiting.into_iter().filter(|client| !server.read(*client).is_empty()).count();
+        assert_eq!(served as u64, entries);
+        hits
+    };
+    let (of_few, of_many) = (hits_of(10), hits_of(400));
+    assert!(of_many <= 41 * of_few, "{of_few} {of_many}");
+}
+
+#[test]
+fn one_that_waits_to_claim_is_served_in_its_time_whatever_others_find() {
+    let mut server = TestServer::new(&[]);
+    let (asking, first, second) = (server.connect(), server.connect(), server.connect());
+    server.send(asking, "XADD s 1-1 f v\r\nXADD s 1-2 f v\r\n");
+    server.send(asking, "XGROUP CREATE s g 0\r\nXGROUP CREATE t g 0 MKSTREAM\r\n");
+    server.send(asking, "XREADGROUP GROUP g a STREAMS s >\r\n");
+    server.pass_ms(100);
+    for client in [first, second] {
+        let words = "XREADGROUP GROUP g b COUNT 1 BLOCK 0 CLAIM 500 STREAMS t s > >\r\n";
+        assert_eq!(server.send(client, words), "");
+    }
+    // It looks at one of the keys, and is to look at the other one all the same.
+    server.pass_ms(100);
+    server.send(asking, "MULTI\r\nXADD t 9-9 f v\r\nXDEL t 9-9\r\nEXEC\r\n");
+    server.pass_ms(299);
+    assert_eq!((server.read(first), server.read(second)), (String::new(), String::new()));
+    server.pass_ms(1);
+    let (first, second) = (server.read(first), server.read(second));
+    assert!(first.contains("1-1") && !first.contains("1-2"), "{first}");
+    assert!(second.contains("1-2") && !second.contains("1-1"), "{second}");
 }
 
 #[test]
