@@ -1,7 +1,7 @@
 //! DUMP and RESTORE: values as payloads that other servers of the same family read.
 
 use base::DbIndex;
-use keyspace::hash::Hash;
+use keyspace::hash::{Field, Hash};
 use keyspace::list::{End, List};
 use keyspace::set::Set;
 use keyspace::stream::Stream;
@@ -76,8 +76,12 @@ pub(crate) fn restore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let value = rdb::decode(payload, Limits { string_bytes_max })
         .map_err(|bad| CommandError::Other(format!("ERR {bad}").into()))?;
 
-    if matches!(value, Value::Stream(_)) {
-        ctx.bring_stream()?;
+    match &value {
+        Value::Stream(_) => ctx.bring_stream()?,
+        Value::Hash(fields) if fields.iter().any(|field| field.2.is_some()) => {
+            ctx.bring_expiring_fields()?;
+        }
+        _ => {}
     }
     let deleted = ctx.keyspace.delete(ctx.db, key);
     let now_ms = ctx.keyspace.now_ms();
@@ -171,7 +175,9 @@ pub fn value_of(
         }),
         Type::Hash => keyspace.read::<Hash>(db, key)?.map(|hash| {
             let mut fields = Vec::with_capacity(hash.len());
-            hash.for_each(|field, value| fields.push((field.to_vec(), value.to_vec())));
+            hash.for_each_field(|field| {
+                fields.push((field.name.to_vec(), field.value.to_vec(), field.expires_at_ms));
+            });
             Value::Hash(fields)
         }),
         Type::Stream => keyspace
@@ -209,8 +215,8 @@ fn write_value(ctx: &mut Context<'_>, key: &[u8], value: &Value) -> Result<(), W
         Value::Stream(value) => stream::dump::create(keyspace, db, key, value)?,
         Value::Hash(fields) => {
             keyspace.update::<Hash, ()>(db, key, true, |hash| {
-                for (field, value) in fields {
-                    hash.set(field, value);
+                for (name, value, expires_at_ms) in fields {
+                    hash.put(&Field { name, value, expires_at_ms: *expires_at_ms });
                 }
             })?;
         }

@@ -3,7 +3,7 @@
 use base::{DbId, Record, RecordKind, varint};
 
 use crate::database_map::{self, DatabaseMap};
-use crate::packed::{Elements, Packed};
+use crate::packed::{EXPIRING_FIELDS, Elements, Packed};
 use crate::record_check::{self, BadRecord};
 
 /// The elements of a small collection, or of a node of a list.
@@ -27,7 +27,8 @@ pub fn check(record: &Record<'_>) -> Result<(), BadRecord> {
     record_check::check(record).map_err(|what| BadRecord { kind, what })
 }
 
-/// The elements that one record has: items, members, field and value in turn, or member and score (f64,
+/// The elements that one record has: items, members, field and value in turn (of a hash with
+/// expiring fields field, value and expiry), or member and score (f64,
 /// little-endian) in turn; `None` of a record that is neither a small collection nor a node of a list.
 ///
 /// The record must have been checked with [`check`].
@@ -41,10 +42,28 @@ pub fn elements<'a>(record: &Record<'a>) -> Option<PlainElements<'a>> {
         RecordKind::ListPacked
             | RecordKind::ListNode
             | RecordKind::HashPacked
+            | RecordKind::HashPackedExpiring
             | RecordKind::SetPacked
             | RecordKind::ZSetPacked
     );
     is_packed.then(|| PlainElements(Packed::new(record.value).iter()))
+}
+
+/// Whether the fields of this small or large hash expire, or did, as its record says.
+#[must_use]
+pub fn has_expiring_fields(record: &Record<'_>) -> bool {
+    let is_flagged = record.value.first().is_some_and(|flags| flags & EXPIRING_FIELDS != 0);
+    match record.kind {
+        RecordKind::HashPackedExpiring => true,
+        RecordKind::Hash => is_flagged,
+        _ => false,
+    }
+}
+
+/// When a field of a small hash expires, in Unix milliseconds, as its packed expiry says.
+#[must_use]
+pub fn expiry(packed: &[u8]) -> Option<i64> {
+    packed.try_into().ok().map(i64::from_le_bytes)
 }
 
 /// Returns the ids of the databases by index, of a log whose newest map is `map` and whose records of

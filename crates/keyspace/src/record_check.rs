@@ -8,7 +8,7 @@
 use base::{DbId, ObjectId, Record, RecordKind, varint};
 
 use crate::hasher::Identity;
-use crate::packed::Packed;
+use crate::packed::{EXPIRING_FIELDS, Packed};
 use crate::stream;
 use crate::string::CHUNK_BYTES;
 use crate::value_type::Type;
@@ -43,6 +43,7 @@ pub(crate) fn check(record: &Record<'_>) -> Result<(), &'static str> {
         RecordKind::StringChunk => is_chunk(record),
         RecordKind::ListPacked | RecordKind::SetPacked => is_packed(record.value, 1),
         RecordKind::HashPacked => is_packed(record.value, 2),
+        RecordKind::HashPackedExpiring => is_packed(record.value, 3) && has_expiries(record.value),
         RecordKind::ZSetPacked => is_packed(record.value, 2) && has_scores(record.value),
         RecordKind::ListNode => record.sub.len() == 8 && is_packed(record.value, 1),
         RecordKind::ZSetMember => is_score(record.value),
@@ -104,6 +105,13 @@ fn has_scores(value: &[u8]) -> bool {
     Packed::new(value).iter().skip(1).step_by(2).all(is_score)
 }
 
+/// Whether a packed hash says that it has expiries, and every third element is one, or none.
+fn has_expiries(value: &[u8]) -> bool {
+    let packed = Packed::new(value);
+    let is_expiry = |expiry: &[u8]| matches!(expiry.len(), 0 | 8);
+    packed.flags() & EXPIRING_FIELDS != 0 && packed.iter().skip(2).step_by(3).all(is_expiry)
+}
+
 fn is_score(value: &[u8]) -> bool {
     value.try_into().is_ok_and(|bytes| !f64::from_le_bytes(bytes).is_nan())
 }
@@ -153,6 +161,9 @@ mod tests {
             whole(RecordKind::ListPacked, b""),
             whole(RecordKind::SetPacked, b"\0"),
             whole(RecordKind::HashPacked, b"\0\x01f"),
+            whole(RecordKind::HashPackedExpiring, b"\x02\x01f\x01v"),
+            whole(RecordKind::HashPackedExpiring, b"\x02\x01f\x01v\x011"),
+            whole(RecordKind::HashPackedExpiring, b"\0\x01f\x01v\0"),
             whole(RecordKind::ZSetPacked, b"\0\x01m\x011"),
             whole(RecordKind::ValueLost, b""),
             whole(RecordKind::ValueLost, &[6]),

@@ -16,6 +16,7 @@
 use base::{DbId, DbIndex, Lsn, ObjectId, RecordAddr, SegmentId};
 
 use crate::cold::Restored;
+use crate::hash;
 use crate::hasher::Identity;
 use crate::journal::Journal;
 use crate::keyspace::Keyspace;
@@ -420,7 +421,7 @@ impl Keyspace {
 
     #[cold]
     fn read_value(&mut self, db: DbIndex, place: Place) -> Option<Place> {
-        let Self { source, dbs, lost, .. } = self;
+        let Self { source, dbs, lost, recorder, had_expiring_fields, .. } = self;
         let entry = dbs[db].keys().at(place);
         if entry.is_lost() {
             lost.fail();
@@ -428,7 +429,10 @@ impl Keyspace {
         }
         let (source, addr) = (source.as_mut()?, entry.addr()?);
         let restored = source.read(dbs[db].id, entry.key(), addr)?;
-        dbs[db].fill(place, restored.into_entry());
+        let hash = recorder.hasher.hash(entry.key());
+        let restored = restored.into_entry();
+        *had_expiring_fields |= hash::first_expiry_ms(&restored).is_some();
+        dbs[db].fill(place, hash, restored);
         Some(place)
     }
 

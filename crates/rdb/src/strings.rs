@@ -6,8 +6,13 @@ use crate::input::length;
 
 /// Completes an encoded type and value to a payload by adding version and checksum.
 #[must_use]
-pub fn seal(mut out: Vec<u8>) -> Vec<u8> {
-    out.extend_from_slice(&VERSION.to_le_bytes());
+pub fn seal(out: Vec<u8>) -> Vec<u8> {
+    seal_as(out, VERSION)
+}
+
+/// As [`seal`], of this version.
+pub(crate) fn seal_as(mut out: Vec<u8>, version: u16) -> Vec<u8> {
+    out.extend_from_slice(&version.to_le_bytes());
     let sum = crc64(&out);
     out.extend_from_slice(&sum.to_le_bytes());
     out

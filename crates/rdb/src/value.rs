@@ -306,6 +306,15 @@ impl ValueReader {
         Ok((State::Template { template, index: 0, blob }, count))
     }
 
+    /// Whether the value that was begun is a hash of a form whose fields may expire.
+    pub(crate) const fn has_times(&self) -> bool {
+        match &self.state {
+            State::Fields { times, .. } => !matches!(times, FieldTimes::None),
+            State::Packed { shape, .. } => matches!(shape, Shape::TimedFields),
+            _ => false,
+        }
+    }
+
     /// The next element; `None` when the value is complete.
     pub(crate) fn next<R: Read>(&mut self, input: &mut Input<R>) -> Result<Option<Element>, Error> {
         match &mut self.state {

@@ -39,6 +39,9 @@ impl WriteOptions {
     /// The oldest version that has functions, and all that a stream counts.
     pub const WITH_FUNCTIONS: Version = Version::Redis(10);
 
+    /// The oldest version of Redis that has fields of hashes that expire.
+    pub const WITH_EXPIRING_FIELDS: Version = Version::Redis(12);
+
     /// Whether a dump that is written so may have functions.
     ///
     /// # Errors
@@ -219,7 +222,7 @@ impl<W: Write> Writer<W> {
     /// As [`Writer::key`], and if the version has no such fields.
     pub fn hash_with_times(&mut self, key: &Key<'_>) -> Result<(), WriteError> {
         assert_eq!(key.kind, Kind::Hash, "only fields of hashes expire");
-        self.needs("fields of hashes that expire", Version::Redis(12))?;
+        self.needs("fields of hashes that expire", WriteOptions::WITH_EXPIRING_FIELDS)?;
         self.begin_key(key, true)
     }
 

@@ -68,6 +68,7 @@ mod differences;
 mod dumps;
 mod durability;
 mod every_command;
+mod expiring_fields;
 mod export;
 mod extremes;
 mod fail_closed;

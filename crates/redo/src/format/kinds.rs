@@ -9,21 +9,21 @@
 //! is changed, and wherever in the file such a record is. So no record of such a kind is in a file whose
 //! header does not say so: [`Log::declare`](crate::Log::declare) comes before the first one.
 
-use base::RecordKind;
+use base::{Record, RecordKind};
 
 /// A set of such kinds, as bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Kinds(pub u64);
 
 /// What the kinds are for that this program does not know and that have been given a number.
-const RESERVED: [(u32, &str); 3] =
-    [(18, "replication position"), (20, "stream"), (26, "hash with fields that expire")];
+const RESERVED: [(u32, &str); 2] = [(18, "replication position"), (20, "stream")];
 
 impl Kinds {
     /// Those that this program knows.
     pub const KNOWN: Self = Self::of(RecordKind::Note)
         .and(Self::of(RecordKind::Library))
         .and(Self::of(RecordKind::Stream))
+        .and(Self::of(RecordKind::HashPackedExpiring))
         .and(Self::of(RecordKind::ValueLost))
         .and(Self::of(RecordKind::KeyLost));
 
@@ -42,7 +42,18 @@ impl Kinds {
             | RecordKind::StreamGroup
             | RecordKind::StreamConsumer
             | RecordKind::StreamPending => Self(1 << RecordKind::Stream as u8),
+            // Where one is, fields of large hashes may expire, too.
+            RecordKind::HashPackedExpiring => Self(1 << kind as u8),
             _ => Self(0),
+        }
+    }
+
+    /// The kind of a record, or what it has besides, if a header must say it.
+    #[must_use]
+    pub const fn of_record(record: &Record<'_>) -> Self {
+        match record.is_expiring_field() {
+            true => Self::of(RecordKind::HashPackedExpiring),
+            false => Self::of(record.kind),
         }
     }
 
