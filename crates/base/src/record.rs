@@ -278,10 +278,23 @@ impl<'a> Record<'a> {
         self
     }
 
-    /// Whether it is of a field of a large hash that expires.
+    /// The flag in the first byte of the value of a hash, small or root of a large one, of which a field expires, or
+    /// did.
+    pub const EXPIRING_FIELDS: u8 = 2;
+
+    /// Whether it is of a hash of which a field expires, or did, as it says by itself: a small hash, the root of a
+    /// large one, or a field that expires. A file that has such a record names
+    /// [`RecordKind::HashPackedExpiring`].
     #[must_use]
-    pub const fn is_expiring_field(&self) -> bool {
-        matches!(self.kind, RecordKind::HashField) && self.expires_at_ms.is_some()
+    pub const fn has_expiring_fields(&self) -> bool {
+        match self.kind {
+            RecordKind::HashPackedExpiring => true,
+            RecordKind::HashField => self.expires_at_ms.is_some(),
+            RecordKind::Hash => {
+                matches!(self.value, [flags, ..] if *flags & Self::EXPIRING_FIELDS != 0)
+            }
+            _ => false,
+        }
     }
 
     /// Says whether the entry was not there before.

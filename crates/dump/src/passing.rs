@@ -40,7 +40,7 @@ impl Root {
             RecordKind::Stream => u8::try_from(record.value.len()).expect("numbers are short"),
             _ => 0,
         };
-        let has_expiring_fields = plain::has_expiring_fields(record);
+        let has_expiring_fields = record.has_expiring_fields();
         let kind = record.kind;
         Self { kind, database, expires_at_ms, string_bytes, value_bytes, has_expiring_fields }
     }
@@ -115,7 +115,7 @@ impl<T: Target> Passing<T> {
         self.note(Noted::Key(addr))?;
         let value_type = Type::of_record(record.kind).expect("only keys with values come here");
         let (key, expires_at_ms) = (record.key, record.expires_at_ms);
-        let has_expiring_fields = plain::has_expiring_fields(record);
+        let has_expiring_fields = record.has_expiring_fields();
         let begun = |count| DumpedKey {
             database,
             key,

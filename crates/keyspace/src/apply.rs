@@ -156,8 +156,7 @@ impl Keyspace {
         }
         let bad = |what| BadRecord { kind: record.kind, what };
         record_check::check(record).map_err(bad)?;
-        self.had_expiring_fields |=
-            record.is_expiring_field() || record.kind == RecordKind::HashPackedExpiring;
+        self.had_expiring_fields |= record.has_expiring_fields();
         let next_object = &mut self.recorder.next_object;
         *next_object = (*next_object).max(record.object.0 + 1);
         limbo.newest = limbo.newest.max(record.object);

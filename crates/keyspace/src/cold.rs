@@ -428,7 +428,7 @@ impl Keyspace {
         let is_same = has_value && entry.addr() == restored.entry.addr();
         let is_wanted = is_same && entry.bare_changed_at() <= restored.known;
         if let Some(restored) = slot.take_if(|_| is_wanted) {
-            self.had_expiring_fields |= hash::first_expiry_ms(&restored.entry).is_some();
+            self.had_expiring_fields |= hash::has_expiring_fields(&restored.entry);
             self.dbs[db].fill(place, restored.hash, restored.entry);
             self.count_warmed();
         }
@@ -490,7 +490,7 @@ impl Keyspace {
         let db = &mut self.dbs[db];
         self.lost.may_be |= entry.is_lost();
         self.may_be_bare |= entry.is_bare();
-        self.had_expiring_fields |= hash::first_expiry_ms(&entry).is_some();
+        self.had_expiring_fields |= hash::has_expiring_fields(&entry);
         let place = db.insert(&mut self.walk, hasher, hash, entry);
         db.set_expiry(&mut self.walk, place, hash, expires_at_ms);
         db.note_returned(expires_at_ms.is_some());

@@ -96,6 +96,20 @@ pub(crate) fn first_expiry_ms(entry: &Entry) -> Option<i64> {
     }
 }
 
+/// Whether it is a hash in memory of which a field expires, or did.
+pub(crate) fn has_expiring_fields(entry: &Entry) -> bool {
+    if entry.is_bare() {
+        return false;
+    }
+    match entry.payload() {
+        Payload::Packed(Kind::HashPacked, bytes) => {
+            Packed::new(bytes).flags() & EXPIRING_FIELDS != 0
+        }
+        Payload::Object(object) => object.has_expiring_fields(),
+        _ => false,
+    }
+}
+
 fn first_packed_expiry_ms(packed: Packed<'_>) -> Option<i64> {
     if packed.flags() & EXPIRING_FIELDS == 0 {
         return None;

@@ -26,7 +26,7 @@ pub const PACKED_BYTES_MAX: usize = 256;
 pub(crate) const LARGE_ENCODING: u8 = 1;
 
 /// The flag of a hash that has, or had, fields that expire; Redis names the encoding of one otherwise.
-pub(crate) const EXPIRING_FIELDS: u8 = 2;
+pub(crate) const EXPIRING_FIELDS: u8 = base::Record::EXPIRING_FIELDS;
 
 /// A packed collection, read.
 #[derive(Debug, Clone, Copy)]

@@ -3,7 +3,7 @@
 use base::{DbId, Record, RecordKind, varint};
 
 use crate::database_map::{self, DatabaseMap};
-use crate::packed::{EXPIRING_FIELDS, Elements, Packed};
+use crate::packed::{Elements, Packed};
 use crate::record_check::{self, BadRecord};
 
 /// The elements of a small collection, or of a node of a list.
@@ -47,17 +47,6 @@ pub fn elements<'a>(record: &Record<'a>) -> Option<PlainElements<'a>> {
             | RecordKind::ZSetPacked
     );
     is_packed.then(|| PlainElements(Packed::new(record.value).iter()))
-}
-
-/// Whether the fields of this small or large hash expire, or did, as its record says.
-#[must_use]
-pub fn has_expiring_fields(record: &Record<'_>) -> bool {
-    let is_flagged = record.value.first().is_some_and(|flags| flags & EXPIRING_FIELDS != 0);
-    match record.kind {
-        RecordKind::HashPackedExpiring => true,
-        RecordKind::Hash => is_flagged,
-        _ => false,
-    }
 }
 
 /// When a field of a small hash expires, in Unix milliseconds, as its packed expiry says.

@@ -113,7 +113,7 @@ impl Keyspace {
                         Some(Ok(restored)) => {
                             entry.fill(restored.into_entry());
                             let first_ms = hash::first_expiry_ms(entry);
-                            self.had_expiring_fields |= first_ms.is_some();
+                            self.had_expiring_fields |= hash::has_expiring_fields(entry);
                             due_hashes.set(self.recorder.hasher.hash(entry.key()), first_ms);
                             *bare_count -= 1;
                         }

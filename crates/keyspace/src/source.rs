@@ -431,7 +431,7 @@ impl Keyspace {
         let restored = source.read(dbs[db].id, entry.key(), addr)?;
         let hash = recorder.hasher.hash(entry.key());
         let restored = restored.into_entry();
-        *had_expiring_fields |= hash::first_expiry_ms(&restored).is_some();
+        *had_expiring_fields |= hash::has_expiring_fields(&restored);
         dbs[db].fill(place, hash, restored);
         Some(place)
     }

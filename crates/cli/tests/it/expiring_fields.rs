@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use crate::archive;
 use crate::import::{good, import};
 use crate::peers;
 use crate::process::{Program, Server, wait_until};
@@ -335,4 +336,47 @@ fn followers_of_changes_are_told_when_fields_expire() {
     assert!(changes.contains(field), "{changes}");
     let changes = told(&["HPEXPIREAT large 1 FIELDS 1 g"]);
     assert!(changes.contains(r#""op":"delete-element""#), "{changes}");
+}
+
+#[test]
+fn a_hash_that_had_such_fields_comes_back_from_an_archive_and_is_changed_and_dumped() {
+    let (place, url) = archive::place();
+    let mut server = archive::start(&url, &[]);
+    let mut connection = server.connect();
+    for field in 0..300 {
+        connection.words(&format!("HSET large field{field} value:{field}"));
+    }
+    for words in ["HEXPIRE large 100000 FIELDS 1 field7", "HPERSIST large FIELDS 1 field7"] {
+        assert!(!connection.words(words).is_error(), "{words}");
+    }
+    let expected = digest_of(&mut connection);
+    archive::catch_up(&mut connection);
+    server.kill();
+    for expiry in ["absolute", "never"] {
+        let data = place.path().join(expiry);
+        let output = archive::restore(&url, &data, &["--latest", "--expiry", expiry]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let mut own = serve(&data);
+        let mut connection = own.connect();
+        assert_eq!(digest_of(&mut connection), expected, "{expiry}");
+        for words in ["MULTI", "SET before 1", "RENAME large other", "RENAME other large"] {
+            assert!(!connection.words(words).is_error(), "{words}");
+        }
+        assert!(!connection.words("EXEC").is_error());
+        connection.words("DEL before");
+        assert_eq!(connection.words("SAVE").text(), "OK", "{expiry}");
+        let dump = std::fs::read(own.directory().join("dump.rdb")).unwrap();
+        assert!(dump.starts_with(b"REDIS0012"), "{expiry}");
+        own.kill();
+        own.restart();
+        let mut connection = own.connect();
+        assert_eq!(digest_of(&mut connection), expected, "{expiry}, after a crash");
+        own.terminate();
+        own.wait_for_exit();
+        let file = place.path().join(format!("{expiry}.rdb"));
+        let words = ["export", data.to_str().unwrap(), file.to_str().unwrap()];
+        let output = archive::run(&words);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(std::fs::read(&file).unwrap().starts_with(b"REDIS0012"));
+    }
 }

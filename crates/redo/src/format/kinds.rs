@@ -42,7 +42,7 @@ impl Kinds {
             | RecordKind::StreamGroup
             | RecordKind::StreamConsumer
             | RecordKind::StreamPending => Self(1 << RecordKind::Stream as u8),
-            // Where one is, fields of large hashes may expire, too.
+            // Where one is, fields of large hashes may expire, or have, too.
             RecordKind::HashPackedExpiring => Self(1 << kind as u8),
             _ => Self(0),
         }
@@ -51,7 +51,7 @@ impl Kinds {
     /// The kind of a record, or what it has besides, if a header must say it.
     #[must_use]
     pub const fn of_record(record: &Record<'_>) -> Self {
-        match record.is_expiring_field() {
+        match record.has_expiring_fields() {
             true => Self::of(RecordKind::HashPackedExpiring),
             false => Self::of(record.kind),
         }
@@ -78,5 +78,32 @@ impl Kinds {
         let kind = if bit < 32 { bit } else { 128 + bit - 32 };
         let name = RESERVED.iter().find(|(number, _)| *number == kind);
         Some((kind, name.map_or(String::new(), |(_, name)| format!(" ({name})"))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::{DbId, ObjectId};
+
+    use super::*;
+
+    #[test]
+    fn fields_that_expire_or_did_are_named_by_the_kind_of_small_hashes() {
+        let (db, object) = (DbId(0), ObjectId(7));
+        let root = |kind, flags| Record::root(kind, db, b"h", object, flags, None);
+        let field = Record::element(RecordKind::HashField, object, b"f", b"v");
+        let small = Record::whole(RecordKind::HashPackedExpiring, db, b"h", b"\x02", None);
+        let named = Kinds::of(RecordKind::HashPackedExpiring);
+        for flags in [&[2][..], &[3]] {
+            assert_eq!(Kinds::of_record(&root(RecordKind::Hash, flags)), named);
+        }
+        assert_eq!(Kinds::of_record(&field.until(Some(5))), named);
+        assert_eq!(Kinds::of_record(&small), named);
+        // What a program of the format's first day wrote too.
+        for flags in [&[][..], &[0], &[1]] {
+            assert_eq!(Kinds::of_record(&root(RecordKind::Hash, flags)), Kinds::default());
+        }
+        assert_eq!(Kinds::of_record(&root(RecordKind::Set, &[2])), Kinds::default());
+        assert_eq!(Kinds::of_record(&field), Kinds::default());
     }
 }
