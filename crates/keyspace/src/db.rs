@@ -306,8 +306,11 @@ impl Db {
     }
 
     /// Notes anew when fields of a key with this hash expire, of which none is due that was said to be.
-    pub(crate) fn look_again_at(&mut self, hash: u64) {
-        let entry = self.keys.find_by(hash, |entry| hash::first_expiry_ms(entry).is_some());
+    pub(crate) fn look_again_at(&mut self, hasher: KeyHasher, hash: u64) {
+        // The table compares a few bits of the hash. The time of another key's hash would be due again and again.
+        let has_line = |entry: &Entry| hasher.hash(entry.key()) == hash;
+        let expires = |entry: &Entry| hash::first_expiry_ms(entry).is_some();
+        let entry = self.keys.find_by(hash, |entry| has_line(entry) && expires(entry));
         self.due_hashes.set(hash, entry.and_then(hash::first_expiry_ms));
     }
 

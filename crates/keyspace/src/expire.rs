@@ -201,7 +201,7 @@ impl Keyspace {
         let due = keys.find_by(hash, |entry| self.hash_of(entry.key()) == hash && is_due(entry));
         let Some(key) = due.map(|entry| Box::<[u8]>::from(entry.key())) else {
             // Its value has left memory.
-            self.dbs[db].look_again_at(hash);
+            self.dbs[db].look_again_at(self.recorder.hasher, hash);
             return 1;
         };
         let place = self.dbs[db].keys().locate(hash, &key).expect("it was just found");

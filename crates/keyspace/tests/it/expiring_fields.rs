@@ -8,6 +8,7 @@ use keyspace::{Keyspace, Notify};
 use proptest::prelude::*;
 
 use crate::DB0;
+use crate::bare::Blocks;
 use crate::journal::{LoggedKeyspace, MemoryLog};
 
 const KEYS: [&[u8]; 3] = [b"a", b"b", b"c"];
@@ -369,4 +370,27 @@ fn a_hash_of_which_no_field_expires_any_more_is_still_one_of_which_some_did() {
     // The root alone says so: dumps must have the form that such a hash has.
     let replayed = log.snapshot().replay_after_crash(|_| false);
     assert!(replayed.may_have_expiring_fields());
+}
+
+#[test]
+fn what_has_left_memory_holds_up_no_hash_whose_fields_are_due() {
+    const HASHES: u32 = 10_000;
+    let blocks = Blocks::default();
+    let mut keyspace = blocks.keyspace();
+    keyspace.begin_command(0);
+    for hash in 0..HASHES {
+        put(&mut keyspace, &hash.to_be_bytes(), 0..1, Some(50));
+    }
+    blocks.all_indexed();
+    let away = (0..HASHES).filter(|hash| hash % 2 == 0);
+    let away = away.filter(|hash| keyspace.cool_key(DB0, &hash.to_be_bytes())).count();
+    assert_eq!(away, HASHES as usize / 2);
+    keyspace.begin_command(50);
+    let mut looks = 0;
+    while keyspace.expire_due_fields(DB0, 100) > 0 {
+        looks += 1;
+        assert!(looks <= HASHES, "a look at each hash is enough");
+    }
+    assert_eq!(keyspace.stats().expired_fields, u64::from(HASHES / 2));
+    assert_eq!(keyspace.expiring_hashes(DB0), 0);
 }
