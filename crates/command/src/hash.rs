@@ -18,13 +18,13 @@ fn view<'a>(ctx: &'a mut Context<'_>, key: &[u8]) -> Result<Option<HashView<'a>>
 }
 
 /// The hash of a key, of which these fields are to be read.
-fn view_of<'a>(
+pub(crate) fn view_of<'a>(
     keyspace: &'a mut Keyspace,
     db: DbIndex,
     key: &[u8],
     fields: &[&[u8]],
 ) -> Result<Option<HashView<'a>>, WrongType> {
-    keyspace.expire_named_fields(db, key, fields);
+    keyspace.expire_named_fields(db, key, fields.iter().copied());
     keyspace.read::<Hash>(db, key)
 }
 

@@ -10,6 +10,7 @@ use crate::hash::{self, Hash, HashGuard};
 use crate::keyspace::Keyspace;
 use crate::settings::{EvictionPolicy, Settings};
 use crate::table::{Keyed, Place};
+use crate::value_type::{Type, entry_type};
 
 /// How many fields of a hash that have expired are removed before a command sees it: a millisecond's work. Of more
 /// than that, the rest is hidden from readers, but for those that are asked for by name.
@@ -102,18 +103,28 @@ impl Keyspace {
     }
 
     /// Removes those of the named fields that have expired, however many others have: for a command that is about
-    /// to read them, and whose reply then depends on the records that say so.
-    pub fn expire_named_fields(&mut self, db: DbIndex, key: &[u8], names: &[&[u8]]) {
-        if !self.had_expiring_fields || self.is_frozen() {
+    /// to look at them, and whose reply then depends on the records that say so.
+    pub fn expire_named_fields<'n>(
+        &mut self,
+        db: DbIndex,
+        key: &[u8],
+        names: impl IntoIterator<Item = &'n [u8]>,
+    ) {
+        // Of a hash that the log has only it is not known before it was read.
+        let may_be_read = self.may_be_bare || self.cold.is_some();
+        let may_expire = self.had_expiring_fields
+            || may_be_read && self.expiring_fields_declared() == Some(true);
+        if !may_expire || self.is_frozen() {
             return;
         }
         let hash = self.hash_of(key);
-        let place = self.locate_name(db, hash, key);
-        let is_due = |place: &Place| {
-            let first_ms = hash::first_expiry_ms(self.dbs[db].keys().at(*place));
-            first_ms.is_some_and(|at_ms| self.has_come(at_ms))
-        };
-        if let Some(place) = place.filter(is_due) {
+        let Some(place) = self.locate_name(db, hash, key) else { return };
+        if entry_type(self.dbs[db].keys().at(place)) != Type::Hash {
+            return;
+        }
+        let Some(place) = self.with_value(db, place) else { return };
+        let first_ms = hash::first_expiry_ms(self.dbs[db].keys().at(place));
+        if first_ms.is_some_and(|at_ms| self.has_come(at_ms)) {
             self.expire_fields(db, hash, place, |hash| hash.remove_expired_of(names));
         }
     }

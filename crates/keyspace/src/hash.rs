@@ -392,7 +392,10 @@ impl HashGuard<'_> {
     }
 
     /// Removes those of these fields that have expired. Returns how many.
-    pub(crate) fn remove_expired_of(&mut self, names: &[&[u8]]) -> usize {
+    pub(crate) fn remove_expired_of<'n>(
+        &mut self,
+        names: impl IntoIterator<Item = &'n [u8]>,
+    ) -> usize {
         let mut removed = 0;
         for name in names {
             let seen_ms = std::mem::replace(&mut self.cell.seen_ms, ALL_SEEN);

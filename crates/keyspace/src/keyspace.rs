@@ -446,17 +446,20 @@ impl Keyspace {
         change: impl FnOnce(&mut C::Guard<'_>) -> R,
     ) -> Result<Option<Updated<R>>, WrongType> {
         let hash = self.hash_of(key);
-        let found = self.locate_name(db, hash, key);
-        let place = match found {
-            Some(place) if entry_type(self.dbs[db].keys().at(place)) != C::TYPE => {
+        let mut found = self.locate_name(db, hash, key);
+        if let Some(place) = found {
+            if entry_type(self.dbs[db].keys().at(place)) != C::TYPE {
                 self.recorder.note_read(self.dbs[db].keys().at(place));
                 return Err(WrongType);
             }
-            Some(place) => match self.with_value(db, place) {
-                Some(place) => place,
+            found = self.with_value(db, place);
+            if found.is_none() && self.dbs[db].keys().locate(hash, key).is_some() {
                 // It is there, and cannot be read: nothing is made in its place.
-                None => return Ok(None),
-            },
+                return Ok(None);
+            }
+        }
+        let place = match found {
+            Some(place) => place,
             None if create => {
                 let mut entry = match C::packed_kind() {
                     Some(kind) => Entry::with_bytes(key, kind.0, &[0]),

@@ -157,6 +157,7 @@ fn set_expiry(ctx: &mut Context<'_>, args: &[&[u8]], name: &'static str, unit: T
     if !has_come {
         ctx.bring_expiring_fields()?;
     }
+    ctx.keyspace.expire_named_fields(ctx.db, key, fields.iter().copied());
     let updated = ctx.keyspace.update::<Hash, _>(ctx.db, key, false, |hash| {
         let set = |field: &&[u8]| {
             let Some(present) = hash.view().field(field) else { return NO_FIELD };
@@ -216,6 +217,7 @@ pub(crate) fn hpersist(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let key = args[1];
     has_hash(ctx, key)?;
     let fields = fields_of(&args[2..], NOT_POSITIVE)?;
+    ctx.keyspace.expire_named_fields(ctx.db, key, fields.iter().copied());
     let updated = ctx.keyspace.update::<Hash, _>(ctx.db, key, false, |hash| {
         let persist = |field: &&[u8]| match hash.view().field(field) {
             None => NO_FIELD,
@@ -284,6 +286,7 @@ pub(crate) fn hgetex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     if matches!(expiry, NewExpiry::At(_)) && !has_come {
         ctx.bring_expiring_fields()?;
     }
+    ctx.keyspace.expire_named_fields(ctx.db, key, fields.iter().copied());
     let start = ctx.reply.len();
     ctx.reply.array(fields.len());
     let reply = &mut *ctx.reply;
@@ -349,6 +352,9 @@ pub(crate) fn hsetex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let has_come = matches!(expiry, NewExpiry::At(at_ms) if ctx.keyspace.has_come(at_ms));
     if matches!(expiry, NewExpiry::At(_)) && !has_come {
         ctx.bring_expiring_fields()?;
+    }
+    if fields_must_exist.is_some() {
+        ctx.keyspace.expire_named_fields(ctx.db, key, pairs.iter().map(|[name, _]| *name));
     }
     let updated = ctx.keyspace.update::<Hash, _>(ctx.db, key, !has_come, |hash| {
         let is_met = |[field, _]: &[&[u8]; 2]| {

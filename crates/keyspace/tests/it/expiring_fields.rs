@@ -284,7 +284,8 @@ fn much_that_has_expired_is_hidden_and_removed_bit_by_bit() {
     assert_eq!(hash.sample(20, &mut rng).len(), 10);
     let last = 9_999_u32.to_be_bytes();
     let logged = log.records().len();
-    keyspace.expire_named_fields(DB0, b"h", &[&last, &10_000_u32.to_be_bytes(), b"none"]);
+    let names = [&last[..], &10_000_u32.to_be_bytes(), b"none"];
+    keyspace.expire_named_fields(DB0, b"h", names);
     let gone = log.records()[logged..].iter().filter(|record| *record.sub == last).count();
     assert_eq!(gone, 1, "what is asked for by name is gone for good");
     let hash = keyspace.read::<Hash>(DB0, b"h").unwrap().unwrap();
@@ -393,4 +394,68 @@ fn what_has_left_memory_holds_up_no_hash_whose_fields_are_due() {
     }
     assert_eq!(keyspace.stats().expired_fields, u64::from(HASHES / 2));
     assert_eq!(keyspace.expiring_hashes(DB0), 0);
+}
+
+/// How many records there are that a field, or a key, is gone.
+fn gone(blocks: &Blocks) -> usize {
+    blocks.log.records().iter().filter(|logged| logged.kind.is_delete()).count()
+}
+
+#[test]
+fn a_value_that_comes_back_for_a_command_has_no_fields_that_have_expired() {
+    type Command = fn(&mut Keyspace) -> bool;
+    let read: Command = |keyspace| keyspace.read::<Hash>(DB0, b"h").unwrap().is_some();
+    let look: Command = |keyspace| keyspace.read_to_change::<Hash>(DB0, b"h").unwrap().is_some();
+    let persist: Command = |keyspace| keyspace.set_expires_at_ms(DB0, b"h", None);
+    let change: Command = |keyspace| {
+        let updated = keyspace.update::<Hash, _>(DB0, b"h", false, |hash| {
+            hash.remove(b"last");
+        });
+        updated.unwrap().is_some_and(|updated| !updated.emptied)
+    };
+    let name: Command = |keyspace| {
+        keyspace.expire_named_fields(DB0, b"h", [&b"last"[..]]);
+        keyspace.read::<Hash>(DB0, b"h").unwrap().is_some()
+    };
+    for (command, takes_last) in
+        [(read, false), (look, false), (persist, false), (change, true), (name, false)]
+    {
+        for (count, has_last) in [(3, false), (3, true), (500, false), (500, true)] {
+            let blocks = Blocks::default();
+            let mut keyspace = blocks.keyspace();
+            keyspace.begin_command(0);
+            put(&mut keyspace, b"h", 0..count, Some(50));
+            if has_last {
+                let last = keyspace.update::<Hash, _>(DB0, b"h", true, |it| it.set(b"last", b"v"));
+                last.unwrap();
+            }
+            blocks.all_indexed();
+            assert!(keyspace.cool_key(DB0, b"h"));
+            keyspace.begin_command(50);
+            let is_there = command(&mut keyspace);
+            assert_eq!(is_there, has_last && !takes_last, "{count} {has_last} {takes_last}");
+            assert!(keyspace.end_command().1, "the reply waits for the record");
+            assert_eq!(keyspace.stats().expired_fields, u64::from(count));
+            // A clock that goes back brings none of it back.
+            assert!(gone(&blocks) > 0 || count == 3);
+            let mut replayed = blocks.log.snapshot().replay_after_crash(|_| false);
+            replayed.begin_command(0);
+            let len = replayed.read::<Hash>(DB0, b"h").unwrap().map(|hash| hash.len());
+            assert_eq!(len, is_there.then_some(1), "{count} {has_last}");
+        }
+    }
+}
+
+#[test]
+fn a_hash_is_made_anew_whose_fields_had_all_expired_when_its_value_came_back() {
+    let blocks = Blocks::default();
+    let mut keyspace = blocks.keyspace();
+    keyspace.begin_command(0);
+    put(&mut keyspace, b"h", 0..3, Some(50));
+    blocks.all_indexed();
+    assert!(keyspace.cool_key(DB0, b"h"));
+    keyspace.begin_command(50);
+    let updated = keyspace.update::<Hash, _>(DB0, b"h", true, |hash| hash.set(b"new", b"v"));
+    assert!(updated.unwrap().expect("it is made").created);
+    assert_eq!(keyspace.read::<Hash>(DB0, b"h").unwrap().unwrap().len(), 1);
 }
