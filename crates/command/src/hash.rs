@@ -227,8 +227,9 @@ pub(crate) fn hrandfield(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
             pick.check(ctx.string_bytes_max)?;
             // They are picked one by one while they are written: the count is the client's.
             write_pairs_header(ctx.reply, count, with_values);
+            let mut picks = hash.picks();
             for _ in 0..count {
-                let pair = hash.random(&mut rng).expect("it is not empty");
+                let pair = picks.next(&mut rng).expect("it is not empty");
                 write_pair(ctx.reply, pair, with_values);
                 if ctx.reply.is_over() {
                     break;

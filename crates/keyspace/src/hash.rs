@@ -29,7 +29,7 @@ use crate::value_type::Type;
 
 pub(crate) use large::LargeHash;
 
-/// How often a random field is picked before all are looked at for one that has not expired.
+/// How often a random field is picked before those are listed that have not expired: few then, compared with all.
 const PICKS_MAX: usize = 100;
 
 /// The marker of hashes, for [`crate::Keyspace::read`] and [`crate::Keyspace::update`].
@@ -159,7 +159,7 @@ impl<'a> HashView<'a> {
     /// Whether there are none, which is so only of a hash whose fields have all expired.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        if self.has_hidden() { self.all().next().is_none() } else { self.stored_len() == 0 }
     }
 
     /// Whether a field expires, or did.
@@ -206,6 +206,14 @@ impl<'a> HashView<'a> {
         field.filter(|field| field.is_visible(self.seen_ms))
     }
 
+    /// A random field of a large hash, seen or not.
+    fn any(&self, rng: &mut fastrand::Rng) -> Option<Field<'a>> {
+        match self.view {
+            View::Packed(_) => None,
+            View::Large(hash, _) => hash.fields.random(rng).map(Field::of),
+        }
+    }
+
     fn all(&self) -> impl Iterator<Item = Field<'a>> + use<'a> {
         let (packed, large) = match self.view {
             View::Packed(packed) => (Some(packed), None),
@@ -239,15 +247,13 @@ impl<'a> HashView<'a> {
     /// A random field and its value; every field is as likely.
     #[must_use]
     pub fn random(&self, rng: &mut fastrand::Rng) -> Option<(&'a [u8], &'a [u8])> {
-        let picked = match self.view {
-            View::Packed(_) => self.all().nth(rng.usize(..self.len().max(1))),
-            View::Large(hash, _) => {
-                let pick = |_| hash.fields.random(rng).map(Field::of);
-                let seen = (0..PICKS_MAX).filter_map(pick).find(|it| it.is_visible(self.seen_ms));
-                seen.or_else(|| self.all().next())
-            }
-        };
-        picked.map(|field| (field.name, field.value))
+        self.picks().next(rng)
+    }
+
+    /// Picks of random fields, which may repeat.
+    #[must_use]
+    pub const fn picks(&self) -> Picks<'a> {
+        Picks { hash: *self, seen: None }
     }
 
     /// `count` different random fields and their values, or all when there are fewer.
@@ -279,6 +285,37 @@ impl<'a> HashView<'a> {
                 visit(field.name(), field.value());
             }
         })
+    }
+}
+
+/// Random fields of a hash, one after the other; every field is as likely each time.
+///
+/// Where nearly all fields have expired and were not removed yet, those that are seen are listed once, in a pass over
+/// all.
+pub struct Picks<'a> {
+    hash: HashView<'a>,
+    seen: Option<Vec<Field<'a>>>,
+}
+
+impl<'a> Picks<'a> {
+    /// The next one and its value; `None` if there is none.
+    pub fn next(&mut self, rng: &mut fastrand::Rng) -> Option<(&'a [u8], &'a [u8])> {
+        let picked = if let Some(seen) = &self.seen {
+            Self::of_seen(seen, rng)
+        } else {
+            let seen_ms = self.hash.seen_ms;
+            let tries = if matches!(self.hash.view, View::Large(..)) { PICKS_MAX } else { 0 };
+            let mut tried = (0..tries).filter_map(|_| self.hash.any(rng));
+            match tried.find(|field| field.is_visible(seen_ms)) {
+                Some(field) => Some(field),
+                None => Self::of_seen(self.seen.insert(self.hash.all().collect()), rng),
+            }
+        };
+        picked.map(|field| (field.name, field.value))
+    }
+
+    fn of_seen(seen: &[Field<'a>], rng: &mut fastrand::Rng) -> Option<Field<'a>> {
+        (!seen.is_empty()).then(|| seen[rng.usize(..seen.len())])
     }
 }
 

@@ -459,3 +459,31 @@ fn a_hash_is_made_anew_whose_fields_had_all_expired_when_its_value_came_back() {
     assert!(updated.unwrap().expect("it is made").created);
     assert_eq!(keyspace.read::<Hash>(DB0, b"h").unwrap().unwrap().len(), 1);
 }
+
+#[test]
+fn random_fields_of_a_hash_that_has_nearly_all_expired_are_as_likely_and_found_in_one_pass() {
+    let log = MemoryLog::default();
+    let mut keyspace = log.keyspace();
+    keyspace.begin_command(0);
+    put(&mut keyspace, b"h", 0..200_000, Some(50));
+    put(&mut keyspace, b"h", 200_000..200_004, None);
+    keyspace.begin_command(50);
+    let hash = keyspace.read::<Hash>(DB0, b"h").unwrap().unwrap();
+    assert!(hash.stored_len() > 150_000 && !hash.is_empty());
+    let mut rng = fastrand::Rng::with_seed(3);
+    let (mut picks, mut counts) = (hash.picks(), BTreeMap::new());
+    // A pass over all for each of them would take an hour.
+    for _ in 0..100_000 {
+        let (name, _) = picks.next(&mut rng).expect("some are seen");
+        *counts.entry(name.to_vec()).or_insert(0) += 1;
+    }
+    assert_eq!(counts.len(), 4);
+    assert!(counts.values().all(|count| (24_000..26_000).contains(count)), "{counts:?}");
+    // One alone, too: the first ones of many lists.
+    let mut firsts = BTreeMap::new();
+    for _ in 0..40 {
+        let (name, _) = hash.random(&mut rng).expect("some are seen");
+        *firsts.entry(name.to_vec()).or_insert(0) += 1;
+    }
+    assert_eq!(firsts.len(), 4, "{firsts:?}");
+}
