@@ -173,12 +173,14 @@ pub fn value_of(
         Type::ZSet => keyspace.read::<ZSet>(db, key)?.map(|zset| {
             Value::ZSet(zset.iter().map(|(member, score)| (member.to_vec(), score)).collect())
         }),
-        Type::Hash => keyspace.read::<Hash>(db, key)?.map(|hash| {
+        Type::Hash => keyspace.read::<Hash>(db, key)?.and_then(|hash| {
             let mut fields = Vec::with_capacity(hash.len());
             hash.for_each_field(|field| {
                 fields.push((field.name.to_vec(), field.value.to_vec(), field.expires_at_ms));
             });
-            Value::Hash(fields)
+            // Of one whose fields have all expired, and were not all removed yet, nothing is left: no server takes a
+            // payload of it.
+            (!fields.is_empty()).then_some(Value::Hash(fields))
         }),
         Type::Stream => keyspace
             .read::<Stream>(db, key)?

@@ -76,3 +76,12 @@ fn what_a_command_says_is_gone_is_so_when_the_clock_goes_back() {
         assert_ne!(session.run("HLEN h"), ":1", "{call}: no other one was looked for");
     }
 }
+
+#[test]
+fn of_a_hash_of_which_nothing_is_left_there_is_no_payload() {
+    let mut session = much_has_expired();
+    assert!(session.run("DUMP h").starts_with('$'));
+    session.run("HDEL h stays");
+    assert_ne!(session.run("HLEN h"), ":0", "some are there, and not seen");
+    assert_eq!(session.run("DUMP h"), "$-1");
+}
