@@ -171,10 +171,7 @@ impl<W: Write> Target for RdbTarget<W> {
             Element::Item(item) => self.writer.item(item),
             Element::Member(member) => self.writer.member(member),
             Element::Scored(member, score) => self.writer.scored(member, score),
-            Element::Field(name, value, at_ms) => {
-                // None is before 1970, unless a log says so that no command has written.
-                self.writer.field(name, value, at_ms.map(|at_ms| at_ms.max(0)))
-            }
+            Element::Field(name, value, at_ms) => self.writer.field(name, value, at_ms),
             Element::Stream(root) => {
                 let stream = self.stream.as_mut().expect("it was begun");
                 stream.root(&root, &mut self.writer)

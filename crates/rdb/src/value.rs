@@ -18,6 +18,7 @@ use crate::form::{FieldTimes, Form, Names, Score, Shape, Values};
 use crate::input::{Input, Text, clear};
 use crate::packed::{self, Packing, Walk};
 use crate::stream::{EntriesRead, EntryId, PendingEntry, StreamNumbers};
+use crate::strings::field_time;
 use crate::template::{Template, Templates};
 use stream::{ConsumerHead, GroupHead, Part, StreamReader};
 
@@ -438,7 +439,7 @@ impl ValueReader {
         };
         match at_ms {
             Some(..0) => Err(input.corrupt(NO_TIME)),
-            at_ms => Ok(Element::Field(at_ms)),
+            at_ms => Ok(Element::Field(at_ms.map(field_time))),
         }
     }
 
@@ -474,7 +475,9 @@ impl ValueReader {
                 self.second = self.place(text, 1, value);
                 match third {
                     None | Some(packed::Element::Number(0)) => Element::Field(None),
-                    Some(packed::Element::Number(at_ms @ 1..)) => Element::Field(Some(at_ms)),
+                    Some(packed::Element::Number(at_ms @ 1..)) => {
+                        Element::Field(Some(field_time(at_ms)))
+                    }
                     Some(_) => return Err(blob.corrupt(NO_TIME)),
                 }
             }

@@ -17,7 +17,7 @@ use crate::event::{Key, Kind};
 use crate::form::{number, opcode};
 use crate::input::length;
 use crate::lzf::Packer;
-use crate::strings::{put_as_integer, put_length};
+use crate::strings::{field_time, put_as_integer, put_length};
 use crate::version::Version;
 use crate::{PACKED_BYTES_MIN, SAVED_BYTES_MIN};
 
@@ -332,13 +332,14 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes a field of a hash, with when it expires in milliseconds of Unix time.
+    /// Writes a field of a hash, with when it expires in milliseconds of Unix time; the nearest time that servers read,
+    /// if they do not read that one.
     ///
     /// # Errors
     /// If the target cannot be written.
     ///
     /// # Panics
-    /// If it expires, and the hash was not begun as one with such fields, or before 1970.
+    /// If it expires, and the hash was not begun as one with such fields.
     pub fn field(
         &mut self,
         name: &[u8],
@@ -347,9 +348,10 @@ impl<W: Write> Writer<W> {
     ) -> Result<(), WriteError> {
         let fields_expire = self.element(Kind::Hash).fields_expire;
         assert!(fields_expire || expires_at_ms.is_none(), "hash_with_times begins such a hash");
+        let expires_at_ms = expires_at_ms.map(field_time);
         let times_come_first = fields_expire && matches!(self.version, Version::Redis(_));
         if times_come_first {
-            let after_base = |at_ms| u64::try_from(at_ms).expect("not before 1970") + 1;
+            let after_base = |at_ms: i64| at_ms.cast_unsigned() + 1;
             put_length(&mut self.buffer, expires_at_ms.map_or(0, after_base));
         }
         self.put_string(name)?;
