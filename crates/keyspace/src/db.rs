@@ -278,11 +278,11 @@ impl Db {
     }
 
     /// Notes when the first field of the entry at `place` expires, whose key has this hash, if it is a hash. Whether
-    /// one does.
+    /// one does, or did.
     pub(crate) fn note_due_fields(&mut self, place: Place, hash: u64) -> bool {
-        let first_ms = hash::first_expiry_ms(self.keys.at(place));
-        self.due_hashes.set(hash, first_ms);
-        first_ms.is_some()
+        let entry = self.keys.at(place);
+        self.due_hashes.set(hash, hash::first_expiry_ms(entry));
+        hash::has_expiring_fields(entry)
     }
 
     /// Notes when fields expire, of all entries: what had noted that was not told of changes.

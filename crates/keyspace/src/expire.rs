@@ -110,11 +110,7 @@ impl Keyspace {
         key: &[u8],
         names: impl IntoIterator<Item = &'n [u8]>,
     ) {
-        // Of a hash that the log has only it is not known before it was read.
-        let may_be_read = self.may_be_bare || self.cold.is_some();
-        let may_expire = self.had_expiring_fields
-            || may_be_read && self.expiring_fields_declared() == Some(true);
-        if !may_expire || self.is_frozen() {
+        if self.is_frozen() || !self.may_have_expiring_fields() {
             return;
         }
         let hash = self.hash_of(key);
@@ -175,9 +171,9 @@ impl Keyspace {
     }
 
     /// Lets fields of hashes expire, which an older program does not know. Between blocks only, so in front of all
-    /// that a command or transaction logs: the first one of a log begins new files.
+    /// that a command or transaction logs: the first one of a log begins new files. Whether one then does is another
+    /// question.
     pub fn declare_expiring_fields(&mut self) {
-        self.had_expiring_fields = true;
         self.recorder.journal.declare(RecordKind::HashPackedExpiring);
     }
 
@@ -187,10 +183,12 @@ impl Keyspace {
         self.recorder.journal.has_declared(RecordKind::HashPackedExpiring)
     }
 
-    /// Whether a field of a hash may expire.
+    /// Whether a field of a hash may expire, or have expired. What the log was only told of does not count while
+    /// memory has seen all hashes.
     #[must_use]
     pub fn may_have_expiring_fields(&self) -> bool {
-        self.had_expiring_fields || self.expiring_fields_declared() == Some(true)
+        let is_all_seen = self.cold.is_none() && !self.may_be_bare;
+        self.had_expiring_fields || !is_all_seen && self.expiring_fields_declared() == Some(true)
     }
 
     /// How many hashes of a database that are in memory have fields that expire.

@@ -288,9 +288,15 @@ fn the_first_field_of_a_log_that_expires_may_come_in_a_script_that_names_the_com
     assert_eq!(connection.words("SAVE").text(), "OK");
     let dump = server.directory().join("dump.rdb");
     assert!(std::fs::read(&dump).unwrap().starts_with(b"REDIS0009"));
+    // What could make one, and does not, changes no dump.
+    assert_eq!(connection.call(&script("return 1 -- hexpire")).unwrap().text(), "1");
+    assert_eq!(connection.words("SAVE").text(), "OK");
+    assert!(std::fs::read(&dump).unwrap().starts_with(b"REDIS0009"));
     let named = hidden.replace("HEX' .. 'PIRE", "HEXPIRE");
     assert_eq!(connection.call(&script(&named)).unwrap().text(), "1");
     assert_eq!(connection.call(&script(hidden)).unwrap().text(), "1");
+    assert_eq!(connection.words("SAVE").text(), "OK");
+    assert!(std::fs::read(&dump).unwrap().starts_with(b"REDIS0012"));
 
     let mut server = Program::indelible().start(&OPTIONS);
     let mut connection = server.connect();

@@ -487,3 +487,24 @@ fn random_fields_of_a_hash_that_has_nearly_all_expired_are_as_likely_and_found_i
     }
     assert_eq!(firsts.len(), 4, "{firsts:?}");
 }
+
+#[test]
+fn what_the_log_was_told_of_may_be_there_only_where_memory_has_not_seen_all() {
+    let make = |expires_at_ms| {
+        let blocks = Blocks::default();
+        let mut keyspace = blocks.keyspace();
+        keyspace.begin_command(0);
+        keyspace.declare_expiring_fields();
+        put(&mut keyspace, b"h", 0..10, expires_at_ms);
+        (blocks, keyspace)
+    };
+    let (blocks, mut keyspace) = make(None);
+    assert!(!keyspace.may_have_expiring_fields(), "no field expires");
+    blocks.all_indexed();
+    assert!(keyspace.cool_key(DB0, b"h"));
+    assert!(keyspace.may_have_expiring_fields());
+    let (_blocks, mut keyspace) = make(Some(50));
+    assert!(keyspace.may_have_expiring_fields());
+    put(&mut keyspace, b"h", 0..10, None);
+    assert!(keyspace.may_have_expiring_fields(), "its form stays");
+}
