@@ -23,6 +23,7 @@ use crate::error::{Error, Result, TargetError};
 use crate::figures::{Figures, State};
 use crate::fill::{Filling, Fills, Portion};
 use crate::gathered::Gathered;
+use crate::headers::read_to_end;
 use crate::key::{KEY_BYTES, Salts};
 use crate::leftovers::{Leftovers, Why};
 use crate::name::{Folder, Name};
@@ -176,6 +177,9 @@ impl Archiver {
         if self.mark(now_us)? || self.date(now_us)? {
             return Ok(true);
         }
+        if self.damages.is_to_go_round {
+            return self.go_on_without_damage(now_us).map(|()| true);
+        }
         if self.pending.is_some() {
             return self.put(writer).map(|()| true);
         }
@@ -272,9 +276,11 @@ impl Archiver {
         let step = self.tidying.step(target, &*self.clock, of, seed);
         let damaged = self.tidying.take_damaged();
         if self.damages.note(damaged) {
-            self.go_on_without_damage(now_us);
+            // At once: what it has taken the place of is all that there is.
+            self.leftovers.note_damage();
+            self.damages.is_to_go_round = true;
         }
-        match step {
+        let worked = match step {
             Ok(step) => {
                 let from = self.tidying.restorable_from(self.figures.archived);
                 self.figures.raise_restorable(from);
@@ -289,7 +295,8 @@ impl Archiver {
                 self.count_error(&error);
                 false
             }
-        }
+        };
+        worked || self.damages.is_to_go_round
     }
 
     fn note_tidied(&mut self, tidied: &Tidied) {
@@ -354,7 +361,13 @@ impl Archiver {
             self.figures.restorable_from = range.first;
             return;
         }
-        self.fills.unlike = Some(last).filter(|_| footing.last.is_none());
+        // Nothing goes on from what cannot be read, of whatever log it was: a copy of that block begins anew. That it is marked is not enough.
+        let leads_nowhere = || {
+            let name = picture.last_log.filter(|_| picture.range_of(last).is_none());
+            let read = name.map(|name| read_to_end(&*self.target, self.database, name));
+            matches!(read, Some(Err(Error::Damaged { .. })))
+        };
+        self.fills.unlike = Some(last).filter(|_| footing.last.is_none() && !leads_nowhere());
         let Some(range) = picture.ranges.last() else {
             self.figures.gaps += u64::from(!picture.damaged.is_empty());
             return;
@@ -514,15 +527,19 @@ impl Archiver {
     }
 
     /// Something was found to be damaged that an earlier process has put, perhaps: if it is needed for the newest state a new copy is made.
-    fn go_on_without_damage(&mut self, now_us: u64) {
-        self.leftovers.note_damage();
-        let picture = self.damages.picture(&*self.target, self.database).unwrap_or_default();
+    ///
+    /// # Errors
+    /// When the target does not say what is there: then it is looked at again before anything else is done.
+    fn go_on_without_damage(&mut self, now_us: u64) -> Result<()> {
+        let picture = self.damages.picture(&*self.target, self.database)?;
+        self.damages.is_to_go_round = false;
         if picture.range_of(self.figures.archived).is_none() {
             self.give_up_fill(now_us);
             self.tidying.give_up(now_us);
             self.note_gap();
         }
         self.figures.fall_back(&picture);
+        Ok(())
     }
 
     /// A copy that is made is not made to its end. What there is of it goes: made again and again, it would fill the target.

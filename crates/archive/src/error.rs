@@ -28,7 +28,9 @@ impl TargetError {
     /// Whether there is no such object.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
-        self.source.kind() == io::ErrorKind::NotFound
+        use io::ErrorKind::{NotFound, StaleNetworkFileHandle};
+        // NFS says so of what is open and was removed by another machine.
+        matches!(self.source.kind(), NotFound | StaleNetworkFileHandle)
     }
 
     /// Whether it is not permitted.

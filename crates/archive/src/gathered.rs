@@ -5,7 +5,8 @@
 //!   101-900                       a full one, of the same blocks; then the small ones go
 //! ```
 //!
-//! What was shipped is kept in memory until it is enough for a full object, so nothing is read again for it.
+//! What was shipped is kept in memory until it is enough for a full object, so nothing is read again for it. Where a few of them are enough they stay
+//! as they are: with much to ship every byte would be compressed and put twice for hardly fewer objects.
 
 use crate::fill::Portion;
 use crate::name::Name;
@@ -13,6 +14,9 @@ use crate::object::{Builder, HEADER_BYTES};
 
 /// So many objects are made one, however small they are.
 const NAMES_MAX: usize = 1000;
+
+/// So many at least.
+const NAMES_MIN: usize = 4;
 
 /// See the file's top.
 #[derive(Default)]
@@ -44,6 +48,7 @@ impl Gathered {
         }
         let Self { names, builder } = std::mem::take(self);
         let (header, bytes) = builder?.finish();
-        (names.len() > 1).then(|| Portion { replaces: names, ..Portion::new(header, bytes) })
+        (names.len() >= NAMES_MIN)
+            .then(|| Portion { replaces: names, ..Portion::new(header, bytes) })
     }
 }

@@ -77,6 +77,19 @@ pub struct Chain {
     pub horizon: Lsn,
 }
 
+impl Chain {
+    /// What says that the copy is complete.
+    pub(crate) const fn whole(&self) -> Name {
+        Name::Whole { fill: self.fill, objects: self.objects }
+    }
+
+    /// All of its objects, in the order in which they are read.
+    pub(crate) fn names(&self) -> impl Iterator<Item = Name> {
+        let parts = (0..self.objects).map(|index| Name::Base { fill: self.fill, index });
+        std::iter::once(self.whole()).chain(parts).chain(self.logs.iter().copied())
+    }
+}
+
 /// See the file's top.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Picture {

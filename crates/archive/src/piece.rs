@@ -145,6 +145,8 @@ const REFUSED_US: u64 = 600_000_000;
 pub(crate) struct Damages {
     known: BTreeSet<Piece>,
     unmarked: VecDeque<Piece>,
+    /// It was not looked at yet whether the newest state needs what was found last.
+    pub(crate) is_to_go_round: bool,
     /// When to put the next mark, after one was refused.
     due_us: u64,
 }

@@ -4,7 +4,7 @@
 //!   base N: every record that was valid then, in any order ─► blocks N + 1 to X, in order ─► all of it read again ─► it counts
 //! ```
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use redo::manifest::Parent;
 use redo::{Expiry, Id, Made, NewLog, side_by_side};
 
 use crate::error::{Error, Result};
+use crate::headers::read_to_end;
 use crate::moments::Moments;
 use crate::name::Name;
 use crate::named;
@@ -26,11 +27,21 @@ use crate::target::Target;
 /// How often objects may be made one while they are read.
 const LOOKS_MAX: usize = 100;
 
-/// So many small objects are opened at a time to look at them: it is waiting, for a disk or another machine.
-const LOOKERS_MAX: usize = 16;
+/// So many small objects are opened ahead, on so many threads: it is waiting, for a disk or another machine.
+const AHEAD_MAX: usize = 32;
+const OPENERS_MAX: usize = 8;
+
+/// So many objects are asked for their length before they are read, lest each is opened twice.
+const SAMPLES_MAX: usize = 64;
 
 /// How often a restore begins anew because the archive was thinned out while it was read.
 const ATTEMPTS_MAX: usize = 5;
+
+/// So often something that was damaged is read again, and not damaged.
+const DOUBTS_MAX: usize = 3;
+
+/// It is of another history than what is before it.
+const NOT_JOINED: &str = "it does not go on where the object before it ends";
 
 /// Which state is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,6 +95,8 @@ pub struct Restored {
     /// If this is the last block that can be restored: the last one that the archive has, if it lacks some before it, and no copy
     /// behind those is complete; and when that block was ended, 0 if that is not known.
     pub cut_off: Option<(Lsn, i64)>,
+    /// What was found to be damaged first, and was gone round.
+    pub damage: Option<String>,
     /// The block whose copy the restore began with.
     pub base: Lsn,
     /// How many objects were read, or would be, and their length.
@@ -130,8 +143,9 @@ pub fn restore(
         match attempt(disk, request, (database, &mut ways), &mut *entropy, &mut *progress) {
             Err(Error::Target(error)) if error.is_not_found() && attempts < ATTEMPTS_MAX => {
                 attempts += 1;
+                ways.forget_newest(request);
             }
-            Err(error) => ways.look_for_another(error)?,
+            Err(error) => ways.look_for_another(error, request, database)?,
             done => return done,
         }
     }
@@ -143,6 +157,11 @@ struct Ways {
     /// What was found to be damaged, and the first error that said so.
     damaged: BTreeSet<Piece>,
     damage: Option<Error>,
+    /// What is marked as damaged and can be read to its end, and what of it cannot be read for another reason.
+    good: BTreeSet<Piece>,
+    unread: BTreeSet<Piece>,
+    /// How often something was damaged that could be read to its end then.
+    doubts: usize,
     /// Whether what is marked as damaged is read, because there is no other way.
     is_any: bool,
     /// The block that was found to be meant.
@@ -152,20 +171,98 @@ struct Ways {
 impl Ways {
     fn picture(&self, target: &dyn Target, database: Id) -> Result<Picture> {
         let mut names = Picture::names(target, database)?;
-        names.retain(|name| !self.is_any || !matches!(name, Name::Damaged { .. }));
-        names.extend(self.damaged.iter().map(|piece| Name::Damaged { piece: *piece }));
+        self.mark(&mut names);
         Ok(Picture::of(&names))
     }
 
-    /// Goes on without what is damaged, or with what is only said to be.
+    fn mark(&self, names: &mut Vec<Name>) {
+        names.retain(|name| match name {
+            Name::Damaged { piece } => !self.is_any && !self.good.contains(piece),
+            _ => true,
+        });
+        names.extend(self.damaged.iter().map(|piece| Name::Damaged { piece: *piece }));
+    }
+
+    /// Finds out what is damaged of what would lead to a newer state than what is not marked. That something is marked is no reason to restore an
+    /// older state without having looked: anything that may put objects can put a mark, and a wire may have been at fault.
+    fn look_at_marks(&mut self, target: &dyn Target, database: Id) -> Result<()> {
+        loop {
+            let mut names = Picture::names(target, database)?;
+            self.mark(&mut names);
+            let believed = Picture::of(&names);
+            names.retain(|name| match name {
+                Name::Damaged { piece } => {
+                    self.damaged.contains(piece) || self.unread.contains(piece)
+                }
+                _ => true,
+            });
+            let open = Picture::of(&names);
+            let last_of = |picture: &Picture| picture.ranges.last().map(|range| range.last);
+            let newest = last_of(&open).filter(|last| Some(*last) > last_of(&believed));
+            let Some(chain) = newest.and_then(|last| open.chain(last)) else { return Ok(()) };
+            let mut marked: BTreeMap<Piece, Vec<Name>> = BTreeMap::new();
+            for name in chain.names() {
+                if let Some(piece) =
+                    Piece::of(&name).filter(|piece| believed.damaged.contains(piece))
+                {
+                    marked.entry(piece).or_default().push(name);
+                }
+            }
+            if marked.is_empty() {
+                return Ok(());
+            }
+            for (piece, names) in marked {
+                match names.into_iter().try_for_each(|name| read_to_end(target, database, name)) {
+                    Ok(()) => _ = self.good.insert(piece),
+                    Err(error @ (Error::Damaged { .. } | Error::Record { .. })) => {
+                        self.damaged.insert(piece);
+                        self.damage.get_or_insert(error);
+                    }
+                    Err(Error::Target(error)) if error.is_not_found() => return Err(error.into()),
+                    // Nothing speaks against the mark.
+                    Err(_) => _ = self.unread.insert(piece),
+                }
+            }
+        }
+    }
+
+    /// The newest state may be another one by now.
+    fn forget_newest(&mut self, request: &Request<'_>) {
+        self.lsn = self.lsn.filter(|_| request.point != Point::Latest);
+    }
+
+    /// Goes on without what is damaged, or with what is only said to be. The newest state is the newest one that nothing damaged leads to: what a
+    /// checksum says, twice. What does not go on from what is before it may be of another history, and what a record has that is not known of a newer
+    /// program: then only another way to the same state will do.
     ///
     /// # Errors
     /// When that is no other way.
-    fn look_for_another(&mut self, error: Error) -> Result<()> {
+    fn look_for_another(
+        &mut self,
+        error: Error,
+        request: &Request<'_>,
+        database: Id,
+    ) -> Result<()> {
         match error {
             Error::Damaged { name, .. } | Error::Record { name, .. }
-                if Piece::of(&name).is_some_and(|piece| self.damaged.insert(piece)) =>
+                if Piece::of(&name).is_some_and(|piece| !self.damaged.contains(&piece)) =>
             {
+                let is_of_bytes =
+                    matches!(error, Error::Damaged { what, .. } if what != NOT_JOINED);
+                if is_of_bytes {
+                    match read_to_end(request.target, database, name) {
+                        Ok(()) if self.doubts < DOUBTS_MAX => {
+                            self.doubts += 1;
+                            return Ok(());
+                        }
+                        Ok(()) | Err(Error::Damaged { .. } | Error::Record { .. }) => {}
+                        // A target that does not answer is no reason for an older state.
+                        Err(error) if request.point == Point::Latest => return Err(error),
+                        Err(_) => {}
+                    }
+                    self.forget_newest(request);
+                }
+                self.damaged.extend(Piece::of(&name));
                 self.damage.get_or_insert(error);
                 Ok(())
             }
@@ -191,6 +288,10 @@ fn attempt(
     progress: &mut dyn FnMut(Restoring),
 ) -> Result<Restored> {
     let target = request.target;
+    let is_newest = request.point == Point::Latest;
+    if is_newest && ways.lsn.is_none() {
+        ways.look_at_marks(target, database)?;
+    }
     let picture = ways.picture(target, database)?;
     let moments = Moments { target, database, picture: &picture };
     let lsn = match (ways.lsn, &request.point) {
@@ -206,25 +307,41 @@ fn attempt(
     ways.lsn = Some(lsn);
     let (before, after) = picture.nearest(lsn);
     let chain = picture.chain(lsn).ok_or(Error::NotThere { lsn, before, after })?;
-    let mut copy = Copy { target, database, lsn, done: 0, total: 0, progress };
-    let whole = copy.survey(&chain, request.threads.get())?;
+    let openers = if request.threads.get() > 1 { OPENERS_MAX } else { 1 };
+    let ways = &*ways;
+    let mut copy = Copy {
+        target,
+        database,
+        ways,
+        lsn,
+        openers,
+        done: 0,
+        total: 0,
+        is_exact: true,
+        bytes: 0,
+        progress,
+    };
+    let whole =
+        copy.survey(&chain, if request.into.is_some() { SAMPLES_MAX } else { usize::MAX })?;
     let mut restored = Restored {
         parent: Parent { database, lsn },
         time_ms: moments.time_of(lsn)?,
-        cut_off: match picture.ranges.last().filter(|range| range.last == lsn) {
+        cut_off: match picture.ranges.last().filter(|range| is_newest || range.last == lsn) {
             Some(_) => cut_off(target, database, &picture, lsn)?,
             None => None,
         },
+        damage: ways.damage.as_ref().map(ToString::to_string),
         base: chain.fill.lsn,
         objects: u64::from(chain.objects) + chain.logs.len() as u64,
         bytes: copy.total,
         made: None,
     };
     if let Some(into) = request.into {
-        let (from, how) = ((restored.parent, chain.horizon), (copy.total, request.threads.get()));
+        let (from, how) = ((restored.parent, chain.horizon), (copy.room(), request.threads.get()));
         let mut log = NewLog::begin(disk, into, from, how, entropy)?;
         log.set_expiry(request.expiry, restored.time_ms)?;
         copy.copy(&chain, &whole, &mut log)?;
+        restored.bytes = copy.bytes;
         progress(Restoring::Verifying);
         restored.made = Some(log.finish(restored.time_ms.unwrap_or(0))?);
     }
@@ -242,17 +359,30 @@ fn cut_off(
     // A copy that is damaged is behind it otherwise.
     let Some(name) = picture.last_log else { return Ok(Some((last, 0))) };
     match ObjectReader::open(target, database, name) {
-        Err(Error::Damaged { .. }) => Ok(Some((last, 0))),
-        object => Ok(Some((last, object?.header().time_max_ms))),
+        Err(Error::Target(error)) if error.is_not_found() => Err(error.into()),
+        object => Ok(Some((last, object.map_or(0, |object| object.header().time_max_ms)))),
     }
+}
+
+/// The last block that was copied, and its checksum if what comes next must know it.
+struct End {
+    last: Lsn,
+    crc: Option<u32>,
 }
 
 struct Copy<'a, 'b> {
     target: &'a dyn Target,
     database: Id,
+    ways: &'a Ways,
     lsn: Lsn,
+    /// On how many threads objects are opened.
+    openers: usize,
     done: u64,
+    /// How much there is to read, about.
     total: u64,
+    is_exact: bool,
+    /// Of all objects that were opened.
+    bytes: u64,
     progress: &'b mut dyn FnMut(Restoring),
 }
 
@@ -261,76 +391,110 @@ impl Copy<'_, '_> {
         ObjectReader::open(self.target, self.database, name)
     }
 
-    /// Looks at how much there is to read. Returns what the copy says of itself.
-    fn survey(&mut self, chain: &Chain, threads: usize) -> Result<Header> {
-        let whole = *self.open(whole_of(chain))?.header();
+    /// Looks at how much there is to read, in so many objects at most. Returns what the copy says of itself.
+    fn survey(&mut self, chain: &Chain, samples_max: usize) -> Result<Header> {
+        let whole = *self.open(chain.whole())?.header();
+        let step = chain.logs.len().div_ceil(samples_max).max(1);
+        let samples: Vec<Name> = chain.logs.iter().copied().step_by(step).collect();
         let (target, database) = (self.target, self.database);
         let bytes_of = |name: &Name| -> Result<u64> {
             Ok(ObjectReader::open(target, database, *name)?.header().bytes)
         };
-        let lookers = if threads > 1 { LOOKERS_MAX } else { 1 };
-        self.total = whole.bytes;
-        for bytes in side_by_side(&chain.logs, lookers, bytes_of) {
-            self.total = self.total.saturating_add(bytes?);
+        let mut logs_bytes: u64 = 0;
+        for bytes in side_by_side(&samples, self.openers, bytes_of) {
+            logs_bytes = logs_bytes.saturating_add(bytes?);
         }
+        let others = (chain.logs.len() - samples.len()) as u64;
+        let mean = logs_bytes / samples.len().max(1) as u64;
+        self.is_exact = others == 0;
+        self.total = mean.saturating_mul(others).saturating_add(logs_bytes);
+        self.total = self.total.saturating_add(whole.bytes);
         Ok(whole)
+    }
+
+    /// So much it takes on the disk, at least.
+    const fn room(&self) -> u64 {
+        if self.is_exact { self.total } else { self.total / 4 * 3 }
+    }
+
+    fn open_all(&self, names: &[Name]) -> Vec<Result<ObjectReader>> {
+        let (target, database) = (self.target, self.database);
+        side_by_side(names, self.openers, |name| ObjectReader::open(target, database, *name))
     }
 
     fn copy(&mut self, chain: &Chain, whole: &Header, log: &mut NewLog) -> Result<()> {
         let (mut blocks, mut records) = (0, 0);
         for index in 0..chain.objects {
             let mut object = self.open(Name::Base { fill: chain.fill, index })?;
+            self.bytes = self.bytes.saturating_add(object.header().bytes);
             (blocks, records) =
                 (blocks + object.header().blocks, records + object.header().records);
             while let Some(block) = self.next(&mut object)? {
                 log.put(block.header.lsn, block.header.time_ms, &block.payload)?;
             }
         }
-        let name = whole_of(chain);
+        let name = chain.whole();
         if (blocks, records) != (whole.blocks, whole.records) {
             let what = "the copy has other blocks than it counts";
             return Err(Error::Damaged { name, at: 80, what });
         }
-        let (mut last, mut last_crc) = (chain.fill.lsn, None);
+        let mut end = End { last: chain.fill.lsn, crc: None };
         let (mut logs, mut looks) = (VecDeque::from(chain.logs.clone()), LOOKS_MAX);
-        while let Some(name) = logs.pop_front() {
-            let mut object = match self.open(name) {
+        let mut opened = VecDeque::new();
+        loop {
+            if opened.is_empty() {
+                let names: Vec<Name> = logs.drain(..logs.len().min(AHEAD_MAX)).collect();
+                opened = self.open_all(&names).into();
+            }
+            let Some(object) = opened.pop_front() else { break };
+            match object.and_then(|object| self.copy_log(object, &mut end, log)) {
                 Err(Error::Target(error)) if error.is_not_found() && looks > 0 => {
                     // It was made one with others meanwhile.
                     looks -= 1;
-                    logs = self.logs_behind(last).ok_or(Error::Target(error))?;
-                    continue;
+                    logs = self.logs_behind(end.last)?.ok_or(Error::Target(error))?;
+                    opened.clear();
                 }
-                opened => opened?,
-            };
-            check_joins(&object, last, last_crc)?;
-            while let Some(block) = self.next(&mut object)? {
-                let lsn = block.header.lsn;
-                if lsn > last && lsn <= self.lsn {
-                    log.put(lsn, block.header.time_ms, &block.payload)?;
-                    (last, last_crc) = (lsn, Some(block.header.payload_crc));
-                }
-            }
-            if let Name::Thin { last: end, .. } = name {
-                // Its last blocks may have had nothing that is needed.
-                (last, last_crc) = (end.max(last), None);
+                copied => copied?,
             }
         }
-        if last != self.lsn {
-            let (before, after) = (Some(last), None);
+        if end.last != self.lsn {
+            let (before, after) = (Some(end.last), None);
             return Err(Error::NotThere { lsn: self.lsn, before, after });
         }
         Ok(())
     }
 
+    fn copy_log(
+        &mut self,
+        mut object: ObjectReader,
+        end: &mut End,
+        log: &mut NewLog,
+    ) -> Result<()> {
+        self.bytes = self.bytes.saturating_add(object.header().bytes);
+        check_joins(&object, end.last, end.crc)?;
+        while let Some(block) = self.next(&mut object)? {
+            let lsn = block.header.lsn;
+            if lsn > end.last && lsn <= self.lsn {
+                log.put(lsn, block.header.time_ms, &block.payload)?;
+                *end = End { last: lsn, crc: Some(block.header.payload_crc) };
+            }
+        }
+        if let Name::Thin { last, .. } = object.header().name {
+            // Its last blocks may have had nothing that is needed.
+            *end = End { last: last.max(end.last), crc: None };
+        }
+        Ok(())
+    }
+
     /// The objects that have the blocks behind this one whole, as of now; `None` if there are none.
-    fn logs_behind(&self, last: Lsn) -> Option<VecDeque<Name>> {
-        let picture = Picture::read(self.target, self.database).ok()?;
-        let range = picture.range_of(self.lsn)?;
+    fn logs_behind(&self, last: Lsn) -> Result<Option<VecDeque<Name>>> {
+        let picture = self.ways.picture(self.target, self.database)?;
+        let Some(range) = picture.range_of(self.lsn) else { return Ok(None) };
         let is_needed = |name: &&Name| matches!(name, Name::Log { first, last: end, .. } if *end > last && *first <= self.lsn);
         let logs: VecDeque<Name> = range.logs.iter().filter(is_needed).copied().collect();
-        let Name::Log { first, .. } = *logs.front()? else { return None };
-        (first <= last.next()).then_some(logs)
+        let goes_on =
+            matches!(logs.front(), Some(Name::Log { first, .. }) if *first <= last.next());
+        Ok(goes_on.then_some(logs))
     }
 
     fn next(&mut self, object: &mut ObjectReader) -> Result<Option<StoredBlock>> {
@@ -343,14 +507,10 @@ impl Copy<'_, '_> {
         self.done += object.bytes_done() - before;
         // Every some MiB is enough.
         if done >> 22 != self.done >> 22 {
-            (self.progress)(Restoring::Copying(self.done, self.total));
+            (self.progress)(Restoring::Copying(self.done, self.total.max(self.done)));
         }
         Ok(block)
     }
-}
-
-const fn whole_of(chain: &Chain) -> Name {
-    Name::Whole { fill: chain.fill, objects: chain.objects }
 }
 
 /// Whether an object goes on behind the block that was read last.
@@ -363,7 +523,7 @@ pub(crate) fn check_joins(object: &ObjectReader, last: Lsn, last_crc: Option<u32
     }
     let is_other = |crc: u32| header.before_crc != 0 && crc != header.before_crc;
     if first == last.next() && last_crc.is_some_and(is_other) {
-        return Err(damaged("it does not go on where the object before it ends"));
+        return Err(damaged(NOT_JOINED));
     }
     Ok(())
 }

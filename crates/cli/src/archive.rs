@@ -309,7 +309,12 @@ impl Verify {
         if place.json {
             println!("{said}");
         }
-        Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) })
+        let is_newest = said["restored"]["is_newest"] != false;
+        Ok(match (is_good, is_newest) {
+            (false, _) => ExitCode::from(DAMAGED),
+            (true, false) => ExitCode::from(NOT_NEWEST),
+            (true, true) => ExitCode::SUCCESS,
+        })
     }
 }
 
@@ -396,6 +401,9 @@ impl FromArchive<'_> {
         } else {
             print!("{}", self.report(&restored, started.elapsed().as_secs_f64()));
         }
+        if let Some(damage) = &restored.damage {
+            eprintln!("damaged, and gone round: {damage}");
+        }
         let Some((last, last_time_ms)) = restored.cut_off else { return Ok(ExitCode::SUCCESS) };
         let behind_ms = last_time_ms.saturating_sub(restored.time_ms.unwrap_or(last_time_ms));
         // Of what is damaged the time may not be known.
@@ -454,6 +462,7 @@ pub(crate) fn restored_as_json(restored: &Restored) -> serde_json::Value {
         "parent": restored.parent.database.to_string(),
         "cut_off_lsn": restored.cut_off.map(|(lsn, _)| lsn.0),
         "cut_off_time_ms": restored.cut_off.map(|(_, time_ms)| time_ms),
+        "damage": restored.damage,
         "base_lsn": restored.base.0,
         "objects": restored.objects,
         "archive_bytes": restored.bytes,

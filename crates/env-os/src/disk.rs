@@ -12,10 +12,13 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, lch
 use std::path::Path;
 
 use env::{Access, Disk, File, FileVersion, Lock, ReadBuffer, ReadTogether, about, opening};
-use rustix::fs::{Advice, FallocateFlags, FlockOperation, fadvise, fallocate, flock, statvfs};
+use rustix::fs::{
+    Advice, FallocateFlags, FlockOperation, fadvise, fallocate, flock, statfs, statvfs,
+};
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::durable_writer::DurableWriter;
+use crate::file_systems;
 use crate::large_pages;
 use crate::once_reader::OnceReader;
 use crate::residency;
@@ -185,6 +188,10 @@ impl Disk for OsDisk {
 
     fn file_system(&self, path: &Path) -> Option<u64> {
         fs::metadata(path).ok().map(|metadata| metadata.dev())
+    }
+
+    fn overwrites_in_place(&self, dir: &Path) -> bool {
+        retry_on_intr(|| statfs(dir)).is_ok_and(|stat| file_systems::overwrites_in_place(&stat))
     }
 
     fn capacity_bytes(&self, dir: &Path) -> io::Result<u64> {

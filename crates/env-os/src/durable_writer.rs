@@ -11,6 +11,9 @@
 //! requirements of `O_DIRECT`: it copies bytes into an aligned buffer, and writes partial sectors
 //! through the cache. File systems without `O_DIRECT`, and devices with larger sectors, are
 //! detected when they refuse a write, and not tried again for this file.
+//!
+//! A file system may take `RWF_DSYNC` and ignore it. It is believed only of those that are known to
+//! honour it (`file_systems`); on all others a write through the cache and a sync follow each other.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
@@ -18,8 +21,10 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::{OFlags, fcntl_getfl};
-use rustix::io::{Errno, ReadWriteFlags, pwritev2};
+use rustix::fs::{OFlags, fcntl_getfl, fstatfs};
+use rustix::io::{Errno, ReadWriteFlags, pwritev2, retry_on_intr};
+
+use crate::file_systems;
 
 /// The alignment of offsets and lengths on nearly all devices.
 const SECTOR_BYTES: usize = 512;
@@ -41,6 +46,20 @@ enum Way {
     Unknown,
     PastCache(Direct),
     ThroughCache,
+    /// As every file system can.
+    Synced,
+}
+
+impl Way {
+    /// The cheapest way that the file system of `file` is known to honour.
+    fn of(file: &File) -> Self {
+        match retry_on_intr(|| fstatfs(file)) {
+            Ok(stat) if file_systems::honours_dsync(&stat) => {
+                Direct::open(file).map_or(Self::ThroughCache, Self::PastCache)
+            }
+            _ => Self::Synced,
+        }
+    }
 }
 
 /// A handle that bypasses the page cache: the same file, opened again.
@@ -79,12 +98,29 @@ fn is_whole_sectors(bytes: &[u8], offset: u64) -> bool {
     bytes.len().is_multiple_of(SECTOR_BYTES) && offset.is_multiple_of(SECTOR_BYTES as u64)
 }
 
+fn write_and_sync(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    file.write_all_at(bytes, offset)?;
+    file.sync_data().map_err(of_sync)
+}
+
+/// An error of a sync, or perhaps of one: it is no lack of room after which the same may be tried again.
+fn of_sync(error: io::Error) -> io::Error {
+    use io::ErrorKind::{OutOfMemory, QuotaExceeded, StorageFull};
+    match error.kind() {
+        StorageFull | QuotaExceeded | OutOfMemory => io::Error::other(format!("sync: {error}")),
+        _ => error,
+    }
+}
+
 impl DurableWriter {
     /// Writes `bytes` to `file`, which must be the same at every call.
     pub(crate) fn write(&self, file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
         let mut way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*way, Way::Unknown) {
-            *way = Direct::open(file).map_or(Way::ThroughCache, Way::PastCache);
+            *way = Way::of(file);
+        }
+        if matches!(*way, Way::Synced) {
+            return write_and_sync(file, bytes, offset);
         }
         while !bytes.is_empty() {
             let may_pass = bytes.len() <= BUFFER_BYTES && is_whole_sectors(bytes, offset);
@@ -102,15 +138,17 @@ impl DurableWriter {
                     offset += count as u64;
                 }
                 Err(Errno::INTR) => {}
-                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if is_direct => {
+                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) if is_direct => {
                     *way = Way::ThroughCache;
                 }
-                // The kernel or the file system does not support the flag.
-                Err(Errno::NOSYS | Errno::OPNOTSUPP) => {
-                    file.write_all_at(bytes, offset)?;
-                    return file.sync_data();
+                // The kernel, the file system or a filter of system calls does not have the flag, or the call.
+                Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL | Errno::PERM) => {
+                    *way = Way::Synced;
+                    return write_and_sync(file, bytes, offset);
                 }
-                Err(error) => return Err(error.into()),
+                // Past the cache nothing was written that was not written durably.
+                Err(error) if is_direct => return Err(error.into()),
+                Err(error) => return Err(of_sync(error.into())),
             }
         }
         Ok(())

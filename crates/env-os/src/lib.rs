@@ -19,6 +19,7 @@ mod clock;
 mod disk;
 mod durable_writer;
 mod entropy;
+mod file_systems;
 mod large_pages;
 mod once_reader;
 mod residency;

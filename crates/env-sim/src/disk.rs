@@ -11,6 +11,9 @@
 //!   prefix of such changes, or any subset. A rename itself is whole or absent.
 //! - reservations are gone; locks are free; earlier handles fail forever.
 //!
+//! A **durable write** ([`env::File::write_durably_at`]) of whole sectors makes durable what it has
+//! written and nothing that was written before it elsewhere in the file.
+//!
 //! **Death of the process** ([`SimDisk::kill`]): the same, but nothing is lost.
 //!
 //! **Crash at the n-th I/O** ([`SimDisk::crash_after`]): the n-th call that changes the disk fails,
@@ -586,6 +589,10 @@ impl Disk for SimDisk {
 
     fn file_system(&self, _path: &Path) -> Option<u64> {
         Some(0)
+    }
+
+    fn overwrites_in_place(&self, _dir: &Path) -> bool {
+        true
     }
 
     fn capacity_bytes(&self, _dir: &Path) -> io::Result<u64> {

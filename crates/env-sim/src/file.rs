@@ -57,6 +57,23 @@ impl SimFile {
 }
 
 impl SimFile {
+    /// Runs a call that makes something durable, subject to faults.
+    fn sync_with(&self, sync: impl FnOnce(&mut Inode)) -> io::Result<()> {
+        let mut state = self.disk.state();
+        let state = &mut *state;
+        let verdict = state.effect(self.generation, "sync_data", &self.path);
+        let inode = state.inodes.get_mut(&self.inode).expect("an open file is not forgotten");
+        // A crash itself decides what was kept; only a failed sync in a live process drops data.
+        let drops = matches!(&verdict, Verdict::Fail(error) if error.raw_os_error().is_some());
+        if drops {
+            inode.fail_sync(&mut state.rng);
+        }
+        verdict.carry_out(|| {
+            sync(inode);
+            Ok(())
+        })
+    }
+
     /// Notes a change, from `start` on, of a file that is shared with other programs.
     fn check_own(&self, state: &mut State, name: &str, start: u64) {
         if !state.links.is_shared(&state.names, &self.path, self.inode) {
@@ -87,7 +104,8 @@ impl File for SimFile {
         self.change("write", |state| {
             state.note(&offset.to_le_bytes());
             state.note(bytes);
-            self.check_own(state, "write", offset);
+            let same = if self.is_shared { 0 } else { self.inode(state).kept_as(bytes, offset) };
+            self.check_own(state, "write", offset + same);
             let occupied = self.inode(state).occupied();
             let end = offset + bytes.len() as u64;
             let room = state.room();
@@ -106,19 +124,13 @@ impl File for SimFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let mut state = self.disk.state();
-        let state = &mut *state;
-        let verdict = state.effect(self.generation, "sync_data", &self.path);
-        let inode = state.inodes.get_mut(&self.inode).expect("an open file is not forgotten");
-        // A crash itself decides what was kept; only a failed sync in a live process drops data.
-        let drops = matches!(&verdict, Verdict::Fail(error) if error.raw_os_error().is_some());
-        if drops {
-            inode.fail_sync(&mut state.rng);
-        }
-        verdict.carry_out(|| {
-            inode.sync();
-            Ok(())
-        })
+        self.sync_with(Inode::sync)
+    }
+
+    fn write_durably_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write_all_at(bytes, offset)?;
+        // What was written before, and was not synced, is not its matter.
+        self.sync_with(|inode| inode.sync_last(bytes.len(), offset))
     }
 
     fn len(&self) -> io::Result<u64> {

@@ -133,14 +133,23 @@ impl Inode {
         self.written = self.written.max(end);
     }
 
-    /// Notes that the file has got another name.
+    /// Notes that the file has got another name. Zeros at its end are room for what is appended.
     pub(crate) fn note_linked(&mut self) {
-        self.kept = self.written;
+        let written = &self.cached[..index(self.written).min(self.cached.len())];
+        self.kept = written.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1);
     }
 
     /// The end of the part that must not change while the file has another name.
     pub(crate) const fn kept(&self) -> u64 {
         self.kept
+    }
+
+    /// How many of `bytes`, from the first on, lie in that part and are there already at `at`: a log writes the
+    /// beginning of a sector again when it appends. 0 if one of them differs.
+    pub(crate) fn kept_as(&self, bytes: &[u8], at: u64) -> u64 {
+        let count = self.kept.saturating_sub(at).min(bytes.len() as u64);
+        let there = self.cached.get(index(at)..index(at + count));
+        if there == Some(&bytes[..index(count)]) { count } else { 0 }
     }
 
     pub(crate) fn set_len(&mut self, len: u64) {
@@ -163,6 +172,36 @@ impl Inode {
                 Change::SetLen(len) => self.stored.resize(index(len), 0),
             }
         }
+    }
+
+    /// Makes the last write durable, of `len` bytes to `at`, and nothing else. If it is not of whole
+    /// sectors, or a length was set before it, everything is: the kernel must write that as well.
+    pub(crate) fn sync_last(&mut self, len: usize, at: u64) {
+        let is_whole = |value: u64| value.is_multiple_of(SECTOR_BYTES);
+        let sets_len = |change: &Change| matches!(change, Change::SetLen(_));
+        if !is_whole(at) || !is_whole(len as u64) || self.pending.iter().any(sets_len) {
+            return self.sync();
+        }
+        let last = self.pending.pop_if(|change| match change {
+            Change::Write { bytes, .. } => bytes.len() == len,
+            Change::SetLen(_) => false,
+        });
+        let Some(Change::Write { lands_at, bytes }) = last else { return self.sync() };
+        let end = lands_at + bytes.len() as u64;
+        // What was written there before is superseded, and must not come back by a later sync.
+        let before = std::mem::take(&mut self.pending);
+        for change in before {
+            let Change::Write { lands_at: from, bytes: old } = change else { continue };
+            let to = from + old.len() as u64;
+            let head = index(lands_at.clamp(from, to) - from);
+            let tail = index(end.clamp(from, to) - from);
+            for (range, lands_at) in [(0..head, from), (tail..old.len(), from + tail as u64)] {
+                if !range.is_empty() {
+                    self.pending.push(Change::Write { lands_at, bytes: old[range].to_vec() });
+                }
+            }
+        }
+        overlay(&mut self.stored, lands_at, &bytes);
     }
 
     /// Fails a sync. Some of the changes are stored, all of them are forgotten, and the cache may
@@ -310,6 +349,37 @@ mod tests {
             }
         }
         assert!(lost > 20 && kept > 20 && torn > 20 && reordered > 5);
+    }
+
+    #[test]
+    fn a_durable_write_makes_nothing_else_durable() {
+        let (mut lost, mut kept) = (0, 0);
+        for seed in 0..200 {
+            let stored = crashed(seed, |inode| {
+                inode.write(&[0; 4096], 0, 0);
+                inode.sync();
+                inode.write(&[1; 1024], 512, 512);
+                inode.write(&[2; 512], 1024, 1024);
+                inode.sync_last(512, 1024);
+            });
+            assert_eq!(stored[1024..1536], [2; 512], "seed {seed}: it is durable");
+            assert_eq!(stored[1536..], [0; 4096 - 1536], "seed {seed}");
+            match stored[512] {
+                0 => lost += 1,
+                _ => kept += 1,
+            }
+        }
+        assert!(lost > 20 && kept > 20, "{lost} {kept}");
+    }
+
+    #[test]
+    fn what_a_durable_write_has_superseded_does_not_come_back() {
+        let mut inode = Inode::default();
+        inode.write(&[1; 2048], 0, 0);
+        inode.write(&[2; 512], 512, 512);
+        inode.sync_last(512, 512);
+        inode.sync();
+        assert_eq!((inode.stored[0], inode.stored[512], inode.stored[1024]), (1, 2, 1));
     }
 
     #[test]

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The contents of the file when it got its other name stay as they are, byte by byte: the creator
-//! of the link reads them. New bytes may be appended. A test need not link files whose contents are
-//! meaningless.
+//! of the link reads them. New bytes may be appended, also over zeros at the end, and what is there may
+//! be written again as it is. A test need not link files whose contents are meaningless.
 //!
 //! [`Trespass`] notes the first violation of the rule. A test that does not ask for it fails when
 //! the disk is dropped.

@@ -140,6 +140,12 @@ pub trait Disk: Send + Sync {
         None
     }
 
+    /// Whether a write over synced bytes of a file in `dir` changes nothing but those bytes: neither the
+    /// length of the file nor where it lies. Then zeros that are written ahead spare later writes that.
+    fn overwrites_in_place(&self, _dir: &Path) -> bool {
+        false
+    }
+
     /// The number of bytes that the file system of `dir` has in all; the largest where that is not known.
     fn capacity_bytes(&self, _dir: &Path) -> io::Result<u64> {
         Ok(u64::MAX)

@@ -560,6 +560,11 @@ pub(crate) fn is_no_room(error: &Error) -> bool {
     matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
+/// Whether a file was not there.
+pub(crate) fn is_missing(error: &Error) -> bool {
+    matches!(error, Error::File(FileError::Io { source, .. }) if source.kind() == ErrorKind::NotFound)
+}
+
 /// Whether there was no descriptor to open something with: it says nothing of the disk.
 pub(crate) fn lacks_descriptor(error: &Error) -> bool {
     matches!(error, Error::File(FileError::Io { source, .. }) if env::lacks_descriptor(source))

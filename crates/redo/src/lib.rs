@@ -149,5 +149,6 @@ pub use write::health::Health;
 pub use write::log::Log;
 pub use write::opening::{Opened, Recovery, Summary};
 pub use write::pending_sync::{PendingSync, Turn};
+pub use write::preparer::Preparer;
 pub use write::publication::{begin, discard, publish};
 pub use write::stats::{HistoryStats, IndexStats, MarkStats, Stats};

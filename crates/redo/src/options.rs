@@ -114,6 +114,9 @@ pub struct Options {
     pub index_lag_bytes_max: u64,
     /// How much space a device sets aside for a full disk.
     pub reserve_bytes: u64,
+    /// So many blocks a device has written since the start when zeros are written ahead for its segments; `None`
+    /// for no device. A [`crate::Preparer`] must be stepped for it.
+    pub zeros_blocks_min: Option<u64>,
     /// When segments are compacted.
     pub compaction: CompactionOptions,
     /// How much is kept of what compactions replace.
@@ -138,6 +141,7 @@ impl Options {
             in_flight_bytes_max: 64 << 20,
             index_lag_bytes_max: 1 << 30,
             reserve_bytes: 16 << 20,
+            zeros_blocks_min: None,
             compaction: CompactionOptions::default(),
             history: HistoryOptions::OFF,
             // Less than half a millisecond.

@@ -20,8 +20,9 @@ const FOR_THE_PROCESS: u64 = 32;
 /// For the log: manifest, compaction, scrubbing, recovery.
 const FOR_THE_LOG: u64 = 32;
 
-/// For each log device: the open segment and the next one.
-const FOR_A_DEVICE: u64 = 2;
+/// For each log device: the open segment and the next one, each also past the page cache, and the file of zeros
+/// that is being written for the one after.
+const FOR_A_DEVICE: u64 = 5;
 
 /// For what reads values and keys that are not in memory. A process has one number of descriptors, and
 /// so one of these: it is set at the start.
@@ -101,7 +102,7 @@ mod tests {
     fn the_last_descriptors_are_kept_back() {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(1 << 20);
         let descriptors = Descriptors::with_devices(4);
-        assert_eq!(descriptors.reserve, 32 + 32 + 8);
+        assert_eq!(descriptors.reserve, 32 + 32 + 4 * 5);
         let at = |number: u64| descriptors.is_reserved(RawFd::try_from(number).unwrap());
         assert!(!at(3));
         assert_eq!(at(limit - 1), getrlimit(Resource::Nofile).current.is_some());

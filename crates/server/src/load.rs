@@ -31,6 +31,10 @@ use crate::config::{LogOptions, Options};
 use crate::owned_log;
 use crate::restore::{LogRestorer, NewestIndex, Warmup};
 
+/// A device that has written so many blocks is worth that zeros are written ahead of the next ones. A server that is
+/// hardly written to, or not for long, is spared that.
+const ZEROS_BLOCKS_MIN: u64 = 256;
+
 /// The log's options as the configuration has them, for the data directory `directory`.
 #[must_use]
 pub fn log_options(options: &Options, directory: PathBuf) -> redo::Options {
@@ -40,6 +44,7 @@ pub fn log_options(options: &Options, directory: PathBuf) -> redo::Options {
         policy: owned_log::sync_policy(options.fsync),
         segment_bytes: *segment_bytes,
         in_flight_bytes_max: *in_flight_bytes,
+        zeros_blocks_min: Some(ZEROS_BLOCKS_MIN),
         compaction: owned_log::compaction_options(&options.log),
         history: owned_log::history_options(&options.log),
         ..redo::Options::new(directory)

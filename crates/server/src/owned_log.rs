@@ -1,5 +1,5 @@
-//! The redo log as its shard owns it: the [`redo::Log`], and what steps its flushers, its compactor
-//! and its scrubber.
+//! The redo log as its shard owns it: the [`redo::Log`], and what steps its flushers, its compactor,
+//! its scrubber and its preparer.
 //!
 //! ```text
 //!   Shard ── append, retire, seal, reach ──► OwnedLog ─┬─► redo::Log
@@ -21,8 +21,8 @@ use keyspace::Journal;
 use redo::manifest::HistoryPoint;
 use redo::{
     BackupFigures, BackupPoint, BackupRefusal, BackupState, CompactionOptions, Compactor, Flusher,
-    Health, HistoryOptions, Log, Mark, NamedBackup, NotedCommand, Opened, Reader, Scrubber, Step,
-    SyncPolicy, Turn,
+    Health, HistoryOptions, Log, Mark, NamedBackup, NotedCommand, Opened, Preparer, Reader,
+    Scrubber, Step, SyncPolicy, Turn,
 };
 
 use crate::config::{FsyncPolicy, LogOptions};
@@ -117,6 +117,9 @@ pub(crate) fn start(opened: Opened, index: Option<OpenIndex>) -> std::io::Result
     let scrubber = log.scrubber();
     let thread = std::thread::Builder::new().name("scrubber".to_owned());
     threads.push(thread.spawn(in_background(move || run_scrubber(scrubber)))?);
+    let preparer = log.preparer();
+    let thread = std::thread::Builder::new().name("preparer".to_owned());
+    threads.push(thread.spawn(in_background(move || run_preparer(preparer)))?);
     let index = index.map(IndexThread::start).transpose()?;
     Ok(own(log, Box::new(Threads { threads, flushers: desks, index })))
 }
@@ -129,7 +132,8 @@ pub fn start_without_index(opened: Opened) -> std::io::Result<BoxedLog> {
     start(opened, None)
 }
 
-/// A thread a flusher, one for the compactor, one for the scrubber, and one for an index.
+/// A thread a flusher, one for the compactor, one for the scrubber, one for what prepares files, and one for an
+/// index.
 struct Threads {
     threads: Vec<JoinHandle<()>>,
     /// Each is locked by its thread while it steps, and by the executor while it writes.
@@ -251,6 +255,16 @@ fn run_scrubber(mut scrubber: Scrubber) {
         match scrubber.step() {
             Step::Worked => {}
             Step::Idle => scrubber.wait(IDLE_WAIT),
+            Step::Finished => return,
+        }
+    }
+}
+
+fn run_preparer(mut preparer: Preparer) {
+    loop {
+        match preparer.step() {
+            Step::Worked => {}
+            Step::Idle => preparer.wait(IDLE_WAIT),
             Step::Finished => return,
         }
     }
@@ -439,6 +453,7 @@ impl ShardLog for OwnedLog {
     fn set_compaction(&mut self, options: &LogOptions) {
         self.log.set_compaction_options(compaction_options(options));
         self.log.set_scrub_rate(options.scrub_bytes_per_second);
+        self.log.set_writes_zeros(options.preallocates);
         self.log.set_history(history_options(options));
     }
 

@@ -46,6 +46,7 @@ impl Life<'_> {
         self.run.tally.records += records;
         self.run.tally.archives_tidied += self.machine.engine.archived().tidied;
         self.run.tally.blocks_written_now += lock(&self.machine.works).written_now;
+        self.run.tally.zeros_steps += lock(&self.machine.works).zeros_steps;
         let Self { run, machine, clients, is_kernel_false, .. } = self;
         drop(clients);
         let (compactions, healed) = machine.compactions();

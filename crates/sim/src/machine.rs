@@ -46,6 +46,8 @@ pub(crate) struct LogShape {
     pub(crate) index: Option<IndexShape>,
     /// Whether keys that are asked for may be read together.
     pub(crate) reads_together: bool,
+    /// After so many blocks zeros are written ahead, if they are at all.
+    pub(crate) zeros_blocks_min: Option<u64>,
 }
 
 /// `maxmemory`.

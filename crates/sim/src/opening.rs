@@ -108,6 +108,7 @@ pub(crate) fn find_log(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Re
     log.in_flight_bytes_max = site.shape.in_flight_bytes;
     log.index_lag_bytes_max = site.shape.index_lag_bytes;
     log.reserve_bytes = 2000;
+    log.zeros_blocks_min = site.shape.zeros_blocks_min;
     log.parallel_loaders = false;
     let recovery = Recovery::open(env, log)?;
     if site.index().is_none() {
@@ -135,7 +136,8 @@ fn start_log(
         Some(index) => Some(Keeper::of(site.disk, index, log.reader().index_bound())),
         None => site.index().map(open).transpose()?,
     };
-    let works = Works::new(&log, flushers, compactor, index, site.clock);
+    let mut works = Works::new(&log, flushers, compactor, index, site.clock);
+    works.preparer = site.shape.zeros_blocks_min.map(|_| log.preparer());
     let works = Arc::new(Mutex::new(works));
     let workers = Stepped { works: Arc::clone(&works), rng: SimEntropy::new(rng.next()) };
     let tap = Arc::new(Mutex::new(tap));

@@ -161,6 +161,9 @@ pub(crate) struct Run {
     pub(crate) trace: Vec<String>,
 }
 
+/// With these seeds zeros are written ahead of the log.
+const ZEROS_SEEDS: std::ops::Range<u64> = 22_000_000_000..23_000_000_000;
+
 impl Run {
     fn new(plan: Plan) -> Self {
         let mut rng = SimEntropy::new(plan.seed ^ 0x51b0_5eed);
@@ -175,6 +178,7 @@ impl Run {
             },
             index: index_shape,
             reads_together: plan.seed >= TOGETHER_SEEDS,
+            zeros_blocks_min: ZEROS_SEEDS.contains(&plan.seed).then_some(plan.seed / 16 % 3),
         };
         Self::shaped(plan, shape, index, rng)
     }

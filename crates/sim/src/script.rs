@@ -108,6 +108,7 @@ impl Attempt<'_> {
             index_lag_bytes,
             index,
             reads_together,
+            zeros_blocks_min: None,
         };
         let plan = Plan { seed: self.seed, lives: 1, is_traced: self.is_traced };
         let rng = SimEntropy::new(self.seed);

@@ -118,6 +118,7 @@ impl World {
             index_lag_bytes: 1 << 30,
             index,
             reads_together: rng.coin(),
+            zeros_blocks_min: None,
         };
         let fate = Fate {
             rng: SimEntropy::new(rng.next()),

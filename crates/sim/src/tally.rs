@@ -96,6 +96,8 @@ tally! {
     backups,
     /// Blocks that the executor has written itself.
     blocks_written_now,
+    /// Steps that have written zeros ahead of the log, or begun or ended that.
+    zeros_steps,
     /// Recoveries that EIO has interrupted.
     recoveries_with_io_errors,
     /// Times that `indelible log verify` was asked first and had to agree.

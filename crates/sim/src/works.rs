@@ -6,7 +6,7 @@ use base::{Lsn, RecordAddr};
 use env::Clock;
 use env_sim::{SimClock, SimEntropy};
 use logindex::HotHint;
-use redo::{Compactor, Flusher, Log, PendingSync, Reader, Scrubber, Step, Turn};
+use redo::{Compactor, Flusher, Log, PendingSync, Preparer, Reader, Scrubber, Step, Turn};
 use server::engine::{CloseError, DevicesError};
 use server::owned_log::LogWorkers;
 
@@ -22,6 +22,8 @@ pub(crate) struct Works {
     /// None once the log is closed.
     compactor: Option<Compactor>,
     scrubber: Option<Scrubber>,
+    /// What writes zeros ahead, in a run with that.
+    pub(crate) preparer: Option<Preparer>,
     /// What keeps the index of the log, in a life with one.
     pub(crate) index: Option<Keeper>,
     /// What brings keys back, after a start by the index.
@@ -34,6 +36,8 @@ pub(crate) struct Works {
     longest_gap_us: u64,
     /// Blocks that the executor has written itself.
     pub(crate) written_now: u64,
+    /// Steps that have written zeros ahead, or begun or ended that.
+    pub(crate) zeros_steps: u64,
     /// A flusher that gets hardly any steps: its device is slow.
     pub(crate) starved: Option<usize>,
 }
@@ -54,11 +58,13 @@ impl Works {
             flushers,
             compactor: Some(compactor),
             scrubber: Some(log.scrubber()),
+            preparer: None,
             index,
             comebacks: None,
             reader: Some(log.reader()),
             clock: clock.clone(),
             written_now: 0,
+            zeros_steps: 0,
             starved: None,
         }
     }
@@ -68,7 +74,7 @@ impl Works {
         self.flushers.clear();
         self.syncing.clear();
         self.compactor = None;
-        self.scrubber = None;
+        (self.scrubber, self.preparer) = (None, None);
         (self.index, self.reader) = (None, None);
         self.let_comebacks_go();
     }
@@ -83,6 +89,10 @@ impl Works {
         let others = if self.index.is_some() { 3 } else { 2 };
         if self.comebacks.is_some() && rng.below(4) == 0 {
             self.step_comebacks(rng);
+            return;
+        }
+        if self.preparer.is_some() && rng.below(4) == 0 {
+            self.step_preparer();
             return;
         }
         let index = usize::try_from(rng.below(count as u64 + others)).expect("few");
@@ -149,6 +159,7 @@ impl Works {
             has_worked |= self.step_flusher(index, false) == Step::Worked;
         }
         has_worked |= self.step_scrubber() == Step::Worked;
+        has_worked |= self.step_preparer() == Step::Worked;
         has_worked |= self.step_index(true) == Step::Worked;
         has_worked | (self.step_compactor() == Step::Worked)
     }
@@ -160,6 +171,12 @@ impl Works {
 
     fn step_scrubber(&mut self) -> Step {
         self.scrubber.as_mut().map_or(Step::Finished, Scrubber::step)
+    }
+
+    fn step_preparer(&mut self) -> Step {
+        let step = self.preparer.as_mut().map_or(Step::Finished, Preparer::step);
+        self.zeros_steps += u64::from(step == Step::Worked);
+        step
     }
 
     pub(crate) fn step_index(&mut self, may_look: bool) -> Step {
@@ -228,6 +245,7 @@ impl LogWorkers for Stepped {
         for _ in 0..FINISH_ROUNDS {
             let mut is_finished = works.step_compactor() == Step::Finished;
             is_finished &= works.step_scrubber() == Step::Finished;
+            is_finished &= works.step_preparer() == Step::Finished;
             for index in 0..works.flushers.len() {
                 is_finished &= works.step_flusher(index, false) == Step::Finished;
             }

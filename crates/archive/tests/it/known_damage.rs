@@ -92,10 +92,58 @@ fn a_start_that_finds_damage_marks_it_and_makes_a_copy() {
         (0..3).for_each(|_| world.archive());
         assert_eq!(world.list(Folder::Damaged), [mark_of(&damaged)]);
         assert_ne!(world.desk.figures().state, State::Streaming);
-        world.write();
-        world.settle();
+        // Nothing is written meanwhile.
+        let last = world.database.last();
+        (0..20).for_each(|_| world.idle());
+        let figures = world.desk.figures();
+        assert_eq!((figures.state, figures.archived), (State::Streaming, Lsn(last)), "{damaged}");
+        let disk = SimDisk::new(3, Faults::default());
+        let found = restore_into(&disk, &world.target(), Point::Latest).unwrap();
+        assert_eq!((found.parent.lsn, found.base, found.cut_off), (Lsn(last), Lsn(last), None));
+        for _ in 0..2 {
+            world.check(1);
+            world.restart(false);
+            world.write();
+            world.settle();
+        }
         assert_eq!(world.desk.figures().state, State::Streaming);
         world.check(1);
+    }
+}
+
+/// The list of what there is fails just when damage was found: it is asked for again, and nothing is copied that need not be.
+#[test]
+fn damage_of_what_is_not_needed_takes_no_copy_while_the_target_is_away() {
+    for hides in [false, true] {
+        let mut old = Old::new(49, Coding::Plain);
+        old.hours(30);
+        let keep = "30m:all 1h:hour";
+        let (part, _) = base_of(&old, keep);
+        let Name::Base { fill, .. } = part else { panic!("{part}") };
+        let newest = |old: &Old| old.picture().ranges.last().unwrap().fills.last().unwrap().0;
+        while newest(&old) == fill {
+            old.hours(1);
+        }
+        old.world.settle();
+        let fills = old.world.desk.figures().fills;
+        old.world.damage(&part, false);
+        let options = archive::ArchiveOptions {
+            keep: keep.parse().unwrap(),
+            ..crate::world::archive_options()
+        };
+        old.world.desk.set_options(options);
+        for _ in 0..200 {
+            old.world.clock.advance_us(60_000_000);
+            if hides && !old.world.list(Folder::Damaged).is_empty() {
+                old.world.mood.lock().unwrap().is_away = true;
+                (0..3).for_each(|_| _ = old.world.archiver.step());
+                old.world.mood.lock().unwrap().is_away = false;
+            }
+            _ = old.world.archiver.step();
+        }
+        assert_eq!(old.world.list(Folder::Damaged), [mark_of(&part)]);
+        old.world.settle();
+        assert_eq!(old.world.desk.figures().fills, fills, "{hides}");
     }
 }
 
@@ -228,14 +276,61 @@ fn a_mark_takes_nothing_away() {
         let found = restored(&world.target(), lsn.0).unwrap();
         assert_eq!(Some(&found), world.states.get(&lsn.0));
     }
-    // The newest state without asking for what is marked is an older one, and that is said.
+    // Nor is an older state taken for the newest one.
+    let found = latest(&world);
+    assert_eq!((found.parent.lsn, found.cut_off), (last, None));
+    // It is damaged after all: then it is, and that is said.
+    world.damage(&logs[1], false);
     let found = latest(&world);
     assert_eq!(found.parent.lsn, Lsn(first.0 - 1));
     assert_eq!(found.cut_off.map(|(lsn, _)| lsn), Some(last));
-    // It is damaged after all.
-    world.damage(&logs[1], false);
     let error = restored(&world.target(), last.0).unwrap_err();
     assert!(matches!(error, Error::Damaged { name, .. } if name == logs[1]), "{error}");
+}
+
+/// The newest state is the newest one that can be restored, whether anything is known to be damaged or not; which one it is not is said.
+#[test]
+fn the_newest_state_is_restored_without_what_is_damaged() {
+    for is_marked in [false, true] {
+        for (folder, is_header) in
+            [(Folder::Log, false), (Folder::Log, true), (Folder::Base, false)]
+        {
+            let mut world = World::new(68);
+            for _ in 0..6 {
+                world.write();
+                world.settle();
+            }
+            let (first_copy, last) = (world.desk.figures().restorable_from, world.database.last());
+            world.desk.set_options(archive::ArchiveOptions {
+                base_bytes_min: 0,
+                ..crate::world::archive_options()
+            });
+            while folder == Folder::Base && world.desk.figures().fills < 2 {
+                world.write();
+                world.settle();
+            }
+            let damaged = *world.list(folder).last().unwrap();
+            world.damage(&damaged, is_header);
+            if is_marked {
+                put_mark(&world, &damaged);
+            }
+            let disk = SimDisk::new(3, Faults::default());
+            let found = restore_into(&disk, &world.target(), Point::Latest).unwrap();
+            let (at, contents) = crate::world::contents_of(&disk);
+            assert_eq!(Some(&contents), world.states.get(&at), "{damaged}, {is_marked}");
+            match damaged {
+                Name::Log { first, .. } => {
+                    assert_eq!(found.parent.lsn, Lsn(first.0 - 1), "{damaged}, {is_marked}");
+                    assert_eq!(found.cut_off.map(|(lsn, _)| lsn), Some(Lsn(last)));
+                }
+                // Another copy leads to the same.
+                _ => {
+                    assert_eq!((found.parent.lsn.0, found.cut_off), (world.database.last(), None));
+                    assert_eq!(found.base, first_copy);
+                }
+            }
+        }
+    }
 }
 
 /// The copy that what is kept begins with, if that is not the first one; and the blocks that are kept by the rules.

@@ -401,8 +401,9 @@ fn what_was_made_one_meanwhile_is_no_damage() {
     let database = archive::database_of(&archive, None).unwrap();
     let mut logs = archive.list(database, Folder::Log).unwrap();
     let count = logs.len();
+    let mut rounds = 0..200;
     let verified = archive::verify(&archive, database, &mut |_, _| {
-        for _ in 0..10 {
+        for _ in rounds.by_ref().take(10) {
             world.write();
             world.database.flush();
             world.clock.advance_us(200_000_000);

@@ -461,6 +461,16 @@ impl World {
         (self.archiver, self.desk) = (archiver, desk);
     }
 
+    /// Time passes, and nothing is written.
+    pub(crate) fn idle(&mut self) {
+        self.clock.advance_us(200_000);
+        self.database.flush();
+        self.database.log.tick();
+        self.database.compactor.step();
+        self.database.log.poll();
+        self.archive();
+    }
+
     /// Lets everything come to its end.
     pub(crate) fn settle(&mut self) {
         self.mood.lock().unwrap().lost_percent = 0;
@@ -470,12 +480,7 @@ impl World {
                 // What was not compared is gone on from with another block.
                 self.write();
             }
-            self.clock.advance_us(200_000);
-            self.database.flush();
-            self.database.log.tick();
-            self.database.compactor.step();
-            self.database.log.poll();
-            self.archive();
+            self.idle();
             let figures = self.desk.figures();
             if figures.archived.0 == self.database.last() && figures.fill_total == 0 {
                 return;

@@ -285,6 +285,7 @@ fn damage_is_found_and_never_restored() {
         connection.words(&format!("SET more {number}"));
         catch_up(&mut connection);
     }
+    let last = info(&mut connection, "archive_lsn");
     drop(server);
     let into = place.path().join("into");
     for folder in ["base", "log"] {
@@ -297,9 +298,23 @@ fn damage_is_found_and_never_restored() {
         let output = run(&["backup", "verify", &url]);
         assert_eq!(output.status.code(), Some(2), "{}", said(&output));
         assert!(said(&output).contains("of the archive is damaged at byte"), "{}", said(&output));
-        let output = restore(&url, &into, &["--latest"]);
+        let output = restore(&url, &into, &["--at", &last]);
         assert!(!output.status.success(), "{}", said(&output));
         assert!(!into.join("redo.manifest").exists(), "it must not be startable");
+        // The newest state that can be, if there is one, and what it is.
+        let output = restore(&url, &into, &["--latest"]);
+        let is_there = into.join("redo.manifest").exists();
+        match folder {
+            "base" => assert!(!output.status.success() && !is_there, "{}", said(&output)),
+            _ => {
+                assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+                assert!(said(&output).contains("NOT THE NEWEST STATE"), "{}", said(&output));
+                assert!(said(&output).contains("damaged, and gone round: "), "{}", said(&output));
+                fs::remove_dir_all(&into).unwrap();
+                let output = restore(&url, &into, &["--at", &last]);
+                assert!(!output.status.success(), "{}", said(&output));
+            }
+        }
         fs::write(&path, &good).unwrap();
     }
     let output = restore(&url, &into, &["--latest"]);

@@ -355,7 +355,7 @@ impl Mounted {
         match Self::try_new(device) {
             Ok(mounted) => Some(mounted),
             Err(why) => {
-                println!("skipped: this test mounts a FUSE file system, which needs root: {why}");
+                testing::skipped("root and FUSE", why);
                 None
             }
         }

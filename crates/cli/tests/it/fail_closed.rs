@@ -151,7 +151,7 @@ fn outer_address() -> Option<IpAddr> {
 #[test]
 fn protected_mode_keeps_strangers_out() {
     let Some(address) = outer_address() else {
-        println!("skipped: this machine has no address but the loopback's");
+        testing::skipped("an address that is not the loopback's", "this machine has no other");
         return;
     };
     let from_outside = |port: u16| {

@@ -26,7 +26,7 @@ impl Fault {
             Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
             Err(error) => error.to_string(),
         };
-        println!("skipped: this test needs strace, and the right to trace: {why}");
+        testing::skipped("strace and the right to trace", why);
         false
     }
 

@@ -56,8 +56,10 @@ fn a_compaction_leaves_linked_files_as_they_are() {
     }
     for (path, bytes) in before {
         let now = std::fs::read(&path).unwrap();
+        // The one that is written goes on, perhaps over zeros.
+        let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         assert!(
-            now.starts_with(&bytes),
+            now.starts_with(&bytes[..end]),
             "{} was {} bytes, is {}",
             path.display(),
             bytes.len(),

@@ -15,8 +15,12 @@ use std::time::{Duration, Instant};
 const OPTIONS: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
 /// The calls that fail, each in a server of its own.
-const FAULTS: [&str; 4] =
-    ["fdatasync:error=EIO", "pwrite64:error=EIO", "openat:error=EIO", "fsync:error=EIO"];
+const FAULTS: [&str; 4] = [
+    "fdatasync,pwritev2:error=EIO",
+    "pwrite64,pwritev2:error=EIO",
+    "openat:error=EIO",
+    "fsync:error=EIO",
+];
 
 #[test]
 fn a_server_whose_only_disk_fails_is_read_only_and_keeps_what_it_has_acknowledged() {

@@ -36,7 +36,7 @@ impl LoopDisk {
         match Self::try_new(bytes) {
             Ok(disk) => Some(disk),
             Err(why) => {
-                println!("skipped: this test mounts loop devices, which needs root: {why}");
+                testing::skipped("root and loop devices", why);
                 None
             }
         }
@@ -232,9 +232,9 @@ fn a_disk_comes_back_although_somebody_keeps_the_file_system() {
     let Some(mut disk) = LoopDisk::new(16 << 20) else { return };
     let mut keeper = Command::new("unshare");
     keeper.args(["--mount", "--propagation", "private", "sh", "-c", "echo ready; exec sleep 60"]);
-    let Ok(mut keeper) = keeper.stdout(Stdio::piped()).spawn() else {
-        println!("skipped: there is no unshare");
-        return;
+    let mut keeper = match keeper.stdout(Stdio::piped()).spawn() {
+        Ok(keeper) => keeper,
+        Err(why) => return testing::skipped("unshare", why),
     };
     let mut ready = [0; 6];
     keeper.stdout.take().unwrap().read_exact(&mut ready).unwrap();

@@ -19,6 +19,7 @@
 //!   tracking                                      what clients are told that keep copies, next to Redis
 //!   scripting                                     Lua scripts that run for long, and kills while they write
 //!   hot_keys                                      what was used before a restart is in memory first
+//!   over_zeros                                    segments that were zeros before
 //!   lifecycle                                     one server on a unix socket, from start to end
 //!   damage                                        damaged data directories: refused, repaired, served
 //!   messages                                      what the server says, and where
@@ -102,6 +103,7 @@ mod migrate;
 mod narrow_start;
 mod network;
 mod object_ids;
+mod over_zeros;
 mod overload;
 mod peer_dumps;
 mod peer_readers;

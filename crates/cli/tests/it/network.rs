@@ -38,7 +38,7 @@ impl Namespace {
         let namespace = match run(Command::new("ip").args(["netns", "add", &name])) {
             Ok(_) => Namespace { name },
             Err(why) => {
-                println!("skipped: this test makes network namespaces, which needs root: {why}");
+                testing::skipped("root and network namespaces", why);
                 return None;
             }
         };
@@ -99,7 +99,7 @@ impl Network {
     pub(crate) fn lose(&self, percent: u32, port: u16) -> bool {
         let found = Command::new("nft").arg("--version").stdout(Stdio::null()).status();
         if !found.is_ok_and(|status| status.success()) {
-            println!("skipped: nft is not installed (make test installs it)");
+            testing::skipped("nft", "it is not installed (make test installs it)");
             return false;
         }
         let rules = format!(

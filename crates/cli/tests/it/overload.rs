@@ -118,7 +118,7 @@ fn ten_thousand_idle_connections_are_cheap() {
     let server = Program::indelible().start(&["--maxclients", "10100"]);
     let mut active = server.connect();
     if info(&mut active, "maxclients") < COUNT + 1 {
-        println!("skipped: the server may not open {COUNT} files (ulimit -n)");
+        testing::skipped("open files", format_args!("the server may not open {COUNT} (ulimit -n)"));
         return;
     }
     assert_eq!(active.words("SET k v").text(), "OK");
@@ -161,7 +161,7 @@ fn may_open_files(count: u64) -> bool {
     if has_enough(current) || (has_enough(maximum) && setrlimit(Resource::Nofile, raised).is_ok()) {
         return true;
     }
-    println!("skipped: this process may not open {count} files (ulimit -n)");
+    testing::skipped("open files", format_args!("this process may not open {count} (ulimit -n)"));
     false
 }
 
@@ -229,7 +229,7 @@ fn has_free_memory(bytes: u64) -> bool {
     });
     let has_enough = kibibytes.is_some_and(|kibibytes| kibibytes * 1024 > bytes);
     if !has_enough {
-        println!("skipped: this test wants {bytes} bytes of free memory");
+        testing::skipped("free memory", format_args!("this test wants {bytes} bytes"));
     }
     has_enough
 }

@@ -63,7 +63,7 @@ pub(crate) fn directory() -> Option<PathBuf> {
         .all(|name| directory.join(name).exists());
     assert!(is_there || !is_required, "{} lacks some of the peers", directory.display());
     if !is_there {
-        println!("skipped: Redis 6.2 and 8.2 are not installed (make test installs them)");
+        testing::skipped("Redis 6.2 and 8.2", "they are not installed (make test installs them)");
     }
     is_there.then_some(directory)
 }

@@ -49,7 +49,7 @@ impl Program {
             .status()
             .is_ok_and(|status| status.success());
         if !found {
-            println!("skipped: redis-server is not installed (make test installs it)");
+            testing::skipped("redis-server", "it is not installed (make test installs it)");
         }
         found.then(|| Program { words: vec!["redis-server".to_owned()] })
     }

@@ -133,7 +133,7 @@ fn redis_cli_runs_the_scripts_of_files() {
     let mut command = Command::new("redis-cli");
     command.args(["-p", &port, "--eval"]).arg(&file).args(["key", ",", "value"]);
     let Ok(output) = command.output() else {
-        println!("skipped: redis-cli is not installed (make test installs it)");
+        testing::skipped("redis-cli", "it is not installed (make test installs it)");
         return;
     };
     assert_eq!(String::from_utf8_lossy(&output.stdout), "OK\n");

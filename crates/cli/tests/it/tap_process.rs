@@ -33,7 +33,7 @@ impl Redis {
             has_ended || pong.is_ok_and(|output| output.stdout.starts_with(b"PONG"))
         });
         if has_ended {
-            println!("skipped: redis-server is not installed (make test installs it)");
+            testing::skipped("redis-server", "it is not installed (make test installs it)");
         }
         (!has_ended).then_some(redis)
     }

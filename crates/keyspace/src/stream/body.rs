@@ -113,6 +113,7 @@ impl LargeStream {
                 name => self.groups.apply(name, &value, addr).is_ok(),
             };
             if !is_taken {
+                self.groups.note_orphan(name, &value);
                 self.waiting.insert(name, (addr, value));
             }
         }
@@ -127,7 +128,10 @@ impl LargeStream {
                 }
                 old.or(before)
             }
-            Err(_) => self.waiting.insert(name, (addr, value.into())).map(|(addr, _)| addr),
+            Err(_) => {
+                self.groups.note_orphan(name, value);
+                self.waiting.insert(name, (addr, value.into())).map(|(addr, _)| addr)
+            }
         }
     }
 }
@@ -204,8 +208,10 @@ impl Large for LargeStream {
             return Some(addr);
         }
         let gone = self.groups.apply_deleted(name);
-        let orphans = gone.orphans.into_iter();
-        self.waiting.extend(orphans.map(|(name, addr, value)| (name, (addr, value.into()))));
+        for (name, addr, value) in gone.orphans {
+            self.groups.note_orphan(name, &value);
+            self.waiting.insert(name, (addr, value.into()));
+        }
         gone.addr
     }
 

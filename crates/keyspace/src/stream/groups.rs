@@ -1,6 +1,6 @@
 //! The groups of a stream by number and by name: every change of one, and their records.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::RecordAddr;
 
@@ -14,6 +14,9 @@ use super::tracker::Tracker;
 pub(super) struct Groups {
     groups: BTreeMap<Number, Group>,
     by_name: BTreeMap<Box<[u8]>, Number>,
+    /// Numbers of groups, and of their consumers, that records name whose group or consumer is lost. They are not given
+    /// again: what had one of them next would take these records over.
+    orphaned: BTreeMap<Number, BTreeSet<Number>>,
 }
 
 /// A record of something whose group or consumer is not there, or has another name.
@@ -38,11 +41,15 @@ impl Gone {
     }
 }
 
-/// A number that is not given yet.
-fn next_number<T>(given: &BTreeMap<Number, T>) -> Number {
-    let after_last = given.last_key_value().map_or(Some(1), |(last, _)| last.checked_add(1));
-    after_last.unwrap_or_else(|| {
-        let is_free = |number: &Number| !given.contains_key(number);
+/// A number that is not given yet, and is not `kept` either; `last_kept` is the last one that is.
+fn next_number<T>(
+    given: &BTreeMap<Number, T>,
+    last_kept: Option<Number>,
+    is_kept: impl Fn(Number) -> bool,
+) -> Number {
+    let last = given.last_key_value().map(|(last, _)| *last).max(last_kept);
+    last.map_or(Some(1), |last| last.checked_add(1)).unwrap_or_else(|| {
+        let is_free = |number: &Number| !given.contains_key(number) && !is_kept(*number);
         (1..Number::MAX).find(is_free).expect("memory does not hold so many")
     })
 }
@@ -90,7 +97,9 @@ impl Groups {
         if self.by_name.contains_key(name) {
             return false;
         }
-        let number = next_number(&self.groups);
+        let orphaned = &self.orphaned;
+        let last_kept = orphaned.last_key_value().map(|(last, _)| *last);
+        let number = next_number(&self.groups, last_kept, |it| orphaned.contains_key(&it));
         tracker.touch_new(Name::Group(number));
         self.by_name.insert(name.into(), number);
         self.groups.insert(number, Group::new(name, last_id, entries_read, None));
@@ -131,8 +140,12 @@ impl Groups {
         now_ms: i64,
         tracker: &mut Tracker,
     ) -> Number {
+        let kept = self.orphaned.get(&number);
+        let group = self.groups.get(&number).expect("the number was asked for");
+        let last_kept = kept.and_then(|kept| kept.last().copied());
+        let is_kept = |it| kept.is_some_and(|kept| kept.contains(&it));
+        let consumer = next_number(&group.consumers, last_kept, is_kept);
         let group = self.group_mut(number);
-        let consumer = next_number(&group.consumers);
         tracker.touch_new(Name::Consumer(number, consumer));
         group.consumers_by_name.insert(name.into(), consumer);
         group.consumers.insert(consumer, Consumer::new(name, now_ms, None, None));
@@ -252,6 +265,19 @@ impl Groups {
         if let Some(place) = place {
             *place = addr;
         }
+    }
+
+    /// A record of this name and value was not taken over: it waits for its group or consumer, which may be lost.
+    pub(super) fn note_orphan(&mut self, name: Name, value: &[u8]) {
+        let (group, consumer) = match (name, Value::read(name, value)) {
+            (Name::Group(group), _) => (group, None),
+            (Name::Consumer(group, consumer), _) => (group, Some(consumer)),
+            (Name::Pending(group, _), Some(Value::Pending { consumer, .. })) => {
+                (group, Some(consumer))
+            }
+            _ => return,
+        };
+        self.orphaned.entry(group).or_default().extend(consumer);
     }
 
     /// Takes over a record. Returns where the one was that it supersedes; an error if its group or its consumer is not
@@ -398,7 +424,9 @@ impl Groups {
     /// A copy without records.
     pub(super) fn copy(&self) -> Self {
         let groups = self.groups.iter().map(|(number, group)| (*number, group.copy()));
-        Self { groups: groups.collect(), by_name: self.by_name.clone() }
+        // What waits stays where it is.
+        let orphaned = BTreeMap::new();
+        Self { groups: groups.collect(), by_name: self.by_name.clone(), orphaned }
     }
 
     /// Takes them apart, yielding the addresses of the records.

@@ -85,6 +85,13 @@ impl MemoryLog {
         self.0.lock().expect("no test panics while it holds the log")
     }
 
+    /// Damage: no replay sees again the records that `is_lost` names, whether they were needed or not.
+    pub(crate) fn lose(&self, is_lost: impl Fn(&Logged) -> bool) {
+        for logged in self.records().iter_mut() {
+            logged.is_dropped |= is_lost(logged);
+        }
+    }
+
     /// Checks that exactly those records say that their entry is new of which no live record is
     /// before them. Returns how many keys each database has by that alone: entries that are new,
     /// less those that are gone.

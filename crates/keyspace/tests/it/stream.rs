@@ -304,6 +304,45 @@ fn what_belongs_to_a_group_waits_for_it() {
     assert!(live > 4 && retired.len() == live, "each record belongs to something");
 }
 
+/// A group that is made when the one before is lost would have what that one's consumers hold.
+#[test]
+fn nothing_takes_over_what_a_lost_group_or_consumer_left() {
+    let pend = |stream: &mut StreamGuard<'_>, group: &[u8], consumer: &[u8], seq| {
+        let mut group = stream.group(group).expect("it is there");
+        let number = group.consumer(consumer);
+        let number = number.unwrap_or_else(|| group.create_consumer(consumer, 1));
+        group.deliver(number, id(5, seq), Delivery { at_ms: 1, count: 1 });
+    };
+    for lost in [RecordKind::StreamGroup, RecordKind::StreamConsumer] {
+        let log = MemoryLog::default();
+        let mut keyspace = filled(&log, 9);
+        change(&mut keyspace, b"s", |stream| {
+            for group in [b"g", b"h"] {
+                stream.create_group(group, StreamId::MIN, None);
+                pend(stream, group, b"c", 1);
+                pend(stream, group, b"d", 2);
+            }
+        });
+        log.lose(|logged| logged.kind == lost);
+        let mut keyspace = log.replay_after_crash(|_| false);
+        change(&mut keyspace, b"s", |stream| {
+            for group in [&b"new"[..], b"g"] {
+                stream.create_group(group, StreamId::MIN, None);
+                pend(stream, group, b"newer", 3);
+            }
+        });
+        let made = seen_in(&mut keyspace, b"s").expect("it is there");
+        for mut again in [log.replay_after_crash(|_| true), log.replay_after_crash(|_| false)] {
+            let again = seen_in(&mut again, b"s").expect("it is there");
+            assert_eq!(again, made, "{lost:?}");
+            for group in [&b"new"[..], b"g"] {
+                let pending: Vec<_> = again.groups[group].pending.keys().collect();
+                assert_eq!(pending, [&id(5, 3)], "{lost:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_malformed_record_is_refused() {
     let whole = |kind, sub: &[u8], value: &[u8]| {

@@ -392,6 +392,13 @@ pub fn is_history_name(name: &str) -> bool {
     parsed.is_some_and(|parsed| parsed == name)
 }
 
+/// The name of a device's file of zeros for its next segment: that of a segment which no log comes to, with
+/// the ending of files that each start removes.
+#[must_use]
+pub fn spare_path(device: &Path) -> PathBuf {
+    temp_path(&device.join(file_name(SegmentId(u32::MAX), 0)))
+}
+
 /// The name under which a compacted segment is written until it is whole.
 #[must_use]
 pub fn temp_path(path: &Path) -> PathBuf {

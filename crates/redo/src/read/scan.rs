@@ -541,6 +541,11 @@ pub(crate) fn find_block_after(
     Ok(found.map(|(at, header)| (at - source.start, header)))
 }
 
+/// Whether there are only zeros; it looks at all of them, which is faster than to look for another.
+pub(crate) fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().fold(0, |any, byte| any | byte) == 0
+}
+
 /// The first good header of a block that is sought and lies in `range` of the file.
 pub(crate) fn find_block_header(
     file: &dyn File,
@@ -555,6 +560,10 @@ pub(crate) fn find_block_header(
         let len = usize::try_from(range.end - offset).unwrap_or(usize::MAX).min(WINDOW_BYTES);
         window.resize(len, 0);
         file.read_exact_at(&mut window, offset).at(path, "read")?;
+        if is_zero(&window) {
+            offset += (len - block::HEADER_BYTES + 1) as u64;
+            continue;
+        }
         for at in 0..=len - block::HEADER_BYTES {
             if window[at] != block::MARK[0] || window[at..at + 4] != block::MARK {
                 continue;

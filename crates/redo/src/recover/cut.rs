@@ -17,7 +17,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::format::footer::{FooterBuilder, Ordinals, WrittenBlock, write_footer};
 use crate::format::segment;
 use crate::read::catalog::Catalog;
-use crate::read::scan::{BlockCursor, Next, SegmentFile};
+use crate::read::scan::{BlockCursor, Next, SegmentFile, is_zero};
 use crate::recover::replay::{FileState, LogState};
 
 /// What was done.
@@ -66,7 +66,12 @@ pub(crate) fn tidy(disk: &dyn Disk, catalog: &Catalog, state: &LogState) -> Resu
     let mut tidied = Tidied { file_bytes: vec![0; catalog.files.len()], cut_bytes: 0 };
     for (index, source) in catalog.files.iter().enumerate().rev() {
         let file = &state.files[index];
-        tidied.cut_bytes += file.cut_bytes(source);
+        tidied.cut_bytes += match file.cut_bytes(source) {
+            0 => 0,
+            bytes if source.footer.is_some() => bytes,
+            // What there is behind it of zeros that were written ahead was never anything.
+            _ => filled_end(disk, source, file.end)? - file.end,
+        };
         // Only the last sync of a device can have failed: it took no block after that.
         let segment = source.header.segment;
         let is_newest = source.header.part > 0 || segment >= newest[source.device];
@@ -86,6 +91,26 @@ pub(crate) fn tidy(disk: &dyn Disk, catalog: &Catalog, state: &LogState) -> Resu
         disk.sync_dir(&device.path).at(&device.path, "sync")?;
     }
     Ok(tidied)
+}
+
+/// Where the zeros begin that the file of an image without a footer ends with, at `from` at the earliest.
+fn filled_end(disk: &dyn Disk, source: &SegmentFile, from: u64) -> Result<u64> {
+    const WINDOW_BYTES: u64 = 1 << 20;
+    let path = &source.path;
+    let file = disk.open(path, Access::Read).at(path, "open")?;
+    let mut end = source.len;
+    let mut window = Vec::new();
+    while end > from {
+        let len = (end - from).min(WINDOW_BYTES);
+        window.resize(usize::try_from(len).expect("a window at most"), 0);
+        file.read_exact_at(&mut window, source.start + end - len).at(path, "read")?;
+        if !is_zero(&window) {
+            let last = window.iter().rposition(|byte| *byte != 0).expect("not all are");
+            return Ok(end - len + last as u64 + 1);
+        }
+        end -= len;
+    }
+    Ok(from)
 }
 
 fn tidy_file(

@@ -30,6 +30,7 @@ use crate::shared::durability::Durability;
 use crate::shared::index_bound::IndexBound;
 use crate::shared::leaders::Leaders;
 use crate::shared::sealed_block::SealedBlock;
+use crate::shared::spare::{Spare, ZerosOrders};
 use crate::shared::used_kinds::UsedKinds;
 
 /// What a flusher is to do.
@@ -99,6 +100,9 @@ pub(crate) struct Device {
     pub(crate) written_bytes: AtomicU64,
     pub(crate) written_blocks: AtomicU64,
     pub(crate) sync_count: AtomicU64,
+    pub(crate) spare: Spare,
+    /// Whether its open segment is written over zeros.
+    pub(crate) is_over_zeros: AtomicBool,
     last_error: Mutex<Option<String>>,
 }
 
@@ -118,6 +122,8 @@ impl Device {
             written_bytes: AtomicU64::new(0),
             written_blocks: AtomicU64::new(0),
             sync_count: AtomicU64::new(0),
+            spare: Spare::default(),
+            is_over_zeros: AtomicBool::new(false),
             last_error: Mutex::default(),
         }
     }
@@ -211,6 +217,8 @@ impl Device {
             written_bytes: self.written_bytes.load(Ordering::Relaxed),
             written_blocks: self.written_blocks.load(Ordering::Relaxed),
             syncs: self.sync_count.load(Ordering::Relaxed),
+            is_over_zeros: self.is_over_zeros.load(Ordering::Relaxed),
+            has_spare: self.spare.ready_bytes().is_some(),
             last_error: self.last_error(),
         }
     }
@@ -307,6 +315,10 @@ pub struct DeviceStats {
     pub written_blocks: u64,
     /// Syncs since the start.
     pub syncs: u64,
+    /// Whether its open segment is written over zeros that were there before, and does not grow.
+    pub is_over_zeros: bool,
+    /// Whether zeros are ready for the next one.
+    pub has_spare: bool,
     /// What went wrong last.
     pub last_error: Option<String>,
 }
@@ -409,6 +421,7 @@ impl Shared {
         segment_bytes: u64,
         group_bytes: u32,
         reserve_bytes: u64,
+        zeros_blocks_min: Option<u64>,
         lock: Box<dyn Lock>,
     ) -> Self {
         let Manifest { database, epoch, horizon, .. } = manifest.get();
@@ -424,7 +437,7 @@ impl Shared {
             index_bound: Arc::default(),
             used_kinds: UsedKinds::default(),
             leaders: Leaders::default(),
-            devices: Devices::new(devices),
+            devices: Devices::new(devices, ZerosOrders::new(zeros_blocks_min)),
             segment_bytes,
             group_bytes,
             roll_bytes: AtomicU64::new(segment_bytes),

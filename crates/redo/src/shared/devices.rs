@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::shared::device::{Device, DeviceState, Service};
+use crate::shared::spare::ZerosOrders;
 
 /// More devices than this in the life of a process make no sense.
 pub(crate) const DEVICES_MAX: usize = 256;
@@ -13,12 +14,14 @@ pub(crate) const DEVICES_MAX: usize = 256;
 pub(crate) struct Devices {
     slots: Box<[OnceLock<Device>]>,
     count: AtomicUsize,
+    /// Which of them have zeros written ahead.
+    pub(crate) zeros: ZerosOrders,
 }
 
 impl Devices {
-    pub(crate) fn new(devices: Vec<Device>) -> Self {
+    pub(crate) fn new(devices: Vec<Device>, zeros: ZerosOrders) -> Self {
         let slots = (0..DEVICES_MAX.max(devices.len())).map(|_| OnceLock::new()).collect();
-        let this = Self { slots, count: AtomicUsize::new(0) };
+        let this = Self { slots, count: AtomicUsize::new(0), zeros };
         for device in devices {
             this.push(device);
         }
@@ -74,7 +77,7 @@ mod tests {
     #[test]
     fn devices_keep_their_places() {
         let device = |name: u8| Device::new(Id([name; 16]), PathBuf::from(format!("/{name}")));
-        let devices = Devices::new(vec![device(1), device(2)]);
+        let devices = Devices::new(vec![device(1), device(2)], ZerosOrders::new(None));
         assert_eq!(devices.push(device(3)), Some(2));
         devices[1].set_service(Service::Gone);
         assert_eq!((devices.len(), devices.in_service()), (3, 2));

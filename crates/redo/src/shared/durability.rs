@@ -110,6 +110,11 @@ impl Durability {
         self.sync_always.store(always, Ordering::Release);
     }
 
+    /// Whether every block is wanted synced as soon as it is written.
+    pub(crate) fn is_sync_always(&self) -> bool {
+        self.sync_always.load(Ordering::Acquire)
+    }
+
     /// Asks for everything up to `lsn` to be synced.
     pub(crate) fn want_synced(&self, lsn: Lsn) {
         self.sync_up_to.fetch_max(lsn.0, Ordering::AcqRel);

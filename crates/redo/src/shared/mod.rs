@@ -4,7 +4,8 @@
 //! `devices` the devices in their order. `durability` is how far the log is written and synced,
 //! `sealed_block` what goes from the executor to a flusher, `step` what step machines say, and
 //! `dropped_deletes` what the compactor tells readers of blocks. `index_bound` keeps from compaction what
-//! a log index does not know yet, and `leaders` remembers which segments share a file.
+//! a log index does not know yet, and `leaders` remembers which segments share a file. `spare` is the file
+//! of zeros that a device has ready.
 
 pub(crate) mod device;
 pub(crate) mod devices;
@@ -13,5 +14,6 @@ pub(crate) mod durability;
 pub(crate) mod index_bound;
 pub(crate) mod leaders;
 pub(crate) mod sealed_block;
+pub(crate) mod spare;
 pub(crate) mod step;
 pub(crate) mod used_kinds;

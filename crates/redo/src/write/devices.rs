@@ -258,6 +258,7 @@ fn forget(shared: &Shared, device: &Device) -> Result<()> {
         true
     })?;
     reserve::remove_all(disk, &device.path);
+    device.spare.give_up(disk, &device.path);
     let mark = DeviceMark::path_in(&device.path);
     match disk.remove(&mark) {
         // An attempt before this one has removed it.

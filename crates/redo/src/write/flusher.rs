@@ -27,20 +27,20 @@ use base::{Lsn, SegmentId};
 
 use crate::compact::backups;
 use crate::compact::holds::Holds;
-use crate::error::{Error, Result, is_full, lacks_descriptor};
+use crate::error::{Error, Result, is_full, is_missing, lacks_descriptor};
 use crate::format::segment::{SEGMENT_VERSION, SegmentHeader};
 use crate::shared::device::Part;
 use crate::shared::device::{Bell, Device, DeviceState, Order, Sealed, Shared};
 use crate::shared::sealed_block::SealedBlock;
+use crate::shared::spare;
 use crate::shared::step::Step;
 use crate::write::devices;
+use crate::write::group::{GROUP_BYTES, Group};
 use crate::write::pending_sync::{PendingSync, Turn};
+use crate::write::preparer::REST_FULL_US;
 use crate::write::reserve;
-use crate::write::segment_writer::SegmentWriter;
+use crate::write::segment_writer::{Overwrite, SegmentWriter};
 use crate::write::unsynced::{self, Unsynced, Written};
-
-/// Blocks are gathered into one write up to this size; larger ones are written from where they are.
-const GROUP_BYTES: usize = 256 << 10;
 
 /// How long a full device rests between two attempts.
 const FULL_RETRY_US: u64 = 100_000;
@@ -50,6 +50,16 @@ const LIST_EVERY_US: u64 = 100_000;
 
 /// How far segment numbers are claimed in the manifest at a time.
 const SEGMENT_CLAIM: u32 = 32;
+
+/// What the sync is for that is under way.
+#[derive(Clone, Copy)]
+enum Syncing {
+    Nothing,
+    /// What was written when it began.
+    Written(Written),
+    /// Blocks at the front, which it writes.
+    Overwritten(Group),
+}
 
 /// Writes and syncs the blocks of one device.
 pub struct Flusher {
@@ -67,8 +77,9 @@ pub struct Flusher {
     list_at_us: u64,
     /// What a write in [`Flusher::write_now`] said: the next step acts on it.
     failed: Option<Error>,
-    /// What the sync is for that is under way.
-    syncing: Option<Written>,
+    /// The write over zeros that the turn ends with, and of which blocks at the front.
+    overwrite: Option<(Overwrite, Group)>,
+    syncing: Syncing,
     is_finished: bool,
 }
 
@@ -92,7 +103,8 @@ impl Flusher {
             retry_at_us: 0,
             list_at_us: 0,
             failed: None,
-            syncing: None,
+            overwrite: None,
+            syncing: Syncing::Nothing,
             is_finished: false,
         }
     }
@@ -114,9 +126,12 @@ impl Flusher {
         if self.device().state() != DeviceState::Healthy {
             return false;
         }
-        // A device that syncs more slowly than it is written to is waited for.
-        if self.syncing.is_some_and(|written| self.unsynced.has_much_beyond(written)) {
-            return false;
+        match self.syncing {
+            // A device that syncs more slowly than it is written to is waited for.
+            Syncing::Written(written) if self.unsynced.has_much_beyond(written) => return false,
+            // The same page of the same file is on its way past the cache.
+            Syncing::Overwritten(_) => return false,
+            Syncing::Nothing | Syncing::Written(_) => {}
         }
         let shared = self.shared.clone();
         self.todo.append(&mut shared.devices[self.index].inbox().orders);
@@ -140,7 +155,7 @@ impl Flusher {
             let lsns = self.unsynced.lsns[first..].iter().copied();
             let _must_wake = shared.durability.mark_written(lsns);
         }
-        self.syncing.is_some() || !self.wants_sync()
+        matches!(self.syncing, Syncing::Written(_)) || !self.wants_sync()
     }
 
     /// The directory that this flusher writes to.
@@ -170,11 +185,15 @@ impl Flusher {
     /// [`Flusher::step`], but a sync of what was written is left to the caller, so that
     /// [`Flusher::write_now`] can go on meanwhile. No other turn is taken before it has run.
     pub fn turn(&mut self) -> Turn {
-        assert!(self.syncing.is_none(), "one sync at a time");
+        assert!(matches!(self.syncing, Syncing::Nothing), "one sync at a time");
         let step = self.act();
+        let written = self.unsynced.written();
+        if let Some((overwrite, group)) = self.overwrite.take() {
+            self.syncing = Syncing::Overwritten(group);
+            return Turn::Sync(PendingSync::of_overwrite(overwrite, written));
+        }
         if step == Step::Worked && self.defers_sync() {
-            let written = self.unsynced.written();
-            self.syncing = Some(written);
+            self.syncing = Syncing::Written(written);
             let writers = self.writer.iter_mut().chain(&mut self.parts);
             return Turn::Sync(PendingSync::begin(writers, written));
         }
@@ -183,11 +202,26 @@ impl Flusher {
 
     /// A sync that [`Flusher::turn`] has begun is over.
     pub fn synced(&mut self, sync: &PendingSync, result: Result<()>) {
-        self.syncing = None;
-        match result {
-            Ok(()) => self.note_synced(sync),
-            Err(error) => self.poison(&error.to_string(), None),
+        match (std::mem::replace(&mut self.syncing, Syncing::Nothing), result) {
+            (Syncing::Overwritten(group), Ok(())) => self.note_overwritten(group),
+            (Syncing::Overwritten(_), Err(error)) if is_full(&error) => {
+                // A file system that puts written blocks elsewhere after all. None of them counts as
+                // written: the next step acts on it as on any write, and writes all of them again.
+                self.writer.iter_mut().for_each(SegmentWriter::grow);
+                self.failed = Some(error);
+            }
+            (_, Ok(())) => self.note_synced(sync),
+            (_, Err(error)) => self.poison(&error.to_string(), None),
         }
+    }
+
+    /// The blocks at the front are written over zeros, and durable.
+    fn note_overwritten(&mut self, group: Group) {
+        self.note_written(group);
+        unsynced::tell_written(&self.shared, &self.unsynced.lsns);
+        let writers = self.writer.iter_mut().chain(&mut self.parts);
+        let done = PendingSync::begin(writers, self.unsynced.written());
+        self.note_synced(&done);
     }
 
     /// Whether a sync is due and nothing else: then it need not be waited for.
@@ -272,6 +306,10 @@ impl Flusher {
                     if let Some(writer) = &mut self.writer {
                         writer.list(&self.shared)?;
                     }
+                    self.overwrite = self.overwrite_group();
+                    if self.overwrite.is_some() {
+                        return Ok(());
+                    }
                     let first = self.unsynced.lsns.len();
                     self.write_group()?;
                     unsynced::tell_written(&self.shared, &self.unsynced.lsns[first..]);
@@ -334,41 +372,58 @@ impl Flusher {
             || self.unsynced.lsns.first().is_some_and(|lsn| durability.is_wanted(*lsn))
     }
 
+    /// The write of the blocks at the front over the zeros of their segment; `None` if it has none, or if
+    /// they, or others before them, are to be written and synced as ever.
+    fn overwrite_group(&mut self) -> Option<(Overwrite, Group)> {
+        let Some(Order::Block(first)) = self.todo.front() else { return None };
+        let device = &self.shared.devices[self.index];
+        if device.state() != DeviceState::Healthy
+            || first.buffer.len() > GROUP_BYTES
+            || !self.shared.durability.is_wanted(first.lsn)
+        {
+            return None;
+        }
+        let writer = self.writer.as_mut()?;
+        let is_clean =
+            self.unsynced.lsns.is_empty() && self.parts.iter().all(|part| !part.is_dirty);
+        if is_clean && writer.is_over_zeros() {
+            let group = Group::complete(&self.shared, &mut self.todo, writer.segment);
+            let buffers = group.blocks(&self.todo).map(|block| &block.buffer[..]);
+            if let Some(overwrite) = writer.overwrite(buffers, group.bytes) {
+                return Some((overwrite, group));
+            }
+        }
+        if !writer.is_left && device.spare.ready_bytes().is_some() && !writer.has_zeros() {
+            writer.is_left = true;
+            device.spare.offer();
+        }
+        None
+    }
+
     /// Writes the blocks at the front that belong to the current segment and fit one write.
     fn write_group(&mut self) -> Result<()> {
-        let durable_lsn = self.shared.durability.durable_lsn();
-        let database_tag = self.shared.database.tag();
         let writer = self.writer.as_mut().expect("the caller has opened the block's segment");
-        let mut group_bytes = 0;
-        let mut group_count = 0;
-        for order in &mut self.todo {
-            let Order::Block(block) = order else { break };
-            if block.segment != writer.segment
-                || (group_count > 0 && group_bytes + block.buffer.len() > GROUP_BYTES)
-            {
-                break;
-            }
-            block.complete(database_tag, durable_lsn);
-            group_bytes += block.buffer.len();
-            group_count += 1;
-        }
-        if let (1, Some(Order::Block(block))) = (group_count, self.todo.front()) {
+        let group = Group::complete(&self.shared, &mut self.todo, writer.segment);
+        if let (1, Some(Order::Block(block))) = (group.block_count, self.todo.front()) {
             writer.write(&block.buffer)?;
         } else {
             self.scratch.clear();
-            for order in self.todo.iter().take(group_count) {
-                if let Order::Block(block) = order {
-                    self.scratch.extend_from_slice(&block.buffer);
-                }
+            for block in group.blocks(&self.todo) {
+                self.scratch.extend_from_slice(&block.buffer);
             }
             writer.write(&self.scratch)?;
         }
-        for order in self.todo.drain(..group_count) {
-            let Order::Block(block) = order else { continue };
+        self.note_written(group);
+        Ok(())
+    }
+
+    /// The blocks at the front are at the end of their file now.
+    fn note_written(&mut self, group: Group) {
+        let writer = self.writer.as_mut().expect("it is not ended before its blocks are written");
+        for block in group.take(&mut self.todo) {
             writer.add(&block);
             self.unsynced.add(&self.shared, self.index, block);
         }
-        Ok(())
     }
 
     /// Writes the block at the front, whose segment is on a device that has failed.
@@ -474,8 +529,26 @@ impl Flusher {
         let is_healthy = self.device().state() == DeviceState::Healthy && part == 0;
         let roll_bytes = shared.roll_bytes.load(Ordering::Relaxed);
         let allocate_bytes = if is_healthy { roll_bytes } else { 0 };
-        let (dir, group_bytes) = (&self.device().path, shared.group_bytes);
-        SegmentWriter::create(&*shared.disk, dir, &header, allocate_bytes, group_bytes)
+        let (disk, device) = (&*shared.disk, self.device());
+        let dir = &device.path;
+        if is_healthy && let Some(zeros) = device.spare.take() {
+            let made = SegmentWriter::over_zeros(disk, dir, &header, zeros, shared.group_bytes);
+            let is_useless = |error: &Error| is_missing(error) || is_full(error);
+            if made.as_ref().is_err_and(is_useless) {
+                // It was removed by other hands, as temporary files are, or there is no room.
+                spare::remove(disk, dir);
+            }
+            device.spare.end_taking();
+            match made {
+                Err(error) if is_useless(&error) => {}
+                made => {
+                    device.is_over_zeros.store(made.is_ok(), Ordering::Relaxed);
+                    return made;
+                }
+            }
+        }
+        device.is_over_zeros.store(false, Ordering::Relaxed);
+        SegmentWriter::create(disk, dir, &header, allocate_bytes, shared.group_bytes)
     }
 
     fn become_full(&mut self, error: &Error, is_ending: bool) -> Step {
@@ -485,6 +558,14 @@ impl Flusher {
         let has_descriptor = !lacks_descriptor(error);
         let is_own = error.path().is_some_and(|path| path.starts_with(&device.path));
         let was_full = device.state() == DeviceState::Full;
+        if has_descriptor {
+            device.spare.rest(self.shared.clock.monotonic_us() + REST_FULL_US);
+            // What was for the next segment is for the blocks that there are: then it is not full.
+            if device.spare.give_up(&*self.shared.disk, &device.path) {
+                self.retry_at_us = 0;
+                return Step::Worked;
+            }
+        }
         device.become_full(&*self.shared.disk, error);
         let error = error.to_string();
         if has_descriptor && self.has_reserve && reserve::give_up(&*self.shared.disk, &device.path)

@@ -546,6 +546,7 @@ impl Log {
         self.shared.devices.iter().for_each(Device::end);
         self.schedule.jobs.end();
         self.scrub.end();
+        self.shared.devices.zeros.end();
     }
 
     /// Figures for people and monitoring.
@@ -575,9 +576,12 @@ impl Log {
         let device = choose_device(&self.shared, self.next_device, compacting);
         self.next_device = device + 1;
         let roll_bytes = self.shared.roll_bytes.load(Ordering::Relaxed);
+        let is_offered = self.shared.devices[device].spare.take_offer();
         let lane = &mut self.lanes[device];
         let active = lane.active.and_then(|id| self.segments.get(id)).filter(|segment| {
-            segment.bytes < roll_bytes && segment.record_count < SEGMENT_RECORDS_MAX
+            let is_full =
+                segment.bytes >= roll_bytes || segment.record_count >= SEGMENT_RECORDS_MAX;
+            !is_full && !is_offered
         });
         let binding = match active {
             Some(segment) => {

@@ -487,6 +487,7 @@ impl Recovery {
             options.segment_bytes,
             options.group_bytes,
             options.reserve_bytes,
+            options.zeros_blocks_min,
             lock,
         ));
         shared.used_kinds.add(Kinds::all(catalog.files.iter().map(|file| file.header.kinds)));

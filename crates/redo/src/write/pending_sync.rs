@@ -6,7 +6,8 @@
 //! ```
 //!
 //! It is for the blocks that were written when it began, and for no other: those that come while it
-//! runs may or may not be on the device when it returns.
+//! runs may or may not be on the device when it returns. Of a segment over zeros it is the write itself;
+//! the executor writes nothing then.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use base::SegmentId;
 use env::File;
 
 use crate::error::{IoContext, Result};
-use crate::write::segment_writer::SegmentWriter;
+use crate::write::segment_writer::{Overwrite, SegmentWriter};
 use crate::write::unsynced::Written;
 
 /// What a turn of a flusher has come to.
@@ -29,6 +30,7 @@ pub enum Turn {
 /// See the file's top.
 pub struct PendingSync {
     files: Vec<FileSync>,
+    overwrite: Option<Overwrite>,
     pub(crate) written: Written,
 }
 
@@ -56,7 +58,12 @@ impl PendingSync {
                 block_count: writer.unsynced.len(),
             })
         });
-        Self { files: unsynced.collect(), written }
+        Self { files: unsynced.collect(), overwrite: None, written }
+    }
+
+    /// Of blocks that are not written yet.
+    pub(crate) const fn of_overwrite(overwrite: Overwrite, written: Written) -> Self {
+        Self { files: Vec::new(), overwrite: Some(overwrite), written }
     }
 
     /// Has the device make it durable; takes as long as that takes.
@@ -64,6 +71,7 @@ impl PendingSync {
     /// # Errors
     /// When the device does not. Nothing of it can be believed then.
     pub fn run(&self) -> Result<()> {
+        self.overwrite.iter().try_for_each(Overwrite::run)?;
         self.files.iter().try_for_each(|it| it.file.sync_data().at(&it.path, "sync"))
     }
 

@@ -26,11 +26,11 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "crash/harness.rs"]
-mod harness;
+pub(crate) mod harness;
 #[path = "crash/image.rs"]
-mod image;
+pub(crate) mod image;
 #[path = "crash/indexed.rs"]
-mod indexed;
+pub(crate) mod indexed;
 #[path = "crash/model.rs"]
 mod model;
 #[path = "crash/workload.rs"]
@@ -156,6 +156,7 @@ fn a_crash_is_survived_at_every_single_io() {
                 gathered_min: 2,
                 invalid_share_min: 0.15,
                 changes_devices: false,
+                writes_zeros: false,
             };
             let mut at = 1;
             loop {
@@ -200,6 +201,7 @@ fn a_recovery_can_itself_crash_at_every_single_io() {
                 gathered_min: 2,
                 invalid_share_min: 0.15,
                 changes_devices: false,
+                writes_zeros: false,
             };
             // Some of these recoveries start from an index.
             let new_world = || {
@@ -286,6 +288,7 @@ fn the_log_goes_on_without_a_device_that_has_failed() {
             gathered_min: 2,
             invalid_share_min: 0.15,
             changes_devices: false,
+            writes_zeros: false,
         };
         let mut world = World::new(seed, shape);
         world.index = seed.is_multiple_of(2).then(Indexed::new);
@@ -316,6 +319,7 @@ fn without_any_device_the_log_is_read_only_until_it_is_started_again() {
             gathered_min: 2,
             invalid_share_min: 0.15,
             changes_devices: false,
+            writes_zeros: false,
         };
         let mut world = World::new(seed, shape);
         let mut running = world.recover(0);
@@ -450,6 +454,7 @@ fn small_log(seed: u64, devices: usize, ends_in_good_order: bool) -> (World, Ima
         gathered_min: 2,
         invalid_share_min: 0.15,
         changes_devices: false,
+        writes_zeros: false,
     };
     let mut world = World::new(seed, shape);
     let mut running = world.recover(0);

@@ -24,6 +24,7 @@ mod marks;
 mod named;
 mod objects;
 mod opening;
+mod over_zeros;
 mod racing;
 mod reading;
 mod repairing;

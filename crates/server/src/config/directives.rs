@@ -337,6 +337,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     several("log-devices", words::directories, "").protected(),
     memory("log-segment-bytes", MB..=(1 << 36), 64 * MB).immutable(),
     memory("log-block-bytes", 4096..=(1 << 30), MB),
+    yes_no("log-preallocate", true),
     memory("log-in-flight-bytes", MB..=(1 << 36), 64 * MB).immutable(),
     choice("log-index", &["no", "auto", "yes"], "auto").immutable(),
     memory("log-index-cut-bytes", MB..=(1 << 36), 64 * MB).immutable(),

@@ -103,6 +103,8 @@ pub struct LogOptions {
     pub block_bytes: u64,
     /// How much may wait for the devices before clients are held back.
     pub in_flight_bytes: u64,
+    /// Whether zeros are written ahead for segments.
+    pub preallocates: bool,
     /// The share of invalid records, in percent, that makes a segment worth compacting.
     pub compaction_invalid_percentage: u64,
     /// The share of garbage in the whole log, in percent of the live data, up to which only segments that
@@ -316,6 +318,7 @@ impl Config {
                 segment_bytes: self.number("log-segment-bytes"),
                 block_bytes: self.number("log-block-bytes"),
                 in_flight_bytes: self.number("log-in-flight-bytes"),
+                preallocates: self.is_yes("log-preallocate"),
                 compaction_invalid_percentage: self.number("log-compaction-invalid-percentage"),
                 compaction_garbage_percentage: self.number("log-compaction-garbage-percentage"),
                 compaction_invalid_min: self.number("log-compaction-invalid-min"),

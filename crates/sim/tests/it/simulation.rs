@@ -56,6 +56,9 @@ const TIDY_SEEDS: u64 = 20_000_000_000;
 /// From here on logs are set back in place.
 const SET_BACK_SEEDS: u64 = 21_000_000_000;
 
+/// From here on zeros are written ahead of the log.
+const ZEROS_SEEDS: u64 = 22_000_000_000;
+
 fn plan(seed: u64) -> Plan {
     Plan { seed, lives: 8, is_traced: false }
 }
@@ -80,6 +83,7 @@ fn what_survives_is_a_prefix_with_everything_that_was_promised() {
         (SHORT_SEEDS, 200),
         (TIDY_SEEDS, 96),
         (SET_BACK_SEEDS, 64),
+        (ZEROS_SEEDS, 128),
     ];
     let later = later.into_iter().filter(|_| is_whole);
     let later = later.flat_map(|(first, count)| first..first + count);

@@ -51,7 +51,7 @@ fn has_program(name: &str) -> bool {
         .chain([Path::new("/usr/sbin").to_owned()])
         .any(|path| path.join(name).is_file());
     if !is_there {
-        println!("skipped: {name} is not installed (tests/install-tools)");
+        testing::skipped(name, "it is not installed (tests/install-tools)");
     }
     is_there
 }

@@ -52,7 +52,7 @@ pub(super) const ORDER: &[Place] = &[
     Place {
         name: "tap",
         may_use: &["base", "env", "resp", "command-spec"],
-        tests_may_use: &["env-os", "env-sim"],
+        tests_may_use: &["env-os", "env-sim", "testing"],
     },
     Place {
         name: "server",
@@ -86,7 +86,7 @@ pub(super) const ORDER: &[Place] = &[
             "env", "env-os", "rdb", "redo", "logindex", "indexing", "archive", "bucket",
             "transfer", "tap", "server",
         ],
-        tests_may_use: &["env-sim"],
+        tests_may_use: &["env-sim", "testing"],
     },
     Place {
         name: "sim",
@@ -118,6 +118,7 @@ pub(super) const ORDER: &[Place] = &[
         ],
         tests_may_use: &[],
     },
+    Place { name: "testing", may_use: &[], tests_may_use: &[] },
     Place { name: "xtask", may_use: &[], tests_may_use: &[] },
 ];
 

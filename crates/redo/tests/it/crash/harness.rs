@@ -17,7 +17,8 @@ use base::{Lsn, Record, RecordAddr};
 use env_sim::{Faults, SimClock, SimDisk, SimEntropy};
 use redo::{
     CompactionOptions, Compactor, Env, Error, FileError, Flusher, Health, LiveRecords, Log, Mark,
-    MarkReader, Opened, Options, Recovery, Replay, Stats, Step, Summary, SyncPolicy,
+    MarkReader, Opened, Options, PendingSync, Preparer, Recovery, Replay, Stats, Step, Summary,
+    SyncPolicy, Turn,
 };
 
 use super::image::Image;
@@ -174,6 +175,8 @@ pub(crate) struct Shape {
     pub(crate) invalid_share_min: f64,
     /// Whether devices come and go.
     pub(crate) changes_devices: bool,
+    /// Whether zeros are written ahead, and the policy changes now and then.
+    pub(crate) writes_zeros: bool,
 }
 
 impl Shape {
@@ -190,7 +193,15 @@ impl Shape {
         let gathered_min = usize::try_from(2 + rng.below(4)).expect("small");
         let invalid_share_min = if rng.coin() { 0.15 } else { 0.6 };
         let changes_devices = rng.coin();
-        Self { devices, policy, segment_bytes, gathered_min, invalid_share_min, changes_devices }
+        Self {
+            devices,
+            policy,
+            segment_bytes,
+            gathered_min,
+            invalid_share_min,
+            changes_devices,
+            writes_zeros: false,
+        }
     }
 
     fn options(&self, listed: &[usize]) -> Options {
@@ -200,6 +211,7 @@ impl Shape {
         options.policy = self.policy;
         options.segment_bytes = self.segment_bytes;
         options.reserve_bytes = 1000;
+        options.zeros_blocks_min = self.writes_zeros.then_some(2);
         options.parallel_loaders = false;
         options.compaction = CompactionOptions {
             enabled: true,
@@ -237,17 +249,43 @@ pub(crate) struct World {
     /// How many recoveries have started from it, and in how many of these lives validity became known.
     pub(crate) starts_behind: u64,
     pub(crate) validities: u64,
+    /// How often a segment was open that is written over zeros.
+    pub(crate) over_zeros: u64,
 }
 
 /// The database while it is up.
 pub(crate) struct Running {
     pub(crate) log: Log,
     pub(crate) flushers: Vec<Flusher>,
+    /// By flusher, the sync that goes on while others step.
+    syncing: BTreeMap<usize, PendingSync>,
     pub(crate) compactor: Compactor,
+    pub(crate) preparer: Preparer,
     pub(crate) executor: Executor,
     pub(crate) marks: Vec<Mark>,
     /// After a start from an index: what was live then, until the log is told.
     pub(crate) live: Option<Arc<LiveRecords>>,
+}
+
+impl Running {
+    /// A flusher takes a turn, and the sync that this begins may last until its next one.
+    fn step_flusher(&mut self, index: usize, is_long: bool) -> Step {
+        let flusher = &mut self.flushers[index];
+        let sync = match self.syncing.remove(&index) {
+            Some(sync) => sync,
+            None => match flusher.turn() {
+                Turn::Step(step) => return step,
+                Turn::Sync(sync) if is_long => {
+                    self.syncing.insert(index, sync);
+                    return Step::Worked;
+                }
+                Turn::Sync(sync) => sync,
+            },
+        };
+        let result = sync.run();
+        flusher.synced(&sync, result);
+        Step::Worked
+    }
 }
 
 impl World {
@@ -275,6 +313,7 @@ impl World {
             index: None,
             starts_behind: 0,
             validities: 0,
+            over_zeros: 0,
         }
     }
 
@@ -342,8 +381,11 @@ impl World {
         let live = live_records(replayed.model.live_addresses());
         let live = Some(live).filter(|_| !log.knows_validity());
         let executor = Executor::new(replayed.model, entropy[1]);
-        let marks = Vec::new();
-        Ok((Running { log, flushers, compactor, executor, marks, live }, summary))
+        let (marks, preparer) = (Vec::new(), log.preparer());
+        let syncing = BTreeMap::new();
+        let running =
+            Running { log, flushers, syncing, compactor, preparer, executor, marks, live };
+        Ok((running, summary))
     }
 
     /// Recovers copies of the disk by reading everything and from the index: what they find and leave
@@ -453,11 +495,15 @@ impl World {
     }
 
     fn step(&mut self, running: &mut Running) {
+        if self.shape.writes_zeros && self.rng.below(5) == 0 {
+            self.step_zeros(running);
+        }
         match self.rng.below(100) {
             0..30 => self.block(running),
             30..70 => {
                 let index = self.rng.below(running.flushers.len() as u64);
-                running.flushers[usize::try_from(index).expect("small")].step();
+                let is_long = self.shape.writes_zeros && self.rng.coin();
+                running.step_flusher(usize::try_from(index).expect("small"), is_long);
             }
             70..85 => {
                 running.compactor.step();
@@ -474,6 +520,30 @@ impl World {
         if running.live.is_some() && self.rng.below(20) == 0 {
             self.tell_live(running);
         }
+    }
+
+    /// What writes zeros ahead takes a step, or blocks are written in another way for a while.
+    fn step_zeros(&mut self, running: &mut Running) {
+        match self.rng.below(12) {
+            0 => {
+                let policies = [SyncPolicy::EverySec, SyncPolicy::No, self.shape.policy];
+                let which = usize::try_from(self.rng.below(3)).expect("small");
+                running.log.set_policy(policies[which]);
+            }
+            1 => {
+                running.log.set_policy(self.shape.policy);
+                running.log.request_sync(running.log.open_lsn());
+            }
+            2 => {
+                let index = self.rng.below(running.flushers.len() as u64);
+                running.flushers[usize::try_from(index).expect("small")].write_now();
+            }
+            _ => {
+                running.preparer.step();
+            }
+        }
+        let devices = running.log.stats().devices;
+        self.over_zeros += u64::from(devices.iter().any(|device| device.is_over_zeros));
     }
 
     /// Tells the log what is live, as of the start or of now.
@@ -608,10 +678,11 @@ impl World {
         for _ in 0..10_000 {
             self.tick(running);
             let mut is_idle = true;
-            for flusher in &mut running.flushers {
-                is_idle &= flusher.step() != Step::Worked;
+            for index in 0..running.flushers.len() {
+                is_idle &= running.step_flusher(index, false) != Step::Worked;
             }
             is_idle &= running.compactor.step() != Step::Worked;
+            is_idle &= running.preparer.step() != Step::Worked;
             self.poll(running);
             if is_idle && running.log.stats().compacting.is_none() {
                 return;
@@ -626,8 +697,9 @@ impl World {
         let mut is_finished = false;
         for _ in 0..1000 {
             is_finished = running.compactor.step() == Step::Finished;
-            for flusher in &mut running.flushers {
-                is_finished &= flusher.step() == Step::Finished;
+            is_finished &= running.preparer.step() == Step::Finished;
+            for index in 0..running.flushers.len() {
+                is_finished &= running.step_flusher(index, false) == Step::Finished;
             }
             self.poll(&mut running);
             if is_finished {

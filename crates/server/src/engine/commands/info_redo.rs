@@ -102,13 +102,15 @@ fn figures_of_device(index: usize, device: &DeviceStats) -> String {
     };
     format!(
         "index={index},path={},state={state},segments={},queued_bytes={},written_bytes={},written_blocks={},\
-         syncs={},last_error={}",
+         syncs={},writes={},spare={},last_error={}",
         device.path.display(),
         device.segments,
         device.queued_bytes,
         device.written_bytes,
         device.written_blocks,
         device.syncs,
+        if device.is_over_zeros { "over-zeros" } else { "growing" },
+        u8::from(device.has_spare),
         one_line(device.last_error.as_deref()),
     )
 }

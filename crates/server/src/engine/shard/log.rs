@@ -192,7 +192,8 @@ pub trait ShardLog: Journal {
     /// Learns what the server may use of memory in all; `None` for any amount.
     fn set_memory(&mut self, _bytes: Option<u64>) {}
 
-    /// Changes when segments are compacted, how fast they are scrubbed, and how much is kept of what was
+    /// Changes when segments are compacted, how fast they are scrubbed, whether zeros are written ahead of
+    /// them, and how much is kept of what was
     /// replaced.
     fn set_compaction(&mut self, options: &LogOptions);
 
