@@ -40,9 +40,9 @@ fn much_has_expired() -> Session {
     let mut session = Session::new();
     session.run("RPUSH list h");
     session.run("HSET h stays 1 last 1");
-    let names: Vec<String> = (0..3000).map(|field| format!("f{field}")).collect();
+    let names: Vec<String> = (0..20_000).map(|field| format!("f{field}")).collect();
     session.run(&format!("HSET h {} 1", names.join(" 1 ")));
-    session.run(&format!("HPEXPIRE h 10 FIELDS 3000 {}", names.join(" ")));
+    session.run(&format!("HPEXPIRE h 10 FIELDS 20000 {}", names.join(" ")));
     session.run("HPEXPIRE h 11 FIELDS 1 last");
     session.now_ms += 11;
     session
