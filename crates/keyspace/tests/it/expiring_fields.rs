@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::RecordKind;
 use keyspace::hash::{Field, Hash};
-use keyspace::{Keyspace, Notify};
+use keyspace::{Journal, Keyspace, Notify};
 use proptest::prelude::*;
 
 use crate::DB0;
 use crate::bare::Blocks;
+use crate::cold::{Index, cold};
 use crate::journal::{LoggedKeyspace, MemoryLog};
 
 const KEYS: [&[u8]; 3] = [b"a", b"b", b"c"];
@@ -430,6 +431,7 @@ fn a_value_that_comes_back_for_a_command_has_no_fields_that_have_expired() {
                 last.unwrap();
             }
             blocks.all_indexed();
+            keyspace.note_indexed(blocks.indexed_lsn());
             assert!(keyspace.cool_key(DB0, b"h"));
             keyspace.begin_command(50);
             let is_there = command(&mut keyspace);
@@ -442,6 +444,48 @@ fn a_value_that_comes_back_for_a_command_has_no_fields_that_have_expired() {
             replayed.begin_command(0);
             let len = replayed.read::<Hash>(DB0, b"h").unwrap().map(|hash| hash.len());
             assert_eq!(len, is_there.then_some(1), "{count} {has_last}");
+        }
+    }
+}
+
+#[test]
+fn a_field_that_is_asked_for_by_name_goes_also_from_a_value_that_was_not_in_memory() {
+    let blocks = Blocks::default();
+    let mut keyspace = blocks.keyspace();
+    keyspace.begin_command(0);
+    put(&mut keyspace, b"h", 0..3_000, Some(50));
+    put(&mut keyspace, b"h", 3_000..3_001, Some(51));
+    blocks.all_indexed();
+    keyspace.note_indexed(blocks.indexed_lsn());
+    assert!(keyspace.cool_key(DB0, b"h"));
+    keyspace.begin_command(51);
+    let last = 3_000_u32.to_be_bytes();
+    keyspace.expire_named_fields(DB0, b"h", [&last[..]]);
+    let is_last = |logged: &&crate::journal::Logged| {
+        logged.kind == RecordKind::ElementDeleted && *logged.sub == last
+    };
+    assert_eq!(blocks.log.records().iter().filter(is_last).count(), 1);
+    assert!(gone(&blocks) < 3_000, "others wait for the cycle");
+}
+
+#[test]
+fn fields_of_a_hash_that_a_start_has_not_read_expire_before_a_command_sees_it() {
+    for count in [3, 300] {
+        for is_named_first in [false, true] {
+            let log = MemoryLog::default();
+            let mut before = log.keyspace();
+            before.begin_command(0);
+            put(&mut before, b"h", 0..count, Some(50));
+            put(&mut before, b"h", count..count + 1, None);
+            let mut keyspace = cold(&log, &Index::of(&log));
+            keyspace.begin_command(50);
+            if is_named_first {
+                assert!(keyspace.exists(DB0, b"h", false));
+            }
+            let hash = keyspace.read::<Hash>(DB0, b"h").unwrap().expect("a field is left");
+            assert_eq!((hash.len(), hash.stored_len()), (1, 1), "{count} {is_named_first}");
+            assert_eq!(keyspace.stats().expired_fields, u64::from(count));
+            assert!(keyspace.may_have_expiring_fields());
         }
     }
 }
