@@ -326,6 +326,9 @@ pub(crate) fn hgetex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     Ok(())
 }
 
+/// A field and its value.
+type Pair<'a> = [&'a [u8]; 2];
+
 /// What HSETEX is told before its fields.
 struct SetOptions {
     expiry: Option<NewExpiry>,
@@ -357,7 +360,7 @@ pub(crate) fn hsetex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         ctx.keyspace.expire_named_fields(ctx.db, key, pairs.iter().map(|[name, _]| *name));
     }
     let updated = ctx.keyspace.update::<Hash, _>(ctx.db, key, !has_come, |hash| {
-        let is_met = |[field, _]: &[&[u8]; 2]| {
+        let is_met = |[field, _]: &Pair<'_>| {
             fields_must_exist.is_none_or(|must| hash.view().get(field).is_some() == must)
         };
         if !pairs.iter().all(is_met) {
@@ -395,7 +398,7 @@ pub(crate) fn hsetex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
 fn parse_hsetex<'a, 'b>(
     ctx: &Context<'_>,
     args: &'a [&'b [u8]],
-) -> Result<(SetOptions, &'a [[&'b [u8]; 2]]), CommandError> {
+) -> Result<(SetOptions, &'a [Pair<'b>]), CommandError> {
     const NAME: &str = "hsetex";
     let wrong_arity = || CommandError::WrongArity(NAME.into());
     let mut options = SetOptions { expiry: None, fields_must_exist: None, key_must_exist: None };

@@ -211,10 +211,10 @@ impl World {
         self.keyspace.begin_command(self.now_ms);
         self.expire();
         let mut expiring = 0;
-        for key in 0..KEYS.len() {
+        for (key, name) in KEYS.into_iter().enumerate() {
             let expected = self.model.get(&key).cloned().unwrap_or_default();
             assert_eq!(self.seen(key), expected);
-            assert_eq!(self.keyspace.exists(DB0, KEYS[key], false), !expected.is_empty());
+            assert_eq!(self.keyspace.exists(DB0, name, false), !expected.is_empty());
             expiring += usize::from(expected.values().any(|field| field.1.is_some()));
         }
         assert_eq!(self.keyspace.expiring_hashes(DB0), expiring);
@@ -223,8 +223,8 @@ impl World {
         // What the log has is what there is.
         let mut replayed = self.log.snapshot().replay_after_crash(|_| false);
         replayed.begin_command(0);
-        for key in 0..KEYS.len() {
-            let hash = replayed.read::<Hash>(DB0, KEYS[key]).expect("it is a hash");
+        for (key, name) in KEYS.into_iter().enumerate() {
+            let hash = replayed.read::<Hash>(DB0, name).expect("it is a hash");
             let mut seen = Model::new();
             hash.into_iter().for_each(|hash| {
                 hash.for_each_field(|field| {
