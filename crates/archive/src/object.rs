@@ -63,6 +63,16 @@ const fn kind_bit(kind: RecordKind) -> u64 {
     1 << if number < 32 { number } else { 32 + number - 128 }
 }
 
+/// The bits of a record in [`Header::kinds`]: its kind's, and that of small hashes with fields that expire if it is of
+/// a large one, as a program that does not know those would let the fields live for ever.
+const fn kind_bits(record: &Record<'_>) -> u64 {
+    let expiring = match record.has_expiring_fields() {
+        true => kind_bit(RecordKind::HashPackedExpiring),
+        false => 0,
+    };
+    kind_bit(record.kind) | expiring
+}
+
 /// The bits of all kinds that this program knows.
 fn known_kinds() -> u64 {
     RecordKind::ALL.into_iter().fold(0, |bits, kind| bits | kind_bit(kind))
@@ -317,7 +327,7 @@ impl Builder {
     pub fn put_block(&mut self, block: &LogBlock) -> std::result::Result<(), &'static str> {
         let mut rest = block.payload();
         while !rest.is_empty() {
-            self.header.kinds |= kind_bit(record::decode(&mut rest)?.kind);
+            self.header.kinds |= kind_bits(&record::decode(&mut rest)?);
         }
         let header = block.header();
         self.put(header, block.payload());
@@ -335,7 +345,7 @@ impl Builder {
     ) {
         let (mut payload, mut record_count) = (Vec::new(), 0);
         for record in records {
-            self.header.kinds |= kind_bit(record.kind);
+            self.header.kinds |= kind_bits(&record);
             record::encode(&mut payload, &record);
             record_count += 1;
         }
@@ -509,7 +519,7 @@ impl ObjectReader {
         let (mut rest, mut count) = (&payload[..], 0_u64);
         while !rest.is_empty() {
             let record = record::decode(&mut rest).map_err(|what| self.damaged(what))?;
-            self.seen.kinds |= kind_bit(record.kind);
+            self.seen.kinds |= kind_bits(&record);
             count += 1;
         }
         if count != u64::from(header.record_count) {

@@ -70,7 +70,7 @@ pub enum RecordKind {
     HashPacked = 7,
     /// Root: `db`, `key`, `object`, `value` = flags, `expires_at_ms`.
     Hash = 8,
-    /// `object`, `sub` = field, `value`.
+    /// `object`, `sub` = field, `value`, `expires_at_ms` of the field.
     HashField = 9,
     /// `db`, `key`, `value` = packed members, `expires_at_ms`.
     SetPacked = 10,
@@ -101,6 +101,9 @@ pub enum RecordKind {
     StreamConsumer = 24,
     /// `object`, `sub` = 3, group (u32, big-endian), id (16 bytes), `value` = consumer, count, time.
     StreamPending = 25,
+    /// `db`, `key`, `value` = packed field, value, expiry triples (an expiry is eight bytes, little-endian, or none),
+    /// `expires_at_ms`. Where there is one, fields of large hashes may expire, too.
+    HashPackedExpiring = 26,
     /// `db`, `key`, `value` = type, `expires_at_ms`: the key is there, and its value is lost.
     ValueLost = 27,
     /// `db`, `key` = the identity that an index has of the key (12 bytes), `value` = type,
@@ -143,6 +146,7 @@ impl RecordKind {
         Self::StreamGroup,
         Self::StreamConsumer,
         Self::StreamPending,
+        Self::HashPackedExpiring,
         Self::ValueLost,
         Self::KeyLost,
         Self::StreamProducer,
@@ -220,7 +224,7 @@ pub struct Record<'a> {
     pub sub: &'a [u8],
     /// The new state.
     pub value: &'a [u8],
-    /// When the key expires, in Unix milliseconds.
+    /// When the key expires, or the field of a hash, in Unix milliseconds.
     pub expires_at_ms: Option<i64>,
     /// Whether the entry was not there before. Logs written by older programs do not say so.
     pub is_new: bool,
@@ -272,6 +276,32 @@ impl<'a> Record<'a> {
         Self { kind, db: DbId(0), key: &[], object, sub, value, expires_at_ms: None, is_new: false }
     }
 
+    /// Says when the field of a hash expires that the record is of.
+    #[must_use]
+    pub const fn until(mut self, expires_at_ms: Option<i64>) -> Self {
+        self.expires_at_ms = expires_at_ms;
+        self
+    }
+
+    /// The flag in the first byte of the value of a hash, small or root of a large one, of which a field expires, or
+    /// did.
+    pub const EXPIRING_FIELDS: u8 = 2;
+
+    /// Whether it is of a hash of which a field expires, or did, as it says by itself: a small hash, the root of a
+    /// large one, or a field that expires. A file that has such a record names
+    /// [`RecordKind::HashPackedExpiring`].
+    #[must_use]
+    pub const fn has_expiring_fields(&self) -> bool {
+        match self.kind {
+            RecordKind::HashPackedExpiring => true,
+            RecordKind::HashField => self.expires_at_ms.is_some(),
+            RecordKind::Hash => {
+                matches!(self.value, [flags, ..] if *flags & Self::EXPIRING_FIELDS != 0)
+            }
+            _ => false,
+        }
+    }
+
     /// Says whether the entry was not there before.
     #[must_use]
     pub const fn new_entry(mut self, is_new: bool) -> Self {
@@ -315,7 +345,7 @@ mod tests {
             numbers,
             [
                 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 19, 21, 22, 23, 24, 25,
-                27, 28, 29, 0x81, 0x82, 0x83
+                26, 27, 28, 29, 0x81, 0x82, 0x83
             ]
         );
         for kind in RecordKind::ALL {

@@ -243,6 +243,11 @@ fn write_value(record: &Record<'_>, out: &mut Vec<u8>) {
         RecordKind::ListPacked | RecordKind::ListNode => write_list("items", record, false, out),
         RecordKind::SetPacked => write_list("members", record, false, out),
         RecordKind::HashPacked => write_list("fields", record, true, out),
+        RecordKind::HashPackedExpiring => write_expiring_fields(record, out),
+        RecordKind::HashField => {
+            write_expiry(record.expires_at_ms, out);
+            write_named("value", record.value, out);
+        }
         RecordKind::ZSetPacked => write_list("members", record, true, out),
         RecordKind::StreamNode
         | RecordKind::StreamGroup
@@ -324,6 +329,26 @@ fn write_list(name: &str, record: &Record<'_>, are_pairs: bool, out: &mut Vec<u8
         match record.kind {
             RecordKind::ZSetPacked => write_score(value, out),
             _ => write_bytes(value, out),
+        }
+        out.push(b']');
+    }
+    out.push(b']');
+}
+
+/// The fields of a small hash of which some expire: each with its value, and when it expires if it does.
+fn write_expiring_fields(record: &Record<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(br#","fields":["#);
+    let mut elements = plain::elements(record).into_iter().flatten();
+    let mut is_first = true;
+    while let (Some(name), Some(value), Some(expiry)) =
+        (elements.next(), elements.next(), elements.next())
+    {
+        out.extend_from_slice(if std::mem::take(&mut is_first) { b"[" } else { b",[" });
+        write_bytes(name, out);
+        out.push(b',');
+        write_bytes(value, out);
+        if let Some(at_ms) = plain::expiry(expiry) {
+            put(out, format_args!(",{at_ms}"));
         }
         out.push(b']');
     }

@@ -176,6 +176,21 @@ impl Context<'_> {
         Ok(())
     }
 
+    /// A field of a hash that expires follows, if there is none yet.
+    ///
+    /// # Errors
+    /// As [`Context::bring_stream`], of fields that expire.
+    pub fn bring_expiring_fields(&mut self) -> Result<(), CommandError> {
+        if !self.may_block && self.keyspace.expiring_fields_declared() == Some(false) {
+            return Err(CommandError::other(
+                "ERR the log has no fields that expire yet, and a script can make the first one only if its source \
+                 has the name of the command in it; make one outside of a script once",
+            ));
+        }
+        self.keyspace.declare_expiring_fields();
+        Ok(())
+    }
+
     /// Counts a read that is no use of the key (EXISTS, TTL, TYPE): for the statistics,
     /// and for notifications of keys that are looked for in vain.
     pub fn count_read(&mut self, key: &[u8], found: bool) {

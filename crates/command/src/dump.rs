@@ -1,7 +1,7 @@
 //! DUMP and RESTORE: values as payloads that other servers of the same family read.
 
 use base::DbIndex;
-use keyspace::hash::Hash;
+use keyspace::hash::{Field, Hash};
 use keyspace::list::{End, List};
 use keyspace::set::Set;
 use keyspace::stream::Stream;
@@ -76,8 +76,12 @@ pub(crate) fn restore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let value = rdb::decode(payload, Limits { string_bytes_max })
         .map_err(|bad| CommandError::Other(format!("ERR {bad}").into()))?;
 
-    if matches!(value, Value::Stream(_)) {
-        ctx.bring_stream()?;
+    match &value {
+        Value::Stream(_) => ctx.bring_stream()?,
+        Value::Hash(fields) if fields.iter().any(|field| field.2.is_some()) => {
+            ctx.bring_expiring_fields()?;
+        }
+        _ => {}
     }
     let deleted = ctx.keyspace.delete(ctx.db, key);
     let now_ms = ctx.keyspace.now_ms();
@@ -169,10 +173,14 @@ pub fn value_of(
         Type::ZSet => keyspace.read::<ZSet>(db, key)?.map(|zset| {
             Value::ZSet(zset.iter().map(|(member, score)| (member.to_vec(), score)).collect())
         }),
-        Type::Hash => keyspace.read::<Hash>(db, key)?.map(|hash| {
+        Type::Hash => keyspace.read::<Hash>(db, key)?.and_then(|hash| {
             let mut fields = Vec::with_capacity(hash.len());
-            hash.for_each(|field, value| fields.push((field.to_vec(), value.to_vec())));
-            Value::Hash(fields)
+            hash.for_each_field(|field| {
+                fields.push((field.name.to_vec(), field.value.to_vec(), field.expires_at_ms));
+            });
+            // Of one whose fields have all expired, and were not all removed yet, nothing is left: no server takes a
+            // payload of it.
+            (!fields.is_empty()).then_some(Value::Hash(fields))
         }),
         Type::Stream => keyspace
             .read::<Stream>(db, key)?
@@ -209,8 +217,8 @@ fn write_value(ctx: &mut Context<'_>, key: &[u8], value: &Value) -> Result<(), W
         Value::Stream(value) => stream::dump::create(keyspace, db, key, value)?,
         Value::Hash(fields) => {
             keyspace.update::<Hash, ()>(db, key, true, |hash| {
-                for (field, value) in fields {
-                    hash.set(field, value);
+                for (name, value, expires_at_ms) in fields {
+                    hash.put(&Field { name, value, expires_at_ms: *expires_at_ms });
                 }
             })?;
         }

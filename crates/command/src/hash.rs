@@ -1,7 +1,10 @@
 //! The hash commands.
 
+pub(crate) mod expiry;
+
+use base::DbIndex;
 use keyspace::hash::{Hash, HashView};
-use keyspace::{Notify, WrongType, parse_int};
+use keyspace::{Keyspace, Notify, WrongType, parse_int};
 
 use crate::argument::{self, Pick};
 use crate::context::Context;
@@ -12,6 +15,17 @@ use crate::scan::{self, Iterated, ScanOptions};
 /// The hash of a key, to be read.
 fn view<'a>(ctx: &'a mut Context<'_>, key: &[u8]) -> Result<Option<HashView<'a>>, WrongType> {
     ctx.keyspace.read::<Hash>(ctx.db, key)
+}
+
+/// The hash of a key, of which these fields are to be read.
+pub(crate) fn view_of<'a>(
+    keyspace: &'a mut Keyspace,
+    db: DbIndex,
+    key: &[u8],
+    fields: &[&[u8]],
+) -> Result<Option<HashView<'a>>, WrongType> {
+    keyspace.expire_named_fields(db, key, fields.iter().copied());
+    keyspace.read::<Hash>(db, key)
 }
 
 pub(crate) fn hset(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
@@ -55,13 +69,13 @@ pub(crate) fn hsetnx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
 }
 
 pub(crate) fn hget(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let hash = ctx.keyspace.read::<Hash>(ctx.db, args[1])?;
+    let hash = view_of(ctx.keyspace, ctx.db, args[1], &args[2..])?;
     write_value(ctx.reply, hash.and_then(|hash| hash.get(args[2])));
     Ok(())
 }
 
 pub(crate) fn hmget(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let hash = ctx.keyspace.read::<Hash>(ctx.db, args[1])?;
+    let hash = view_of(ctx.keyspace, ctx.db, args[1], &args[2..])?;
     ctx.reply.array(args.len() - 2);
     for field in &args[2..] {
         write_value(ctx.reply, hash.and_then(|hash| hash.get(field)));
@@ -110,20 +124,23 @@ pub(crate) fn hvals(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
 }
 
 pub(crate) fn hlen(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let len = view(ctx, args[1])?.map_or(0, |hash| hash.len());
+    // Redis counts fields that have expired and were not removed yet; of those there are few here.
+    let len = view(ctx, args[1])?.map_or(0, |hash| hash.stored_len());
     ctx.reply.count(len);
     Ok(())
 }
 
 pub(crate) fn hstrlen(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let value = view(ctx, args[1])?.and_then(|hash| hash.get(args[2]));
+    let hash = view_of(ctx.keyspace, ctx.db, args[1], &args[2..])?;
+    let value = hash.and_then(|hash| hash.get(args[2]));
     let len = value.map_or(0, <[u8]>::len);
     ctx.reply.count(len);
     Ok(())
 }
 
 pub(crate) fn hexists(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let exists = view(ctx, args[1])?.is_some_and(|hash| hash.get(args[2]).is_some());
+    let hash = view_of(ctx.keyspace, ctx.db, args[1], &args[2..])?;
+    let exists = hash.is_some_and(|hash| hash.get(args[2]).is_some());
     ctx.reply.int(i64::from(exists));
     Ok(())
 }
@@ -152,7 +169,7 @@ pub(crate) fn hincrby(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         let new = old
             .checked_add(by)
             .ok_or(CommandError::other("ERR increment or decrement would overflow"))?;
-        hash.set(field, itoa::Buffer::new().format(new).as_bytes());
+        hash.set_keeping_expiry(field, itoa::Buffer::new().format(new).as_bytes());
         Ok::<_, CommandError>(new)
     })?;
     let updated = updated.expect("the key is created when it is not there");
@@ -171,7 +188,7 @@ pub(crate) fn hincrbyfloat(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         let old = LongDouble::parse(hash.view().get(field).unwrap_or(b"0"))
             .ok_or(CommandError::other("ERR hash value is not a float"))?;
         let sum = old.checked_add(&by).ok_or(NOT_FINITE)?.to_decimal();
-        hash.set(field, sum.as_bytes());
+        hash.set_keeping_expiry(field, sum.as_bytes());
         Ok::<_, CommandError>(sum)
     })?;
     let updated = updated.expect("the key is created when it is not there");
@@ -199,7 +216,8 @@ pub(crate) fn hrandfield(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     if with_values && pick.count() > usize::MAX / 4 {
         return Err(CommandError::OutOfRange);
     }
-    let Some(hash) = ctx.keyspace.read::<Hash>(ctx.db, args[1])? else {
+    let hash = ctx.keyspace.read::<Hash>(ctx.db, args[1])?;
+    let Some(hash) = hash.filter(|hash| !hash.is_empty()) else {
         ctx.reply.array(0);
         return Ok(());
     };
@@ -209,8 +227,9 @@ pub(crate) fn hrandfield(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
             pick.check(ctx.string_bytes_max)?;
             // They are picked one by one while they are written: the count is the client's.
             write_pairs_header(ctx.reply, count, with_values);
+            let mut picks = hash.picks();
             for _ in 0..count {
-                let pair = hash.random(&mut rng).expect("no key holds an empty hash");
+                let pair = picks.next(&mut rng).expect("it is not empty");
                 write_pair(ctx.reply, pair, with_values);
                 if ctx.reply.is_over() {
                     break;

@@ -9,7 +9,7 @@ use keyspace::stream::StreamRecord;
 use crate::error::{Error, Result};
 use crate::objects::Objects;
 use crate::order::Order;
-use crate::passing::{Passing, Root, put_address};
+use crate::passing::{EXPIRES, Passing, Root, put_address};
 use crate::sorter::Sorter;
 use crate::source::Sorted;
 use crate::spill::SpillOptions;
@@ -134,7 +134,13 @@ impl<T: Target> Dumper<T> {
             | RecordKind::StreamProducer => {
                 let (order, weight) = place_of(record);
                 self.head.clear();
-                self.head.push(record.kind as u8);
+                match record.expires_at_ms {
+                    None => self.head.push(record.kind as u8),
+                    Some(at_ms) => {
+                        self.head.push(record.kind as u8 | EXPIRES);
+                        self.head.extend_from_slice(&at_ms.to_le_bytes());
+                    }
+                }
                 varint::put(&mut self.head, record.sub.len() as u64);
                 let parts = [address, &self.head, record.sub, record.value];
                 sorter.push(record.object, Some(order), weight, &parts)

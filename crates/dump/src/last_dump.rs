@@ -120,6 +120,8 @@ pub enum WholeReason {
     OtherAlgorithm,
     /// A stream is in it.
     Streams,
+    /// Fields of hashes may expire.
+    ExpiringFields,
 }
 
 impl fmt::Display for WholeReason {
@@ -134,6 +136,9 @@ impl fmt::Display for WholeReason {
             Self::Damaged => "the last dump is damaged",
             Self::OtherAlgorithm => "the last dump was made by another snapshot-algorithm",
             Self::Streams => "the last dump has streams, which are not merged",
+            Self::ExpiringFields => {
+                "there are hashes with fields that expire, which are not merged"
+            }
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Keys as they lie in memory.
 
+use keyspace::hash::Field;
 use keyspace::stream::StreamRoot;
 use keyspace::{Contents, Inspected, StringRef, Type};
 
@@ -23,7 +24,16 @@ pub fn pass_on<T: Target>(
         Contents::Stream(stream) => (Type::Stream, stream.unit_count()),
     };
     let (key, count, expires_at_ms) = (entry.key, count as u64, entry.expires_at_ms);
-    target.begin(&DumpedKey { database, key, value_type, count, expires_at_ms })?;
+    let has_expiring_fields =
+        matches!(&entry.contents, Contents::Hash(hash) if hash.has_expiring_fields());
+    target.begin(&DumpedKey {
+        database,
+        key,
+        value_type,
+        count,
+        expires_at_ms,
+        has_expiring_fields,
+    })?;
     match &entry.contents {
         Contents::String(StringRef::Int(number)) => {
             target.element(Element::Part(number.to_string().as_bytes()))?;
@@ -36,9 +46,10 @@ pub fn pass_on<T: Target>(
         }
         Contents::Hash(hash) => {
             let mut passed = Ok(());
-            hash.for_each(|name, value| {
+            hash.for_each_field(|field| {
                 if passed.is_ok() {
-                    passed = target.element(Element::Field(name, value));
+                    let Field { name, value, expires_at_ms } = field;
+                    passed = target.element(Element::Field(name, value, expires_at_ms));
                 }
             });
             passed?;

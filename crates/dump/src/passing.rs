@@ -21,10 +21,14 @@ pub(crate) struct Root {
     string_bytes: u64,
     /// How much of the record's value is kept: all of a stream's.
     value_bytes: u8,
+    has_expiring_fields: bool,
 }
 
+/// The bit of the kind of an element, on its way through the sorter, that says that an expiry follows.
+pub(crate) const EXPIRES: u8 = 0x40;
+
 /// What [`Root::head`] takes.
-const HEAD_BYTES: usize = 1 + 4 + 1 + 8 + 8 + 1;
+const HEAD_BYTES: usize = 1 + 4 + 1 + 8 + 8 + 1 + 1;
 
 /// What the address of a record takes in front of what is sorted of it.
 const ADDRESS_BYTES: usize = 8;
@@ -36,7 +40,9 @@ impl Root {
             RecordKind::Stream => u8::try_from(record.value.len()).expect("numbers are short"),
             _ => 0,
         };
-        Self { kind: record.kind, database, expires_at_ms, string_bytes, value_bytes }
+        let has_expiring_fields = record.has_expiring_fields();
+        let kind = record.kind;
+        Self { kind, database, expires_at_ms, string_bytes, value_bytes, has_expiring_fields }
     }
 
     /// What of the value goes between the head and the key.
@@ -52,6 +58,7 @@ impl Root {
         head[6..14].copy_from_slice(&self.expires_at_ms.unwrap_or(0).to_le_bytes());
         head[14..22].copy_from_slice(&self.string_bytes.to_le_bytes());
         head[22] = self.value_bytes;
+        head[23] = self.has_expiring_fields.into();
         head
     }
 
@@ -66,6 +73,7 @@ impl Root {
             expires_at_ms,
             string_bytes: u64::from_le_bytes(number(14)),
             value_bytes: head[22],
+            has_expiring_fields: head[23] == 1,
         };
         let (value, key) = rest.split_at(root.value_bytes.into());
         (root, value, key)
@@ -107,18 +115,26 @@ impl<T: Target> Passing<T> {
         self.note(Noted::Key(addr))?;
         let value_type = Type::of_record(record.kind).expect("only keys with values come here");
         let (key, expires_at_ms) = (record.key, record.expires_at_ms);
+        let has_expiring_fields = record.has_expiring_fields();
+        let begun = |count| DumpedKey {
+            database,
+            key,
+            value_type,
+            count,
+            expires_at_ms,
+            has_expiring_fields,
+        };
         let Some(elements) = plain::elements(record) else {
             let count = record.value.len() as u64;
-            self.begin(&DumpedKey { database, key, value_type, count, expires_at_ms })?;
+            self.begin(&begun(count))?;
             if count > 0 {
                 self.element(Element::Part(record.value))?;
             }
             return self.end();
         };
-        let (arity, count) = (arity(value_type), elements.clone().count() as u64);
-        let count = count / arity;
-        self.begin(&DumpedKey { database, key, value_type, count, expires_at_ms })?;
-        self.packed(value_type, elements)?;
+        let arity = arity(value_type) + u64::from(has_expiring_fields);
+        self.begin(&begun(elements.clone().count() as u64 / arity))?;
+        self.packed(value_type, has_expiring_fields, elements)?;
         self.end()
     }
 
@@ -126,16 +142,20 @@ impl<T: Target> Passing<T> {
     fn packed<'a>(
         &mut self,
         value_type: Type,
+        has_expiring_fields: bool,
         mut elements: impl Iterator<Item = &'a [u8]>,
     ) -> Result<()> {
         while let Some(first) = elements.next() {
-            let mut second = || elements.next().expect("their number was checked");
+            let mut next = || elements.next().expect("their number was checked");
             self.element(match value_type {
                 Type::String | Type::Stream => unreachable!("they are not packed"),
                 Type::List => Element::Item(first),
                 Type::Set => Element::Member(first),
-                Type::Hash => Element::Field(first, second()),
-                Type::ZSet => Element::Scored(first, score(second())),
+                Type::Hash => {
+                    let (value, expiry) = (next(), if has_expiring_fields { next() } else { &[] });
+                    Element::Field(first, value, plain::expiry(expiry))
+                }
+                Type::ZSet => Element::Scored(first, score(next())),
             })?;
         }
         Ok(())
@@ -164,7 +184,7 @@ impl<T: Target> Passing<T> {
     ) -> Result<()> {
         let (addr, payload) = address_of::<T>(payload);
         let (root, value, key) = Root::read(payload);
-        let Root { kind, database, expires_at_ms, string_bytes, .. } = root;
+        let Root { kind, database, expires_at_ms, string_bytes, has_expiring_fields, .. } = root;
         let value_type = Type::of_record(kind).expect("roots have values");
         let count = if value_type == Type::String { string_bytes } else { weight };
         // A stream may have no entries.
@@ -175,7 +195,14 @@ impl<T: Target> Passing<T> {
         if let Some(addr) = addr {
             self.note(Noted::Object { addr, object, parts })?;
         }
-        self.begin(&DumpedKey { database, key, value_type, count, expires_at_ms })?;
+        self.begin(&DumpedKey {
+            database,
+            key,
+            value_type,
+            count,
+            expires_at_ms,
+            has_expiring_fields,
+        })?;
         self.open = Some(Open { object, value_type, left: count, at: 0 });
         if value_type == Type::Stream {
             let root = StreamRoot::read(value, count).expect("the record was checked");
@@ -198,8 +225,11 @@ impl<T: Target> Passing<T> {
         }
         let malformed = || Error::Object { object, what: "an element of another type" };
         let (kind, payload) = payload.split_first().ok_or_else(malformed)?;
-        let kind = RecordKind::from_u8(*kind);
-        match (value_type, kind) {
+        let (expires_at_ms, payload) = match payload.split_first_chunk() {
+            Some((at_ms, rest)) if kind & EXPIRES != 0 => (Some(i64::from_le_bytes(*at_ms)), rest),
+            _ => (None, payload),
+        };
+        match (value_type, RecordKind::from_u8(kind & !EXPIRES)) {
             (Type::String, Some(RecordKind::StringChunk)) => {
                 return self.chunk(order.major, payload);
             }
@@ -207,7 +237,7 @@ impl<T: Target> Passing<T> {
                 let node = Record::element(RecordKind::ListNode, object, &[0; 8], payload);
                 let elements = plain::elements(&node).expect("nodes are packed");
                 self.count(elements.clone().count() as u64)?;
-                return self.packed(Type::List, elements);
+                return self.packed(Type::List, false, elements);
             }
             (Type::Hash, Some(RecordKind::HashField))
             | (Type::Set, Some(RecordKind::SetMember))
@@ -234,7 +264,7 @@ impl<T: Target> Passing<T> {
             return self.element(Element::Record(name, rest));
         }
         self.element(match value_type {
-            Type::Hash => Element::Field(name, rest),
+            Type::Hash => Element::Field(name, rest, expires_at_ms),
             Type::ZSet => Element::Scored(name, score(rest)),
             _ => Element::Member(name),
         })

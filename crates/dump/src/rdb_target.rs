@@ -152,7 +152,12 @@ impl<W: Write> Target for RdbTarget<W> {
         }
         let count = (kind != Kind::String).then_some(key.count);
         let (expires_at_ms, idle_s, frequency) = (key.expires_at_ms, None, None);
-        self.writer.key(&Key { key: key.key, kind, count, expires_at_ms, idle_s, frequency })?;
+        let written = Key { key: key.key, kind, count, expires_at_ms, idle_s, frequency };
+        if key.has_expiring_fields {
+            self.writer.hash_with_times(&written)?;
+        } else {
+            self.writer.key(&written)?;
+        }
         self.begin_string(kind, key.count)
     }
 
@@ -166,7 +171,7 @@ impl<W: Write> Target for RdbTarget<W> {
             Element::Item(item) => self.writer.item(item),
             Element::Member(member) => self.writer.member(member),
             Element::Scored(member, score) => self.writer.scored(member, score),
-            Element::Field(name, value) => self.writer.field(name, value, None),
+            Element::Field(name, value, at_ms) => self.writer.field(name, value, at_ms),
             Element::Stream(root) => {
                 let stream = self.stream.as_mut().expect("it was begun");
                 stream.root(&root, &mut self.writer)

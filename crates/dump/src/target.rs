@@ -19,6 +19,8 @@ pub struct DumpedKey<'a> {
     pub count: u64,
     /// When it expires, in Unix milliseconds; what has expired and is not deleted yet is dumped as well.
     pub expires_at_ms: Option<i64>,
+    /// Whether it is a hash that has fields that expire, or had.
+    pub has_expiring_fields: bool,
 }
 
 /// Which records what follows is of.

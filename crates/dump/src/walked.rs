@@ -53,8 +53,15 @@ impl<T: Target> Visitor for Passing<'_, T> {
     type Error = T::Error;
 
     fn begin(&mut self, key: &Key<'_>) -> std::result::Result<(), T::Error> {
-        let Key { database, key, value_type, count, expires_at_ms, .. } = *key;
-        self.0.begin(&DumpedKey { database, key, value_type, count, expires_at_ms })
+        let Key { database, key, value_type, count, expires_at_ms, has_expiring_fields, .. } = *key;
+        self.0.begin(&DumpedKey {
+            database,
+            key,
+            value_type,
+            count,
+            expires_at_ms,
+            has_expiring_fields,
+        })
     }
 
     fn element(&mut self, element: Element<'_>) -> std::result::Result<(), T::Error> {

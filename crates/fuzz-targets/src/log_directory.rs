@@ -161,6 +161,9 @@ impl Database {
     /// Logs a record, and retires the one that it replaces.
     pub(crate) fn log(&mut self, record: &Record<'_>) {
         self.log.declare(record.kind);
+        if record.has_expiring_fields() {
+            self.log.declare(RecordKind::HashPackedExpiring);
+        }
         let addr = self.log.append(record);
         if let Some(old) = self.live.put(record, addr) {
             self.log.retire(old);

@@ -35,6 +35,9 @@ pub(crate) fn run(input: &[u8]) {
         }
     };
     assert_eq!(reply, b"+OK\r\n");
+    if has_expired(&value, session.now_ms) {
+        return;
+    }
     let encoded = rdb::decode(&rdb::encode(&value), rdb::Limits::default());
     let value = without_order(value);
     assert_eq!(encoded.map(without_order).as_ref(), Ok(&value));
@@ -50,8 +53,15 @@ pub(crate) fn run(input: &[u8]) {
     assert_eq!(rdb::decode(&dumped, rdb::Limits::default()).map(without_order), Ok(value));
 }
 
+/// Whether a field is not seen any more.
+fn has_expired(value: &Value, now_ms: i64) -> bool {
+    let Value::Hash(fields) = value else { return false };
+    fields.iter().any(|field| field.2.is_some_and(|at_ms| at_ms <= now_ms))
+}
+
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    let pair = |a: &[u8], b: &[u8]| (a.to_vec(), b.to_vec());
+    let pair = |a: &[u8], b: &[u8]| (a.to_vec(), b.to_vec(), None);
+    let timed = |a: &[u8], at_ms| (a.to_vec(), b"v".to_vec(), Some(at_ms));
     let values = [
         Value::String(b"12345".to_vec()),
         Value::String(vec![b'x'; 300]),
@@ -59,6 +69,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         Value::Set(vec![b"a".to_vec(), b"1".to_vec()]),
         Value::ZSet(vec![(b"a".to_vec(), -0.0), (b"b".to_vec(), f64::INFINITY)]),
         Value::Hash(vec![pair(b"f", b"v"), pair(b"g", &[b'w'; 200])]),
+        Value::Hash(vec![pair(b"f", b"v"), timed(b"g", 1 << 45), timed(b"h", 1 << 44)]),
     ];
     let mut seeds: Vec<Vec<u8>> =
         values.iter().map(|value| [&[RAW][..], &rdb::encode(value)].concat()).collect();

@@ -1,6 +1,8 @@
-//! Records as bytes: what is decoded is encoded to the same record.
+//! Records as bytes: what is decoded is encoded to the same record, and what is taken for a small collection has whole
+//! elements, of as many parts as its kind says.
 
 use base::{DbId, ObjectId, Record, RecordKind};
+use keyspace::plain;
 use redo::record;
 
 pub(crate) fn run(input: &[u8]) {
@@ -16,8 +18,29 @@ pub(crate) fn run(input: &[u8]) {
         assert_eq!(record::decode(&mut again).as_ref(), Ok(&decoded));
         assert!(again.is_empty());
         assert!(bytes[0] > 2, "zeros, blocks and footers begin with 0, 1 and 2");
+        if plain::check(&decoded).is_ok() {
+            check_elements(&decoded);
+        }
     }
 }
+
+fn check_elements(record: &Record<'_>) {
+    let Some(elements) = plain::elements(record) else { return };
+    let parts = match record.kind {
+        RecordKind::HashPackedExpiring => 3,
+        RecordKind::HashPacked | RecordKind::ZSetPacked => 2,
+        _ => 1,
+    };
+    assert!(elements.count().is_multiple_of(parts), "{record:?}");
+    // A keyspace goes by the flag, and readers of a log by the kind.
+    if matches!(record.kind, RecordKind::HashPacked | RecordKind::HashPackedExpiring) {
+        let is_flagged = record.value[0] & Record::EXPIRING_FIELDS != 0;
+        assert_eq!(is_flagged, record.has_expiring_fields(), "{record:?}");
+    }
+}
+
+/// Two fields, of which one expires in the year 2096.
+const FIELDS_THAT_EXPIRE: &[u8] = b"\x02\x01f\x01v\x08\0\x40\x94\x52\xa3\x03\0\0\x01g\x01w\0";
 
 /// One record of each kind.
 pub(crate) fn examples() -> Vec<Record<'static>> {
@@ -46,6 +69,9 @@ pub(crate) fn examples() -> Vec<Record<'static>> {
         Record::whole(RecordKind::KeyLost, DbId(3), b"an identity.", &[4], None),
         Record::element_deleted(object, b"other field"),
         Record::key_deleted(db, b"s"),
+        Record::whole(RecordKind::HashPackedExpiring, DbId(3), b"x", FIELDS_THAT_EXPIRE, None),
+        Record::root(RecordKind::Hash, db, b"X", ObjectId(301), &[2], None),
+        Record::element(RecordKind::HashField, ObjectId(301), b"f", b"v").until(Some(1 << 42)),
     ]
 }
 

@@ -47,7 +47,8 @@ impl Namer {
             return Some(Entry { name, what: What::Gone });
         }
         let mut place = Place::new(addr, record.kind as u8);
-        if let Some(expires_at_ms) = record.expires_at_ms {
+        // When a field of a hash expires, nothing asks the index.
+        if let Some(expires_at_ms) = record.expires_at_ms.filter(|_| !record.kind.is_element()) {
             place = place.with_expiry(u64::try_from(expires_at_ms).unwrap_or(0));
         }
         if record.kind.is_root() {

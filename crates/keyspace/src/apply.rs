@@ -156,6 +156,7 @@ impl Keyspace {
         }
         let bad = |what| BadRecord { kind: record.kind, what };
         record_check::check(record).map_err(bad)?;
+        self.had_expiring_fields |= record.has_expiring_fields();
         let next_object = &mut self.recorder.next_object;
         *next_object = (*next_object).max(record.object.0 + 1);
         limbo.newest = limbo.newest.max(record.object);
@@ -258,7 +259,7 @@ impl Keyspace {
                 let before = db.keys().at(place).access();
                 let (settings, now_ms) = (&self.settings, self.now_ms);
                 entry.set_access(access::used(before, settings, now_ms, &mut self.rng));
-                (place, Some(db.replace(place, entry)))
+                (place, Some(db.replace(place, hash, entry)))
             }
             None => {
                 entry.set_access(fresh);
@@ -397,8 +398,7 @@ impl Keyspace {
                 if record.kind == RecordKind::ElementDeleted {
                     retired.extend(object.apply_deleted(hasher, record.sub, false));
                 } else if object.is_of(record.kind) {
-                    let (sub, value) = (record.sub, record.value);
-                    retired.extend(object.apply_element(hasher, sub, value, addr, false));
+                    retired.extend(object.apply_element(hasher, record, addr, false));
                 } else {
                     return Err(OTHER_TYPE);
                 }
@@ -445,7 +445,7 @@ pub(crate) fn lost_entry(record: &Record<'_>) -> Entry {
 pub(crate) const fn packed_kind(kind: RecordKind) -> Kind {
     match kind {
         RecordKind::ListPacked => Kind::ListPacked,
-        RecordKind::HashPacked => Kind::HashPacked,
+        RecordKind::HashPacked | RecordKind::HashPackedExpiring => Kind::HashPacked,
         RecordKind::SetPacked => Kind::SetPacked,
         RecordKind::ZSetPacked => Kind::ZSetPacked,
         _ => panic!("the other kinds were handled before"),

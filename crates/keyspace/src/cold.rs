@@ -35,6 +35,7 @@ use crate::database_map::{DatabaseMap, database_ids};
 use crate::db::Db;
 use crate::due::Due;
 use crate::entry::Entry;
+use crate::hash;
 use crate::hasher::{Identity, KeyHasher};
 use crate::journal::Journal;
 use crate::keyspace::Keyspace;
@@ -191,7 +192,7 @@ impl Restored {
         if record.object != object.id() || !object.is_of(record.kind) || record.kind.is_root() {
             return Err(bad("an element of something else"));
         }
-        match object.apply_element(self.hasher, record.sub, record.value, addr, true) {
+        match object.apply_element(self.hasher, record, addr, true) {
             None => Ok(()),
             Some(_) => Err(bad("an element is there twice")),
         }
@@ -427,7 +428,8 @@ impl Keyspace {
         let is_same = has_value && entry.addr() == restored.entry.addr();
         let is_wanted = is_same && entry.bare_changed_at() <= restored.known;
         if let Some(restored) = slot.take_if(|_| is_wanted) {
-            self.dbs[db].fill(place, restored.entry);
+            self.had_expiring_fields |= hash::has_expiring_fields(&restored.entry);
+            self.dbs[db].fill(place, restored.hash, restored.entry);
             self.count_warmed();
         }
         is_wanted
@@ -488,6 +490,7 @@ impl Keyspace {
         let db = &mut self.dbs[db];
         self.lost.may_be |= entry.is_lost();
         self.may_be_bare |= entry.is_bare();
+        self.had_expiring_fields |= hash::has_expiring_fields(&entry);
         let place = db.insert(&mut self.walk, hasher, hash, entry);
         db.set_expiry(&mut self.walk, place, hash, expires_at_ms);
         db.note_returned(expires_at_ms.is_some());

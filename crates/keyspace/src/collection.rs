@@ -23,6 +23,8 @@ pub struct Cell<'a> {
     pub(crate) rng: &'a mut fastrand::Rng,
     /// A buffer to build packed bytes in.
     pub(crate) scratch: &'a mut Vec<u8>,
+    /// Elements that expire by then are not seen.
+    pub(crate) seen_ms: i64,
 }
 
 impl Cell<'_> {
@@ -79,8 +81,15 @@ pub trait Collection {
 /// first element on.
 pub struct PackedKind(pub(crate) Kind);
 
-/// The value of an entry that is of the asked type.
-pub struct ValueRef<'a>(pub(crate) Payload<'a>, pub(crate) crate::hasher::KeyHasher);
+/// The value of an entry that is of the asked type, and by when elements have expired that are not seen.
+pub struct ValueRef<'a>(
+    pub(crate) Payload<'a>,
+    pub(crate) crate::hasher::KeyHasher,
+    pub(crate) i64,
+);
+
+/// What a [`ValueRef`] has for a reader that sees elements that have expired.
+pub(crate) const ALL_SEEN: i64 = i64::MIN;
 
 /// What a change came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -29,6 +29,7 @@ impl<J: Journal> Keyspace<J> {
             databases_addr: self.databases_addr,
             libraries: self.libraries,
             had_streams: self.had_streams,
+            had_expiring_fields: self.had_expiring_fields,
             next_db_id: self.next_db_id,
             settings: self.settings,
             now_ms: self.now_ms,

@@ -6,6 +6,8 @@
 //!   expiry is constant work.
 //! - `bare_count` is how many entries of `keys` are bare, and `lost_count` how many are lost: entries
 //!   come, go and change their value through this type where they may be.
+//! - `due_hashes` knows every hash in memory that has a field that expires, and when the first one does, once
+//!   the keyspace is no longer fed.
 //! - `cold_count` is how many keys are in the log and in neither `keys` nor `lost_names`.
 //! - Entries are changed by methods of this type, which hand over to a walk what it has not visited
 //!   ([`crate::walk`]); so whatever changes one can be found here. [`Parts`] is the way around that, for
@@ -17,7 +19,9 @@ use std::ops::{Index, IndexMut};
 
 use base::{DbId, DbIndex, Lsn, ObjectId};
 
+use crate::due_hashes::DueHashes;
 use crate::entry::{Entry, Kind, Ttl};
+use crate::hash;
 use crate::hasher::{Identity, KeyHasher};
 use crate::lost::LostNames;
 use crate::object::Object;
@@ -34,6 +38,8 @@ pub(crate) struct Db {
     /// While a walk has not visited all of it.
     unvisited: Option<Unvisited>,
     expiring: Vec<u64>,
+    /// Those of `keys` that are hashes with fields that expire.
+    due_hashes: DueHashes,
     /// How many keys are in the log and not in `keys`.
     pub(crate) cold_count: u64,
     /// How many of those expire, as far as that is known: after a start it is told late.
@@ -56,6 +62,7 @@ impl Db {
             keys: Table::new(),
             unvisited: None,
             expiring: Vec::new(),
+            due_hashes: DueHashes::default(),
             cold_count: 0,
             cold_expiring: 0,
             bare_count: 0,
@@ -75,15 +82,15 @@ impl Db {
         &self.keys
     }
 
-    /// The entries alone: the database is gone.
-    pub(crate) fn into_keys(self) -> Table<Entry> {
-        self.keys
+    /// The entries, and what is to be freed with them: the database is gone.
+    pub(crate) fn into_keys(self) -> (Table<Entry>, DueHashes) {
+        (self.keys, self.due_hashes)
     }
 
     /// The entries, to be changed in any way that a walk need not know of: see [`Parts`].
     pub(crate) fn parts(&mut self) -> Parts<'_> {
-        let Self { id, keys, bare_count, lost_count, .. } = self;
-        Parts { id: *id, keys, bare_count, lost_count }
+        let Self { id, keys, bare_count, lost_count, due_hashes, .. } = self;
+        Parts { id: *id, keys, bare_count, lost_count, due_hashes }
     }
 
     /// How many keys there are, wherever.
@@ -221,6 +228,7 @@ impl Db {
         if let Some(walk) = walk {
             self.note_inserted(walk, hash, &mut entry);
         }
+        self.due_hashes.set(hash, hash::first_expiry_ms(&entry));
         self.keys.insert(hasher, hash, entry)
     }
 
@@ -246,6 +254,7 @@ impl Db {
         if let Some(ttl) = entry.ttl() {
             self.release_slot(ttl.slot);
         }
+        self.due_hashes.set(hash, None);
         Some(entry)
     }
 
@@ -261,22 +270,65 @@ impl Db {
         // What takes the place of a slot is the last one: of those that were taken, none is behind the largest.
         slots.sort_unstable_by(|a, b| b.cmp(a));
         slots.into_iter().for_each(|slot| self.release_slot(slot));
+        if self.due_hashes.len() > 0 {
+            let hashes = taken.iter().map(|entry| hasher.hash(entry.key()));
+            hashes.for_each(|hash| self.due_hashes.set(hash, None));
+        }
         taken
     }
 
+    /// Notes when the first field of the entry at `place` expires, whose key has this hash, if it is a hash. Whether
+    /// one does, or did.
+    pub(crate) fn note_due_fields(&mut self, place: Place, hash: u64) -> bool {
+        let entry = self.keys.at(place);
+        self.due_hashes.set(hash, hash::first_expiry_ms(entry));
+        hash::has_expiring_fields(entry)
+    }
+
+    /// Notes when fields expire, of all entries: what had noted that was not told of changes.
+    pub(crate) fn note_all_due_fields(&mut self, hasher: KeyHasher) {
+        self.due_hashes = DueHashes::default();
+        for entry in self.keys.iter() {
+            if let Some(at_ms) = hash::first_expiry_ms(entry) {
+                self.due_hashes.set(hasher.hash(entry.key()), Some(at_ms));
+            }
+        }
+    }
+
+    /// How many hashes in memory have fields that expire.
+    pub(crate) fn due_hash_count(&self) -> usize {
+        self.due_hashes.len()
+    }
+
+    /// The hash of the key whose field expired first, if one has by then.
+    pub(crate) fn first_due_hash(&self, now_ms: i64) -> Option<u64> {
+        self.due_hashes.first_due(now_ms)
+    }
+
+    /// Notes anew when fields of a key with this hash expire, of which none is due that was said to be.
+    pub(crate) fn look_again_at(&mut self, hasher: KeyHasher, hash: u64) {
+        // The table compares a few bits of the hash. The time of another key's hash would be due again and again.
+        let has_line = |entry: &Entry| hasher.hash(entry.key()) == hash;
+        let expires = |entry: &Entry| hash::first_expiry_ms(entry).is_some();
+        let entry = self.keys.find_by(hash, |entry| has_line(entry) && expires(entry));
+        self.due_hashes.set(hash, entry.and_then(hash::first_expiry_ms));
+    }
+
     /// Puts another entry of the same key in the place of one. Returns that.
-    pub(crate) fn replace(&mut self, place: Place, entry: Entry) -> Entry {
+    pub(crate) fn replace(&mut self, place: Place, hash: u64, entry: Entry) -> Entry {
         self.note_here(&entry);
         let old = std::mem::replace(self.keys.at_mut(place), entry);
+        self.note_due_fields(place, hash);
         self.note_gone(&old);
         old
     }
 
     /// The value of a bare entry comes back.
-    pub(crate) fn fill(&mut self, place: Place, from: Entry) {
+    pub(crate) fn fill(&mut self, place: Place, hash: u64, from: Entry) {
         let entry = self.keys.at_mut(place);
         self.bare_count -= u64::from(entry.is_bare());
         entry.fill(from);
+        self.note_due_fields(place, hash);
     }
 
     /// Takes the value of an entry away that is about to get another one.
@@ -285,6 +337,7 @@ impl Db {
         if let Some(walk) = walk {
             self.hand_over(walk, place, hash);
         }
+        self.due_hashes.set(hash, None);
         let entry = self.keys.at_mut(place);
         let bare_object = entry.bare_object().map(|(_, id)| id);
         if entry.is_bare() {
@@ -329,7 +382,8 @@ impl Db {
 
     /// The bytes that the tables take, without the entries.
     pub(crate) fn overhead_bytes(&self) -> (usize, usize) {
-        (self.keys.allocated_bytes(), self.expiring.capacity() * size_of::<u64>())
+        let expiring = self.expiring.capacity() * size_of::<u64>();
+        (self.keys.allocated_bytes(), expiring + self.due_hashes.allocated_bytes())
     }
 }
 
@@ -340,6 +394,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) keys: &'a mut Table<Entry>,
     pub(crate) bare_count: &'a mut u64,
     pub(crate) lost_count: &'a mut u64,
+    pub(crate) due_hashes: &'a mut DueHashes,
 }
 
 /// What is left of a value that was replaced, and is to be freed.

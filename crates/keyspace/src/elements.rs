@@ -7,7 +7,7 @@
 
 mod shadow;
 
-use base::{ObjectId, RecordAddr, RecordKind};
+use base::{ObjectId, Record, RecordAddr, RecordKind};
 
 use crate::element::Element;
 use crate::hasher::KeyHasher;
@@ -88,17 +88,30 @@ impl Elements {
         name: &[u8],
         value: &[u8],
     ) -> &Element {
+        self.add_until(id, recorder, hash, name, value, None)
+    }
+
+    /// As [`Elements::add`]; the element may expire.
+    pub(crate) fn add_until(
+        &mut self,
+        id: ObjectId,
+        recorder: &mut Recorder,
+        hash: u64,
+        name: &[u8],
+        value: &[u8],
+        expires_at_ms: Option<i64>,
+    ) -> &Element {
         if let Some(shadow) = &mut self.shadow {
             shadow.note_added(recorder.hasher, hash, name);
         }
-        let mut element = Element::new(name, value);
-        element.set_addr(recorder.log_element(self.kind, id, name, value, None));
+        let mut element = Element::until(name, value, expires_at_ms);
+        element.set_addr(log(self.kind, id, recorder, &element, None));
         let place = self.table.insert(recorder.hasher, hash, element);
         self.table.at(place)
     }
 
-    /// Gives an element another value, and logs that. Returns it, if it is there; it may lie elsewhere
-    /// than before.
+    /// Gives an element that does not expire another value, and logs that. Returns it, if it is there; it
+    /// may lie elsewhere than before.
     // In two callers; a call of its own would be 30 instructions more for each.
     #[inline(always)]
     pub(crate) fn change(
@@ -113,10 +126,38 @@ impl Elements {
         let addr = recorder.log_element(self.kind, id, name, value, element.addr());
         match &mut self.shadow {
             None => element.set_value(value),
-            Some(shadow) => shadow.change(recorder.hasher, hash, element, value),
+            Some(shadow) => shadow.change(recorder.hasher, hash, element, value, None),
         }
         element.set_addr(addr);
         Some(element)
+    }
+
+    /// Gives an element that is there another value and expiry, and logs that.
+    pub(crate) fn change_until(
+        &mut self,
+        id: ObjectId,
+        recorder: &mut Recorder,
+        hash: u64,
+        name: &[u8],
+        value: &[u8],
+        expires_at_ms: Option<i64>,
+    ) {
+        let element = self.table.find_mut(hash, name).expect("the caller has found it");
+        let old = element.addr();
+        match &mut self.shadow {
+            None => element.set(value, expires_at_ms),
+            Some(shadow) => shadow.change(recorder.hasher, hash, element, value, expires_at_ms),
+        }
+        let addr = log(self.kind, id, recorder, element, old);
+        element.set_addr(addr);
+    }
+
+    /// The name of one of the elements whose names have this hash that expires then.
+    pub(crate) fn name_until(&self, hash: u64, hasher: KeyHasher, at_ms: i64) -> Option<&[u8]> {
+        let is_it = |element: &Element| {
+            element.expires_at_ms() == Some(at_ms) && hasher.hash(element.name()) == hash
+        };
+        self.table.find_by(hash, is_it).map(Element::name)
     }
 
     /// Removes an element, and logs that. Whether it was there.
@@ -138,15 +179,27 @@ impl Elements {
         value: &[u8],
         addr: RecordAddr,
     ) -> Option<RecordAddr> {
+        self.apply_until(hasher, name, value, None, addr)
+    }
+
+    /// As [`Elements::apply`]; the element may expire.
+    pub(crate) fn apply_until(
+        &mut self,
+        hasher: KeyHasher,
+        name: &[u8],
+        value: &[u8],
+        expires_at_ms: Option<i64>,
+        addr: RecordAddr,
+    ) -> Option<RecordAddr> {
         debug_assert!(self.shadow.is_none(), "what is fed from a log is not walked");
         let hash = hasher.hash(name);
         if let Some(element) = self.table.find_mut(hash, name) {
             let old = element.addr();
-            element.set_value(value);
+            element.set(value, expires_at_ms);
             element.set_addr(Some(addr));
             return old;
         }
-        let mut element = Element::new(name, value);
+        let mut element = Element::until(name, value, expires_at_ms);
         element.set_addr(Some(addr));
         self.table.insert(hasher, hash, element);
         None
@@ -191,7 +244,7 @@ impl Elements {
     ) -> Option<usize> {
         let mut count = 0;
         for element in self.table.page_mut(piece)? {
-            let addr = recorder.log_element(self.kind, id, element.name(), element.value(), None);
+            let addr = log(self.kind, id, recorder, element, None);
             element.set_addr(addr);
             count += 1;
         }
@@ -210,8 +263,7 @@ impl Elements {
         for element in self.table.page_mut(piece)? {
             count += 1;
             if let Some(old) = element.addr().filter(|addr| is_lost(*addr)) {
-                let (name, value) = (element.name(), element.value());
-                let addr = recorder.log_element(self.kind, id, name, value, Some(old));
+                let addr = log(self.kind, id, recorder, element, Some(old));
                 element.set_addr(addr);
             }
         }
@@ -229,4 +281,16 @@ impl Elements {
         self.table.allocated_bytes()
             + inspect::sampled(elements, self.len(), samples, Element::block_bytes)
     }
+}
+
+/// Logs the state of an element, whose record was at `old`, and returns where it is now.
+fn log(
+    kind: RecordKind,
+    id: ObjectId,
+    recorder: &mut Recorder,
+    element: &Element,
+    old: Option<RecordAddr>,
+) -> Option<RecordAddr> {
+    let record = Record::element(kind, id, element.name(), element.value());
+    recorder.log_element_record(&record.until(element.expires_at_ms()), old)
 }

@@ -1,13 +1,20 @@
 //! Deleting keys before a command asks for them: because they expired, or because memory is short.
 
-use base::DbIndex;
+use base::{DbIndex, RecordKind};
 
 use crate::access;
+use crate::collection::{ALL_SEEN, Cell, Collection};
 use crate::effects::{DbKey, Notify};
 use crate::entry::Entry;
+use crate::hash::{self, Hash, HashGuard};
 use crate::keyspace::Keyspace;
 use crate::settings::{EvictionPolicy, Settings};
 use crate::table::{Keyed, Place};
+use crate::value_type::{Type, entry_type};
+
+/// How many fields of a hash that have expired are removed before a command sees it: a millisecond's work. Of more
+/// than that, the rest is hidden from readers, but for those that are asked for by name.
+const FIELDS_BEFORE_USE_MAX: usize = 1024;
 
 impl Keyspace {
     /// While the keyspace is frozen, because its journal takes nothing, reads pass expired keys
@@ -26,6 +33,11 @@ impl Keyspace {
     /// of commands, which says itself what was deleted because it had expired, can be executed later.
     pub const fn set_timeless(&mut self, timeless: bool) {
         self.is_timeless = timeless;
+    }
+
+    /// Until when fields of hashes have expired that the running command does not see.
+    pub(crate) const fn seen_ms(&self) -> i64 {
+        if self.is_timeless { ALL_SEEN } else { self.now_ms }
     }
 
     /// Whether what expires at this time has expired for the running command.
@@ -72,6 +84,141 @@ impl Keyspace {
             }
         }
         (samples, expired)
+    }
+
+    /// Removes fields that have expired of the hash at `place`, if it is one in memory, before a command sees
+    /// it. Whether the key is still there.
+    pub(crate) fn expire_fields_before_use(
+        &mut self,
+        db: DbIndex,
+        hash: u64,
+        place: Place,
+    ) -> bool {
+        let first_ms = hash::first_expiry_ms(self.dbs[db].keys().at(place));
+        if first_ms.is_none_or(|at_ms| !self.has_come(at_ms)) || self.is_frozen() {
+            return true;
+        }
+        let remove = |hash: &mut HashGuard<'_>| hash.remove_expired(FIELDS_BEFORE_USE_MAX);
+        !self.expire_fields(db, hash, place, remove).1
+    }
+
+    /// Removes those of the named fields that have expired, however many others have: for a command that is about
+    /// to look at them, and whose reply then depends on the records that say so.
+    pub fn expire_named_fields<'n>(
+        &mut self,
+        db: DbIndex,
+        key: &[u8],
+        names: impl IntoIterator<Item = &'n [u8]>,
+    ) {
+        if self.is_frozen() || !self.may_have_expiring_fields() {
+            return;
+        }
+        let hash = self.hash_of(key);
+        let Some(place) = self.locate_name(db, hash, key) else { return };
+        if entry_type(self.dbs[db].keys().at(place)) != Type::Hash {
+            return;
+        }
+        let Some(place) = self.with_value(db, place) else { return };
+        let first_ms = hash::first_expiry_ms(self.dbs[db].keys().at(place));
+        if first_ms.is_some_and(|at_ms| self.has_come(at_ms)) {
+            self.expire_fields(db, hash, place, |hash| hash.remove_expired_of(names));
+        }
+    }
+
+    /// Has fields removed that have expired of the hash at `place`; with the last field the key goes. Returns how
+    /// many, and whether it went.
+    fn expire_fields(
+        &mut self,
+        db: DbIndex,
+        hash: u64,
+        place: Place,
+        remove: impl FnOnce(&mut HashGuard<'_>) -> usize,
+    ) -> (usize, bool) {
+        let seen_ms = self.seen_ms();
+        let changed = &mut self.dbs[db];
+        let id = changed.id;
+        let entry = changed.change(&mut self.walk, place, hash);
+        let key: Box<[u8]> = entry.key().into();
+        let mut guard = Hash::open(Cell {
+            entry,
+            recorder: &mut self.recorder,
+            settings: &self.settings,
+            db: id,
+            rng: &mut self.rng,
+            scratch: &mut self.scratch,
+            seen_ms,
+        });
+        let removed = remove(&mut guard);
+        let closed = Hash::close(guard);
+        if removed == 0 {
+            return (0, false);
+        }
+        if self.walk.is_some() {
+            self.note_walked(db, place);
+        }
+        self.stats.expired_fields += removed as u64;
+        self.notify(Notify::HASH, "hexpired", db, &key);
+        if closed.empty {
+            self.remove(db, hash, &key);
+            self.notify(Notify::GENERIC, "del", db, &key);
+        } else {
+            self.dbs[db].note_due_fields(place, hash);
+            self.dbs[db].note_object_changed(place, self.recorder.open_lsn());
+            self.modified(db, &key);
+        }
+        self.effects.note_unasked();
+        (removed, closed.empty)
+    }
+
+    /// Lets fields of hashes expire, which an older program does not know. Between blocks only, so in front of all
+    /// that a command or transaction logs: the first one of a log begins new files. Whether one then does is another
+    /// question.
+    pub fn declare_expiring_fields(&mut self) {
+        self.recorder.journal.declare(RecordKind::HashPackedExpiring);
+    }
+
+    /// Whether fields of hashes in the log may expire; `None` without a log.
+    #[must_use]
+    pub fn expiring_fields_declared(&self) -> Option<bool> {
+        self.recorder.journal.has_declared(RecordKind::HashPackedExpiring)
+    }
+
+    /// Whether a field of a hash may expire, or have expired. What the log was only told of does not count while
+    /// memory has seen all hashes.
+    #[must_use]
+    pub fn may_have_expiring_fields(&self) -> bool {
+        let is_all_seen = self.cold.is_none() && !self.may_be_bare;
+        self.had_expiring_fields || !is_all_seen && self.expiring_fields_declared() == Some(true)
+    }
+
+    /// How many hashes of a database that are in memory have fields that expire.
+    #[must_use]
+    pub fn expiring_hashes(&self, db: DbIndex) -> usize {
+        self.dbs[db].due_hash_count()
+    }
+
+    /// Removes fields that have expired and that no command asks for, about `fields_max` of the hash whose
+    /// field expired first. Returns how many; 0 if none has, and where it cannot be.
+    pub fn expire_due_fields(&mut self, db: DbIndex, fields_max: usize) -> usize {
+        if self.is_frozen() || self.is_timeless {
+            return 0;
+        }
+        let now_ms = self.now_ms();
+        let Some(hash) = self.dbs[db].first_due_hash(now_ms) else { return 0 };
+        let is_due = |entry: &Entry| hash::first_expiry_ms(entry).is_some_and(|at| at <= now_ms);
+        let keys = self.dbs[db].keys();
+        let due = keys.find_by(hash, |entry| self.hash_of(entry.key()) == hash && is_due(entry));
+        let Some(key) = due.map(|entry| Box::<[u8]>::from(entry.key())) else {
+            // Its value has left memory.
+            self.dbs[db].look_again_at(self.recorder.hasher, hash);
+            return 1;
+        };
+        let place = self.dbs[db].keys().locate(hash, &key).expect("it was just found");
+        if self.is_expired(self.dbs[db].keys().at(place)) {
+            self.expire(db, hash, &key);
+            return 1;
+        }
+        self.expire_fields(db, hash, place, |hash| hash.remove_expired(fields_max)).0
     }
 
     /// Evicts one key by the policy. `false` when there is none to evict.

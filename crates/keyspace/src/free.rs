@@ -160,7 +160,12 @@ impl FreeQueue {
             self.addrs(lost_names.into_values().filter_map(|lost| lost.addr));
         }
         let id = db.id;
-        self.garbage.push_back(Garbage::Entries(id, Box::new(db.into_keys().into_items())));
+        let (keys, due_hashes) = db.into_keys();
+        self.garbage.push_back(Garbage::Entries(id, Box::new(keys.into_items())));
+        if due_hashes.len() > 0 {
+            let pieces = due_hashes.into_pieces().map(|()| None);
+            self.garbage.push_back(Garbage::Spent(Box::new(pieces)));
+        }
     }
 
     /// Records that nothing in memory names any more.

@@ -3,14 +3,14 @@
 use base::{DbId, DbIndex, ObjectId, RecordAddr};
 
 use crate::access;
-use crate::collection::{Collection, ValueRef};
+use crate::collection::{ALL_SEEN, Collection, ValueRef};
 use crate::entry::{Entry, HEAD_BYTES, Kind, Payload};
-use crate::hash::{Hash, HashView};
+use crate::hash::{self, Hash, HashView};
 use crate::hasher::KeyHasher;
 use crate::keyspace::Keyspace;
 use crate::list::{List, ListView};
 use crate::object::{Body, Object};
-use crate::packed::{LARGE_ENCODING, Packed};
+use crate::packed::{EXPIRING_FIELDS, LARGE_ENCODING, Packed};
 use crate::set::{Set, SetView};
 use crate::stream::{Stream, StreamView};
 use crate::string::{StringRef, inline_encoding, string_of};
@@ -174,7 +174,7 @@ impl Keyspace {
 }
 
 fn inspected(entry: &Entry, hasher: KeyHasher) -> Inspected<'_> {
-    let value = ValueRef(entry.payload(), hasher);
+    let value = ValueRef(entry.payload(), hasher, ALL_SEEN);
     let contents = match entry_type(entry) {
         Type::String => Contents::String(string_of(entry).expect("its type says so")),
         Type::List => Contents::List(List::view(value)),
@@ -195,10 +195,12 @@ fn encoding_of(entry: &Entry) -> &'static str {
     let Payload::Packed(kind, bytes) = entry.payload() else {
         return entry.object().map_or_else(|| inline_encoding(entry), |o| o.encoding());
     };
-    let is_large = Packed::new(bytes).flags() & LARGE_ENCODING != 0;
+    let flags = Packed::new(bytes).flags();
+    let is_large = flags & LARGE_ENCODING != 0;
     match (kind, is_large) {
+        (Kind::HashPacked, _) => hash::encoding_of(is_large, flags & EXPIRING_FIELDS != 0),
         (Kind::ListPacked, _) => "quicklist",
-        (Kind::HashPacked | Kind::ZSetPacked, false) => "listpack",
+        (Kind::ZSetPacked, false) => "listpack",
         (Kind::SetPacked, false) => "intset",
         (Kind::ZSetPacked, true) => "skiplist",
         _ => "hashtable",

@@ -39,6 +39,8 @@ pub struct Stats {
     pub misses: u64,
     /// Keys that expired.
     pub expired: u64,
+    /// Fields of hashes that expired.
+    pub expired_fields: u64,
     /// Keys that were evicted.
     pub evicted: u64,
     /// Values that have left memory, and are in the log.
@@ -61,6 +63,8 @@ pub struct Keyspace<J: ?Sized = dyn Journal> {
     pub(crate) libraries: Libraries,
     /// There is a stream, or was.
     pub(crate) had_streams: bool,
+    /// There is a hash with fields that expire, or was.
+    pub(crate) had_expiring_fields: bool,
     pub(crate) next_db_id: u64,
     pub(crate) settings: Settings,
     pub(crate) now_ms: i64,
@@ -107,6 +111,7 @@ impl<J: Journal> Keyspace<J> {
             databases_addr: None,
             libraries: Libraries::default(),
             had_streams: false,
+            had_expiring_fields: false,
             next_db_id: count,
             settings: Settings::default(),
             now_ms: 0,
@@ -145,6 +150,7 @@ impl Keyspace {
         self.awaited = std::mem::take(&mut before.awaited);
         self.awaited_changes = std::mem::take(&mut before.awaited_changes);
         self.had_streams |= before.had_streams;
+        self.had_expiring_fields |= before.had_expiring_fields;
         self.effects = std::mem::take(&mut before.effects);
         self.stats = before.stats;
         self.dirty = before.dirty;
@@ -283,6 +289,9 @@ impl Keyspace {
             self.expire(db, hash, key);
             return None;
         }
+        if self.had_expiring_fields && !self.expire_fields_before_use(db, hash, place) {
+            return None;
+        }
         Some(place)
     }
 
@@ -372,12 +381,12 @@ impl Keyspace {
         db: DbIndex,
         key: &[u8],
     ) -> Result<Option<C::View<'_>>, WrongType> {
-        let hasher = self.recorder.hasher;
+        let (hasher, seen_ms) = (self.recorder.hasher, self.seen_ms());
         let Some(entry) = self.lookup(db, key) else { return Ok(None) };
         if entry_type(entry) != C::TYPE {
             return Err(WrongType);
         }
-        Ok(Some(C::view(ValueRef(entry.payload(), hasher))))
+        Ok(Some(C::view(ValueRef(entry.payload(), hasher, seen_ms))))
     }
 
     /// A collection of the type `C` that is about to be changed: this does not count as a read.
@@ -389,11 +398,11 @@ impl Keyspace {
         db: DbIndex,
         key: &[u8],
     ) -> Result<Option<C::View<'_>>, WrongType> {
-        let hasher = self.recorder.hasher;
+        let (hasher, seen_ms) = (self.recorder.hasher, self.seen_ms());
         match self.peek(db, key) {
             None => Ok(None),
             Some(entry) if entry_type(entry) != C::TYPE => Err(WrongType),
-            Some(entry) => Ok(Some(C::view(ValueRef(entry.payload(), hasher)))),
+            Some(entry) => Ok(Some(C::view(ValueRef(entry.payload(), hasher, seen_ms)))),
         }
     }
 
@@ -410,14 +419,15 @@ impl Keyspace {
         for key in keys {
             self.read::<C>(db, key)?;
         }
-        let hasher = self.recorder.hasher;
+        let (hasher, seen_ms) = (self.recorder.hasher, self.seen_ms());
         let table = self.dbs[db].keys();
         let entries = keys.iter().map(|key| table.find(hasher.hash(key), key));
         // Expired ones are there still when the keyspace is frozen.
         // One that is bare still could not be read.
         let is_seen = |entry: &&Entry| !self.is_expired(entry) && !entry.is_bare();
         let live = entries.map(|entry| entry.filter(is_seen));
-        Ok(live.map(|e| e.map(|e| C::view(ValueRef(e.payload(), hasher)))).collect())
+        let value = |entry| C::view(ValueRef(Entry::payload(entry), hasher, seen_ms));
+        Ok(live.map(|entry| entry.map(value)).collect())
     }
 
     // ---- change ---------------------------------------------------------------------------
@@ -436,17 +446,20 @@ impl Keyspace {
         change: impl FnOnce(&mut C::Guard<'_>) -> R,
     ) -> Result<Option<Updated<R>>, WrongType> {
         let hash = self.hash_of(key);
-        let found = self.locate_name(db, hash, key);
-        let place = match found {
-            Some(place) if entry_type(self.dbs[db].keys().at(place)) != C::TYPE => {
+        let mut found = self.locate_name(db, hash, key);
+        if let Some(place) = found {
+            if entry_type(self.dbs[db].keys().at(place)) != C::TYPE {
                 self.recorder.note_read(self.dbs[db].keys().at(place));
                 return Err(WrongType);
             }
-            Some(place) => match self.with_value(db, place) {
-                Some(place) => place,
+            found = self.with_value(db, place);
+            if found.is_none() && self.dbs[db].keys().locate(hash, key).is_some() {
                 // It is there, and cannot be read: nothing is made in its place.
-                None => return Ok(None),
-            },
+                return Ok(None);
+            }
+        }
+        let place = match found {
+            Some(place) => place,
             None if create => {
                 let mut entry = match C::packed_kind() {
                     Some(kind) => Entry::with_bytes(key, kind.0, &[0]),
@@ -461,6 +474,7 @@ impl Keyspace {
             }
         };
         self.mark_used(db, place);
+        let seen_ms = self.seen_ms();
         let changed = &mut self.dbs[db];
         let id = changed.id;
         let entry = changed.change(&mut self.walk, place, hash);
@@ -473,9 +487,13 @@ impl Keyspace {
             db: id,
             rng: &mut self.rng,
             scratch: &mut self.scratch,
+            seen_ms,
         });
         let value = change(&mut guard);
         let closed = C::close(guard);
+        if C::TYPE == Type::Hash {
+            self.had_expiring_fields |= self.dbs[db].note_due_fields(place, hash);
+        }
         if self.walk.is_some() {
             self.note_walked(db, place);
         }

@@ -36,6 +36,7 @@ mod database_map;
 mod databases;
 mod db;
 mod due;
+mod due_hashes;
 pub mod effects;
 mod element;
 mod elements;

@@ -168,7 +168,7 @@ impl Limbo {
             waiting.bytes += bytes;
             self.bytes += bytes;
         }
-        Ok(waiting.object.apply_element(hasher, sub, value, addr, waiting.is_gathering))
+        Ok(waiting.object.apply_element(hasher, record, addr, waiting.is_gathering))
     }
 
     /// Takes over a root's record, whose object has no home, and where its key is. Returns where the

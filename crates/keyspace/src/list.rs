@@ -18,7 +18,7 @@ mod span;
 
 use base::ObjectId;
 
-use crate::collection::{Cell, Closed, Collection, PackedKind, ValueRef};
+use crate::collection::{ALL_SEEN, Cell, Closed, Collection, PackedKind, ValueRef};
 use crate::entry::{Kind, Payload};
 use crate::keyspace::body_of;
 use crate::object::{Body, Object};
@@ -194,7 +194,7 @@ impl ListGuard<'_> {
     /// The list as it is now.
     #[must_use]
     pub fn view(&self) -> ListView<'_> {
-        List::view(ValueRef(self.cell.entry.payload(), self.cell.recorder.hasher))
+        List::view(ValueRef(self.cell.entry.payload(), self.cell.recorder.hasher, ALL_SEEN))
     }
 
     /// Adds an element at an end.

@@ -4,7 +4,7 @@
 //! body. The key's entry owns it and holds the address of its root record; the elements hold the
 //! addresses of theirs.
 
-use base::{Lsn, ObjectId, RecordAddr, RecordKind};
+use base::{Lsn, ObjectId, Record, RecordAddr, RecordKind};
 
 use crate::hash::LargeHash;
 use crate::hasher::KeyHasher;
@@ -244,15 +244,19 @@ impl Object {
         body!(&mut self.body, inner => inner.apply_root(value));
     }
 
-    /// See [`Large::apply_element`], and [`Large::gather`] if `is_gathering`.
+    /// See [`Large::apply_element`], and [`Large::gather`] if `is_gathering`. The record was checked, and is of
+    /// this object.
     pub(crate) fn apply_element(
         &mut self,
         hasher: KeyHasher,
-        sub: &[u8],
-        value: &[u8],
+        record: &Record<'_>,
         addr: RecordAddr,
         is_gathering: bool,
     ) -> Option<RecordAddr> {
+        let (sub, value) = (record.sub, record.value);
+        if let (Some(at_ms), Body::Hash(hash)) = (record.expires_at_ms, &mut self.body) {
+            return hash.apply_expiring(hasher, sub, value, at_ms, addr);
+        }
         if is_gathering {
             body!(&mut self.body, inner => inner.gather(hasher, sub, value, addr))
         } else {
@@ -271,6 +275,19 @@ impl Object {
             body!(&mut self.body, inner => inner.gather_deleted(hasher, sub))
         } else {
             body!(&mut self.body, inner => inner.apply_deleted(hasher, sub))
+        }
+    }
+
+    /// Whether it is a hash that has, or had, fields that expire.
+    pub(crate) const fn has_expiring_fields(&self) -> bool {
+        matches!(&self.body, Body::Hash(hash) if hash.has_expiring_fields())
+    }
+
+    /// When the first field expires, of a hash that has some that do.
+    pub(crate) fn first_expiry_ms(&self) -> Option<i64> {
+        match &self.body {
+            Body::Hash(hash) => hash.first_expiry_ms(),
+            _ => None,
         }
     }
 

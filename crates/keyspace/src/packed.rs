@@ -7,7 +7,8 @@
 //!  └───────┴─────┴─────────┴─────┴─────────┴──
 //! ```
 //!
-//! A hash alternates field and value, a sorted set member and score (f64, little-endian).
+//! A hash alternates field and value, a sorted set member and score (f64, little-endian). A hash with
+//! [`EXPIRING_FIELDS`] has field, value and expiry in turn: eight bytes (i64, little-endian) or none.
 //!
 //! # Invariants
 //! - The bytes were built here, or were checked with [`Packed::check`] when they came from a log.
@@ -23,6 +24,9 @@ pub const PACKED_BYTES_MAX: usize = 256;
 /// The flag that says that Redis would report the large encoding (`hashtable`, `skiplist`):
 /// encodings only ever grow in the life of a key.
 pub(crate) const LARGE_ENCODING: u8 = 1;
+
+/// The flag of a hash that has, or had, fields that expire; Redis names the encoding of one otherwise.
+pub(crate) const EXPIRING_FIELDS: u8 = base::Record::EXPIRING_FIELDS;
 
 /// A packed collection, read.
 #[derive(Debug, Clone, Copy)]

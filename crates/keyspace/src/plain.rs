@@ -27,7 +27,8 @@ pub fn check(record: &Record<'_>) -> Result<(), BadRecord> {
     record_check::check(record).map_err(|what| BadRecord { kind, what })
 }
 
-/// The elements that one record has: items, members, field and value in turn, or member and score (f64,
+/// The elements that one record has: items, members, field and value in turn (of a hash with
+/// expiring fields field, value and expiry), or member and score (f64,
 /// little-endian) in turn; `None` of a record that is neither a small collection nor a node of a list.
 ///
 /// The record must have been checked with [`check`].
@@ -41,10 +42,17 @@ pub fn elements<'a>(record: &Record<'a>) -> Option<PlainElements<'a>> {
         RecordKind::ListPacked
             | RecordKind::ListNode
             | RecordKind::HashPacked
+            | RecordKind::HashPackedExpiring
             | RecordKind::SetPacked
             | RecordKind::ZSetPacked
     );
     is_packed.then(|| PlainElements(Packed::new(record.value).iter()))
+}
+
+/// When a field of a small hash expires, in Unix milliseconds, as its packed expiry says.
+#[must_use]
+pub fn expiry(packed: &[u8]) -> Option<i64> {
+    packed.try_into().ok().map(i64::from_le_bytes)
 }
 
 /// Returns the ids of the databases by index, of a log whose newest map is `map` and whose records of

@@ -8,7 +8,7 @@
 use base::{DbId, ObjectId, Record, RecordKind, varint};
 
 use crate::hasher::Identity;
-use crate::packed::Packed;
+use crate::packed::{EXPIRING_FIELDS, Packed};
 use crate::stream;
 use crate::string::CHUNK_BYTES;
 use crate::value_type::Type;
@@ -38,11 +38,17 @@ pub(crate) fn check(record: &Record<'_>) -> Result<(), &'static str> {
     if (record.kind.is_element() || record.kind.is_root()) && record.object == ObjectId::NONE {
         return Err("no object");
     }
+    // When that is does not matter: what a clock that was wrong has made of it is a time as well.
+    let may_expire = !record.kind.is_element() || record.kind == RecordKind::HashField;
+    if record.expires_at_ms.is_some() && !may_expire {
+        return Err("an expiry");
+    }
     let is_good = match record.kind {
         RecordKind::LargeString => is_length(record.value),
         RecordKind::StringChunk => is_chunk(record),
         RecordKind::ListPacked | RecordKind::SetPacked => is_packed(record.value, 1),
-        RecordKind::HashPacked => is_packed(record.value, 2),
+        RecordKind::HashPacked => is_packed(record.value, 2) && !has_triples(record.value),
+        RecordKind::HashPackedExpiring => is_packed(record.value, 3) && has_expiries(record.value),
         RecordKind::ZSetPacked => is_packed(record.value, 2) && has_scores(record.value),
         RecordKind::ListNode => record.sub.len() == 8 && is_packed(record.value, 1),
         RecordKind::ZSetMember => is_score(record.value),
@@ -105,6 +111,17 @@ fn has_scores(value: &[u8]) -> bool {
     Packed::new(value).iter().skip(1).step_by(2).all(is_score)
 }
 
+/// Whether a packed hash says that it has expiries, and every third element is one, or none.
+fn has_expiries(value: &[u8]) -> bool {
+    let is_expiry = |expiry: &[u8]| matches!(expiry.len(), 0 | 8);
+    has_triples(value) && Packed::new(value).iter().skip(2).step_by(3).all(is_expiry)
+}
+
+/// Whether a packed hash says that it has expiries.
+fn has_triples(value: &[u8]) -> bool {
+    Packed::new(value).flags() & EXPIRING_FIELDS != 0
+}
+
 fn is_score(value: &[u8]) -> bool {
     value.try_into().is_ok_and(|bytes| !f64::from_le_bytes(bytes).is_nan())
 }
@@ -154,6 +171,11 @@ mod tests {
             whole(RecordKind::ListPacked, b""),
             whole(RecordKind::SetPacked, b"\0"),
             whole(RecordKind::HashPacked, b"\0\x01f"),
+            // As pairs and as triples it is well-formed, and something else.
+            whole(RecordKind::HashPacked, b"\x02\x01a\x01b\0\x01c\x01d\0"),
+            whole(RecordKind::HashPackedExpiring, b"\x02\x01f\x01v"),
+            whole(RecordKind::HashPackedExpiring, b"\x02\x01f\x01v\x011"),
+            whole(RecordKind::HashPackedExpiring, b"\0\x01f\x01v\0"),
             whole(RecordKind::ZSetPacked, b"\0\x01m\x011"),
             whole(RecordKind::ValueLost, b""),
             whole(RecordKind::ValueLost, &[6]),
@@ -165,11 +187,19 @@ mod tests {
             whole(RecordKind::Databases, b""),
             whole(RecordKind::Databases, &[2, 2]),
             whole(RecordKind::Databases, &[2, 1, 1]),
+            element(RecordKind::SetMember, b"m", b"").until(Some(5)),
+            element(RecordKind::ZSetMember, b"m", &[0; 8]).until(Some(5)),
+            element(RecordKind::ListNode, &[0; 8], b"\0\x01a").until(Some(5)),
+            element(RecordKind::StringChunk, &[0; 4], b"v").until(Some(5)),
+            Record::element_deleted(object, b"f").until(Some(5)),
         ];
         for record in bad {
             assert!(check(&record).is_err(), "{record:?}");
         }
         assert_eq!(check(&whole(RecordKind::Databases, &[3, 2, 0])), Ok(()));
         assert_eq!(check(&element(RecordKind::StringChunk, &[0, 0, 0, 9], b"v")), Ok(()));
+        assert_eq!(check(&element(RecordKind::HashField, b"f", b"v").until(Some(5))), Ok(()));
+        let small = whole(RecordKind::HashPackedExpiring, b"\x02\x01a\x01b\0\x01c\x01d\0");
+        assert_eq!(check(&small.until(Some(-5))), Ok(()));
     }
 }

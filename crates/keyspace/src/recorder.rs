@@ -15,6 +15,7 @@ use crate::entry::{Entry, Kind, Payload};
 use crate::hasher::{Identity, KeyHasher};
 use crate::journal::Journal;
 use crate::lost::LostName;
+use crate::packed::{EXPIRING_FIELDS, Packed};
 use crate::table::Keyed;
 use crate::value_type::entry_type;
 
@@ -137,7 +138,7 @@ impl Recorder {
                 Record::whole(RecordKind::String, db, key, digits, expires)
             }
             Some(Payload::Packed(kind, bytes)) => {
-                Record::whole(packed_record(kind), db, key, bytes, expires)
+                Record::whole(packed_record(kind, bytes), db, key, bytes, expires)
             }
             Some(Payload::Object(object)) => {
                 object.root_value(&mut self.value);
@@ -145,9 +146,19 @@ impl Recorder {
                 Record::root(kind, db, key, id, &self.value, expires)
             }
         };
-        // Of a stream, where all is logged to another log; what makes one has said so before.
-        if matches!(record.kind, RecordKind::ValueLost | RecordKind::Stream) {
-            self.journal.declare(record.kind);
+        // Of a stream and a hash with fields that expire, where all is logged to another log; what makes one has
+        // said so before.
+        let declared = match (record.kind, payload) {
+            (RecordKind::Hash, Some(Payload::Object(object))) if object.has_expiring_fields() => {
+                Some(RecordKind::HashPackedExpiring)
+            }
+            (RecordKind::ValueLost | RecordKind::Stream | RecordKind::HashPackedExpiring, _) => {
+                Some(record.kind)
+            }
+            _ => None,
+        };
+        if let Some(kind) = declared {
+            self.journal.declare(kind);
         }
         self.wrote = true;
         let old = entry.addr();
@@ -190,9 +201,18 @@ impl Recorder {
         value: &[u8],
         old: Option<RecordAddr>,
     ) -> Option<RecordAddr> {
+        self.log_element_record(&Record::element(kind, object, sub, value), old)
+    }
+
+    /// As [`Recorder::log_element`].
+    #[inline]
+    pub(crate) fn log_element_record(
+        &mut self,
+        record: &Record<'_>,
+        old: Option<RecordAddr>,
+    ) -> Option<RecordAddr> {
         self.wrote = true;
-        let record = Record::element(kind, object, sub, value).new_entry(old.is_none());
-        let addr = self.journal.append(&record);
+        let addr = self.journal.append(&record.new_entry(old.is_none()));
         self.retire(old);
         addr
     }
@@ -259,9 +279,12 @@ impl Recorder {
     }
 }
 
-const fn packed_record(kind: Kind) -> RecordKind {
+fn packed_record(kind: Kind, bytes: &[u8]) -> RecordKind {
     match kind {
         Kind::ListPacked => RecordKind::ListPacked,
+        Kind::HashPacked if Packed::new(bytes).flags() & EXPIRING_FIELDS != 0 => {
+            RecordKind::HashPackedExpiring
+        }
         Kind::HashPacked => RecordKind::HashPacked,
         Kind::SetPacked => RecordKind::SetPacked,
         Kind::ZSetPacked => RecordKind::ZSetPacked,

@@ -23,6 +23,7 @@ use base::{DbIndex, RecordAddr, SegmentId};
 use crate::cold::Warmth;
 use crate::db::{Db, Parts};
 use crate::entry::Entry;
+use crate::hash;
 use crate::hasher::{Identity, KeyHasher};
 use crate::keyspace::Keyspace;
 use crate::lost::KeysIn;
@@ -95,7 +96,7 @@ impl Keyspace {
         }
         let mut left = entries_max;
         while let Some(db) = self.dbs.get_mut(walk.db) {
-            let Parts { id, keys, bare_count, lost_count } = db.parts();
+            let Parts { id, keys, bare_count, lost_count, due_hashes } = db.parts();
             let Some(entries) = keys.page_mut(walk.page) else {
                 (walk.db, walk.page) = (walk.db.next(), 0);
                 continue;
@@ -111,6 +112,9 @@ impl Keyspace {
                     match concerns.then(|| source.try_read(id, entry.key(), addr)) {
                         Some(Ok(restored)) => {
                             entry.fill(restored.into_entry());
+                            let first_ms = hash::first_expiry_ms(entry);
+                            self.had_expiring_fields |= hash::has_expiring_fields(entry);
+                            due_hashes.set(self.recorder.hasher.hash(entry.key()), first_ms);
                             *bare_count -= 1;
                         }
                         Some(Err(RestoreError::Corrupt(_))) => {

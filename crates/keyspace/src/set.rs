@@ -9,7 +9,7 @@
 
 use base::{ObjectId, RecordAddr, RecordKind};
 
-use crate::collection::{Cell, Closed, Collection, PackedKind, ValueRef};
+use crate::collection::{ALL_SEEN, Cell, Closed, Collection, PackedKind, ValueRef};
 use crate::element::Element;
 use crate::elements::Elements;
 use crate::entry::{Kind, Payload};
@@ -119,7 +119,7 @@ impl SetGuard<'_> {
     /// The set as it is now.
     #[must_use]
     pub fn view(&self) -> SetView<'_> {
-        Set::view(ValueRef(self.cell.entry.payload(), self.cell.recorder.hasher))
+        Set::view(ValueRef(self.cell.entry.payload(), self.cell.recorder.hasher, ALL_SEEN))
     }
 
     /// Adds a member. Whether it is new.

@@ -53,6 +53,10 @@ impl Keyspace {
             self.free.database(db);
         }
         assert!(limbo.waiting.is_empty() && limbo.bytes() == 0, "nothing waits at the end");
+        if self.had_expiring_fields {
+            let hasher = self.recorder.hasher;
+            self.dbs.iter_mut().for_each(|db| db.note_all_due_fields(hasher));
+        }
         Ok(())
     }
 

@@ -16,6 +16,7 @@
 use base::{DbId, DbIndex, Lsn, ObjectId, RecordAddr, SegmentId};
 
 use crate::cold::Restored;
+use crate::hash;
 use crate::hasher::Identity;
 use crate::journal::Journal;
 use crate::keyspace::Keyspace;
@@ -402,25 +403,38 @@ impl Keyspace {
             }
             None => self.locate_cold(db, hash, key),
         };
-        if let Some(place) = place.filter(|_| need == Need::Value) {
-            self.with_value(db, place);
+        let is_wanted =
+            |place: &Place| need == Need::Value && self.dbs[db].keys().at(*place).is_bare();
+        if let Some(place) = place.filter(is_wanted) {
+            self.read_value(db, place);
         }
         self.take_restore_failure().map_or(Ok(()), Err)
     }
 
-    /// The same place, if the value is in memory now.
+    /// The same place, if the value is in memory now. Fields that have expired are removed from one that comes back;
+    /// with the last of them the key goes.
     #[inline]
     pub(crate) fn with_value(&mut self, db: DbIndex, place: Place) -> Option<Place> {
         if self.dbs[db].keys().at(place).is_bare() {
-            self.read_value(db, place)
+            self.bring_value(db, place)
         } else {
             Some(place)
         }
     }
 
+    /// As [`Keyspace::with_value`], of a value that is not in memory.
+    #[cold]
+    fn bring_value(&mut self, db: DbIndex, place: Place) -> Option<Place> {
+        let place = self.read_value(db, place)?;
+        let hash = self.hash_of(self.dbs[db].keys().at(place).key());
+        let is_there = !self.had_expiring_fields || self.expire_fields_before_use(db, hash, place);
+        is_there.then_some(place)
+    }
+
+    /// Reads the value of the key at `place` as it was when it left memory.
     #[cold]
     fn read_value(&mut self, db: DbIndex, place: Place) -> Option<Place> {
-        let Self { source, dbs, lost, .. } = self;
+        let Self { source, dbs, lost, recorder, had_expiring_fields, .. } = self;
         let entry = dbs[db].keys().at(place);
         if entry.is_lost() {
             lost.fail();
@@ -428,7 +442,10 @@ impl Keyspace {
         }
         let (source, addr) = (source.as_mut()?, entry.addr()?);
         let restored = source.read(dbs[db].id, entry.key(), addr)?;
-        dbs[db].fill(place, restored.into_entry());
+        let hash = recorder.hasher.hash(entry.key());
+        let restored = restored.into_entry();
+        *had_expiring_fields |= hash::has_expiring_fields(&restored);
+        dbs[db].fill(place, hash, restored);
         Some(place)
     }
 

@@ -37,7 +37,7 @@ mod tracker;
 
 use base::RecordKind;
 
-use crate::collection::{Cell, Closed, Collection, PackedKind, ValueRef};
+use crate::collection::{ALL_SEEN, Cell, Closed, Collection, PackedKind, ValueRef};
 use crate::entry::Payload;
 use crate::keyspace::{Keyspace, body_of};
 use crate::object::Body;
@@ -209,7 +209,7 @@ impl StreamGuard<'_> {
     /// The stream as it is now.
     #[must_use]
     pub fn view(&self) -> StreamView<'_> {
-        Stream::view(ValueRef(self.cell.entry.payload(), self.cell.recorder.hasher))
+        Stream::view(ValueRef(self.cell.entry.payload(), self.cell.recorder.hasher, ALL_SEEN))
     }
 
     fn body(&mut self) -> &mut LargeStream {

@@ -33,7 +33,9 @@ impl Type {
         match kind {
             RecordKind::String | RecordKind::LargeString => Some(Self::String),
             RecordKind::ListPacked | RecordKind::List => Some(Self::List),
-            RecordKind::HashPacked | RecordKind::Hash => Some(Self::Hash),
+            RecordKind::HashPacked | RecordKind::HashPackedExpiring | RecordKind::Hash => {
+                Some(Self::Hash)
+            }
             RecordKind::SetPacked | RecordKind::Set => Some(Self::Set),
             RecordKind::ZSetPacked | RecordKind::ZSet => Some(Self::ZSet),
             RecordKind::Stream => Some(Self::Stream),

@@ -37,8 +37,8 @@ pub enum BadPayload {
 /// Decodes the value of a payload, of Redis up to 8.10 or Valkey up to 9.0.
 ///
 /// # Errors
-/// If this version cannot read it: it is damaged, is a collection without elements, a stream of Redis 8.6 on, a module's value or an array, has
-/// metadata of a module, or is a hash with fields that expire; it has a string that is longer than the limit, or takes more memory
+/// If this version cannot read it: it is damaged, is a collection without elements, a stream of Redis 8.6 on, a module's value or an array, or has
+/// metadata of a module; it has a string that is longer than the limit, or takes more memory
 /// than that, and than a payload of this length justifies. The texts are Redis'.
 pub fn decode(payload: &[u8], limits: Limits) -> Result<Value, BadPayload> {
     let (body, version) = unseal(payload)?;
@@ -50,6 +50,12 @@ pub fn decode(payload: &[u8], limits: Limits) -> Result<Value, BadPayload> {
 #[must_use]
 pub fn is_of_stream(payload: &[u8]) -> bool {
     matches!(payload.first(), Some(&(number::STREAM | number::STREAM_2 | number::STREAM_3)))
+}
+
+/// Whether a payload, if it is one, has a hash of a form whose fields may expire.
+#[must_use]
+pub fn is_of_expiring_fields(payload: &[u8]) -> bool {
+    matches!(payload.first(), Some(22..=25))
 }
 
 /// Returns what a payload has in front of its footer, whose checksum is right, and its version.
@@ -114,10 +120,11 @@ fn read(body: &[u8], version: Version, limits: Limits) -> Option<Value> {
             (Value::List(items), Element::Item) => items.push(first),
             (Value::Set(members), Element::Member) => members.push(first),
             (Value::ZSet(members), Element::Scored(score)) => members.push((first, score)),
-            (Value::Hash(fields), Element::Field(None)) => {
-                fields.push((first, values.second(&input).to_vec()));
+            (Value::Hash(fields), Element::Field(expires_at_ms))
+                if expires_at_ms.is_none_or(|at_ms| at_ms >= 0) =>
+            {
+                fields.push((first, values.second(&input).to_vec(), expires_at_ms));
             }
-            // A field that expires is not one that does not.
             _ => return None,
         }
         // Few bytes may say the same member millions of times.
@@ -163,7 +170,7 @@ fn is_good(value: &Value) -> bool {
         Value::String(_) | Value::List(_) => true,
         Value::Set(members) => are_distinct(members.iter().map(Vec::as_slice)),
         Value::ZSet(members) => are_distinct(members.iter().map(|(name, _)| name.as_slice())),
-        Value::Hash(fields) => are_distinct(fields.iter().map(|(name, _)| name.as_slice())),
+        Value::Hash(fields) => are_distinct(fields.iter().map(|(name, ..)| name.as_slice())),
         // Ids were seen to rise, and consumers to be distinct.
         Value::Stream(stream) => are_distinct(stream.groups.iter().map(|it| it.name.as_slice())),
     }
@@ -194,7 +201,7 @@ mod tests {
     fn what_redis_dumps_is_read() {
         let hundred = "x".repeat(100);
         let list = ["a", "1", "-2", "300", "70000", "5000000000", "-9000000", &hundred];
-        let pair = |field: &str, value: &str| (field.into(), value.into());
+        let pair = |field: &str, value: &str| (field.into(), value.into(), None);
         for (hex, value) in [
             (
                 "000b31323334353637383930310a00304e52d727176510",
@@ -288,7 +295,7 @@ mod tests {
 
     #[test]
     fn forms_of_every_server_are_read() {
-        let pair = |field: &str, value: &str| (field.into(), value.into());
+        let pair = |field: &str, value: &str| (field.into(), value.into(), None);
         let field = || Value::Hash(vec![pair("f", "1")]);
         let values = b"\x0b\x0b\0\0\0\x02\0\x07\x01\x01\x01\xff";
         let names = b"\x0a\x0a\0\0\0\x01\0\x81f\x02\xff";
@@ -319,9 +326,7 @@ mod tests {
             (9, &b"\x07\x01\0"[..]),
             (14, b"\x1c\0\0"),
             (13, b"\xf3\x01abcd\0\0\x01x"),
-            // Fields that expire, of Redis and of Valkey, and each in the other's version.
-            (12, b"\x18\x01\0\0\0\0\0\0\0\x01\x05\x01f\x011"),
-            (80, b"\x16\x01\x01f\x011\x05\0\0\0\0\0\0\0"),
+            // Fields that expire, each in the other's version.
             (12, b"\x16\x01\x01f\x011\xff\xff\xff\xff\xff\xff\xff\xff"),
             (80, b"\x18\x01\0\0\0\0\0\0\0\x01\0\x01f\x011"),
             // A template that stands in a file.
@@ -341,6 +346,20 @@ mod tests {
                 "{}",
                 body.escape_ascii()
             );
+        }
+    }
+
+    #[test]
+    fn fields_that_expire_are_read_in_every_form_of_redis_and_valkey() {
+        for (version, body) in [
+            (12, &b"\x16\x01\x05\x01f\x011"[..]),
+            (12, b"\x18\x01\0\0\0\0\0\0\0\x01\x05\x01f\x011"),
+            (80, b"\x16\x01\x01f\x011\x05\0\0\0\0\0\0\0"),
+        ] {
+            let fields = vec![(b"f".to_vec(), b"1".to_vec(), Some(5))];
+            let payload = of_version(version, body);
+            let found = decode(&payload, LIMITS);
+            assert_eq!(found, Ok(Value::Hash(fields)), "{}", body.escape_ascii());
         }
     }
 

@@ -40,7 +40,7 @@ mod version;
 mod writer;
 
 pub use crc64::Crc64;
-pub use decode::{BadPayload, decode, decode_string, is_of_stream};
+pub use decode::{BadPayload, decode, decode_string, is_of_expiring_fields, is_of_stream};
 pub use digest::{DatasetFingerprint, Digest, Fingerprint};
 pub use error::Error;
 pub use event::{Checksum, Event, Key, Kind};
@@ -89,8 +89,8 @@ pub enum Value {
     Set(Vec<Vec<u8>>),
     /// The members of a sorted set with their scores.
     ZSet(Vec<(Vec<u8>, f64)>),
-    /// The fields of a hash with their values.
-    Hash(Vec<(Vec<u8>, Vec<u8>)>),
+    /// The fields of a hash with their values, and when they expire, in Unix milliseconds.
+    Hash(Vec<(Vec<u8>, Vec<u8>, Option<i64>)>),
     /// A stream.
     Stream(StreamValue),
 }
@@ -168,14 +168,18 @@ mod tests {
     fn value() -> impl Strategy<Value = Value> {
         let many = || prop::collection::vec(bytes(), 1..20);
         let scores = prop::collection::btree_map(bytes(), -1e9..1e9, 1..20);
-        let fields = prop::collection::btree_map(bytes(), bytes(), 1..20);
+        let times = prop::option::of(0..i64::MAX - 1);
+        let fields = prop::collection::btree_map(bytes(), (bytes(), times), 1..20);
         prop_oneof![
             bytes().prop_map(Value::String),
             many().prop_map(Value::List),
             prop::collection::btree_set(bytes(), 1..20)
                 .prop_map(|members| Value::Set(members.into_iter().collect())),
             scores.prop_map(|members| Value::ZSet(members.into_iter().collect())),
-            fields.prop_map(|fields| Value::Hash(fields.into_iter().collect())),
+            fields.prop_map(|fields| {
+                let timed = |(name, (value, at_ms))| (name, value, at_ms);
+                Value::Hash(fields.into_iter().map(timed).collect())
+            }),
             stream().prop_map(Value::Stream),
         ]
     }

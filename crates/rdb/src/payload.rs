@@ -2,8 +2,11 @@
 
 use crate::Value;
 use crate::form::number;
-use crate::strings::{put_length, put_string, seal};
+use crate::strings::{field_time, put_length, put_string, seal, seal_as};
 use crate::writer::encode_stream;
+
+/// The version of payloads that have fields of hashes that expire: Redis 7.4's.
+const WITH_EXPIRING_FIELDS: u16 = 12;
 
 /// Returns the payload of a value.
 #[must_use]
@@ -25,16 +28,34 @@ pub fn encode(value: &Value) -> Vec<u8> {
             }
         }
         Value::Stream(stream) => out = encode_stream(stream),
+        Value::Hash(fields) if fields.iter().any(|field| field.2.is_some()) => {
+            return seal_as(encode_hash_with_times(fields), WITH_EXPIRING_FIELDS);
+        }
         Value::Hash(fields) => {
             out.push(number::HASH);
             put_count(&mut out, fields.len());
-            for (field, value) in fields {
+            for (field, value, _) in fields {
                 put_string(&mut out, field);
                 put_string(&mut out, value);
             }
         }
     }
     seal(out)
+}
+
+/// A hash with times of expiry, counted from the first.
+fn encode_hash_with_times(fields: &[(Vec<u8>, Vec<u8>, Option<i64>)]) -> Vec<u8> {
+    let mut out = vec![number::HASH_TIMED];
+    let first_ms = fields.iter().filter_map(|field| field.2).map(field_time).min().unwrap_or(0);
+    out.extend_from_slice(&first_ms.to_le_bytes());
+    put_count(&mut out, fields.len());
+    for (field, value, expires_at_ms) in fields {
+        let after_first = |at_ms| field_time(at_ms).abs_diff(first_ms) + 1;
+        put_length(&mut out, expires_at_ms.map_or(0, after_first));
+        put_string(&mut out, field);
+        put_string(&mut out, value);
+    }
+    out
 }
 
 fn put_strings(out: &mut Vec<u8>, form: u8, strings: &[Vec<u8>]) {

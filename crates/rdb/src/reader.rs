@@ -120,6 +120,11 @@ impl<R: Read> Reader<R> {
         self.version
     }
 
+    /// Whether the value of the key that was reported last is a hash of a form whose fields may expire.
+    pub fn has_times(&self) -> bool {
+        self.values.has_times()
+    }
+
     /// How many bytes of the dump were read.
     pub fn offset(&self) -> u64 {
         self.input.offset()

@@ -4,10 +4,24 @@ use crate::VERSION;
 use crate::crc64::crc64;
 use crate::input::length;
 
+/// The last time, in Unix milliseconds, at which Redis lets a field of a hash expire: it refuses a whole dump for a
+/// later one. It is in the year 10889.
+pub(crate) const FIELD_TIME_MS_MAX: i64 = (1 << 48) - 1;
+
+/// When a field expires, as it is written: none expires before 1970, or later than servers read.
+pub(crate) fn field_time(at_ms: i64) -> i64 {
+    at_ms.clamp(0, FIELD_TIME_MS_MAX)
+}
+
 /// Completes an encoded type and value to a payload by adding version and checksum.
 #[must_use]
-pub fn seal(mut out: Vec<u8>) -> Vec<u8> {
-    out.extend_from_slice(&VERSION.to_le_bytes());
+pub fn seal(out: Vec<u8>) -> Vec<u8> {
+    seal_as(out, VERSION)
+}
+
+/// As [`seal`], of this version.
+pub(crate) fn seal_as(mut out: Vec<u8>, version: u16) -> Vec<u8> {
+    out.extend_from_slice(&version.to_le_bytes());
     let sum = crc64(&out);
     out.extend_from_slice(&sum.to_le_bytes());
     out

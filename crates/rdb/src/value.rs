@@ -18,6 +18,7 @@ use crate::form::{FieldTimes, Form, Names, Score, Shape, Values};
 use crate::input::{Input, Text, clear};
 use crate::packed::{self, Packing, Walk};
 use crate::stream::{EntriesRead, EntryId, PendingEntry, StreamNumbers};
+use crate::strings::field_time;
 use crate::template::{Template, Templates};
 use stream::{ConsumerHead, GroupHead, Part, StreamReader};
 
@@ -306,6 +307,15 @@ impl ValueReader {
         Ok((State::Template { template, index: 0, blob }, count))
     }
 
+    /// Whether the value that was begun is a hash of a form whose fields may expire.
+    pub(crate) const fn has_times(&self) -> bool {
+        match &self.state {
+            State::Fields { times, .. } => !matches!(times, FieldTimes::None),
+            State::Packed { shape, .. } => matches!(shape, Shape::TimedFields),
+            _ => false,
+        }
+    }
+
     /// The next element; `None` when the value is complete.
     pub(crate) fn next<R: Read>(&mut self, input: &mut Input<R>) -> Result<Option<Element>, Error> {
         match &mut self.state {
@@ -429,7 +439,7 @@ impl ValueReader {
         };
         match at_ms {
             Some(..0) => Err(input.corrupt(NO_TIME)),
-            at_ms => Ok(Element::Field(at_ms)),
+            at_ms => Ok(Element::Field(at_ms.map(field_time))),
         }
     }
 
@@ -465,7 +475,9 @@ impl ValueReader {
                 self.second = self.place(text, 1, value);
                 match third {
                     None | Some(packed::Element::Number(0)) => Element::Field(None),
-                    Some(packed::Element::Number(at_ms @ 1..)) => Element::Field(Some(at_ms)),
+                    Some(packed::Element::Number(at_ms @ 1..)) => {
+                        Element::Field(Some(field_time(at_ms)))
+                    }
                     Some(_) => return Err(blob.corrupt(NO_TIME)),
                 }
             }

@@ -17,7 +17,7 @@ use crate::event::{Key, Kind};
 use crate::form::{number, opcode};
 use crate::input::length;
 use crate::lzf::Packer;
-use crate::strings::{put_as_integer, put_length};
+use crate::strings::{field_time, put_as_integer, put_length};
 use crate::version::Version;
 use crate::{PACKED_BYTES_MIN, SAVED_BYTES_MIN};
 
@@ -38,6 +38,9 @@ pub struct WriteOptions {
 impl WriteOptions {
     /// The oldest version that has functions, and all that a stream counts.
     pub const WITH_FUNCTIONS: Version = Version::Redis(10);
+
+    /// The oldest version of Redis that has fields of hashes that expire.
+    pub const WITH_EXPIRING_FIELDS: Version = Version::Redis(12);
 
     /// Whether a dump that is written so may have functions.
     ///
@@ -219,7 +222,7 @@ impl<W: Write> Writer<W> {
     /// As [`Writer::key`], and if the version has no such fields.
     pub fn hash_with_times(&mut self, key: &Key<'_>) -> Result<(), WriteError> {
         assert_eq!(key.kind, Kind::Hash, "only fields of hashes expire");
-        self.needs("fields of hashes that expire", Version::Redis(12))?;
+        self.needs("fields of hashes that expire", WriteOptions::WITH_EXPIRING_FIELDS)?;
         self.begin_key(key, true)
     }
 
@@ -329,13 +332,14 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes a field of a hash, with when it expires in milliseconds of Unix time.
+    /// Writes a field of a hash, with when it expires in milliseconds of Unix time; the nearest time that servers read,
+    /// if they do not read that one.
     ///
     /// # Errors
     /// If the target cannot be written.
     ///
     /// # Panics
-    /// If it expires, and the hash was not begun as one with such fields, or before 1970.
+    /// If it expires, and the hash was not begun as one with such fields.
     pub fn field(
         &mut self,
         name: &[u8],
@@ -344,9 +348,10 @@ impl<W: Write> Writer<W> {
     ) -> Result<(), WriteError> {
         let fields_expire = self.element(Kind::Hash).fields_expire;
         assert!(fields_expire || expires_at_ms.is_none(), "hash_with_times begins such a hash");
+        let expires_at_ms = expires_at_ms.map(field_time);
         let times_come_first = fields_expire && matches!(self.version, Version::Redis(_));
         if times_come_first {
-            let after_base = |at_ms| u64::try_from(at_ms).expect("not before 1970") + 1;
+            let after_base = |at_ms: i64| at_ms.cast_unsigned() + 1;
             put_length(&mut self.buffer, expires_at_ms.map_or(0, after_base));
         }
         self.put_string(name)?;

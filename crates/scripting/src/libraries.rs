@@ -127,7 +127,7 @@ pub struct Function {
     name: Arc<[u8]>,
     callback: Reference,
     flags: ScriptFlags,
-    is_suspect: [bool; 2],
+    is_suspect: [bool; 3],
 }
 
 impl Function {
@@ -145,7 +145,7 @@ impl Function {
 
     /// Of each set of [`Options::suspect_words`], whether one of them is in the source of its library.
     #[must_use]
-    pub fn is_suspect(&self) -> [bool; 2] {
+    pub fn is_suspect(&self) -> [bool; 3] {
         self.is_suspect
     }
 }

@@ -61,7 +61,7 @@ pub struct Options {
     /// What `redis.REDIS_VERSION` is.
     pub version: (u8, u8, u8),
     /// Sets of words that scripts are searched for, in any case: [`crate::Scripts::is_suspect`].
-    pub suspect_words: [&'static [&'static str]; 2],
+    pub suspect_words: [&'static [&'static str]; 3],
 }
 
 impl Default for Options {
@@ -70,7 +70,7 @@ impl Default for Options {
             memory_bytes_max: 1 << 30,
             interrupt_every: 100_000,
             version: (7, 2, 0),
-            suspect_words: [&[], &[]],
+            suspect_words: [&[], &[], &[]],
         }
     }
 }

@@ -80,7 +80,7 @@ struct Compiled {
     function: Reference,
     flags: Option<ScriptFlags>,
     /// Whether a word in it is one of each set of [`Options::suspect_words`].
-    is_suspect: [bool; 2],
+    is_suspect: [bool; 3],
     /// The neighbours in the order of use, if it may be evicted.
     in_order: Option<Neighbours>,
 }
@@ -208,7 +208,7 @@ impl Scripts {
 
     /// Of each set of [`Options::suspect_words`], whether one of them is in its source.
     #[must_use]
-    pub fn is_suspect(&self, script: Script) -> [bool; 2] {
+    pub fn is_suspect(&self, script: Script) -> [bool; 3] {
         self.at(script.slot).is_suspect
     }
 

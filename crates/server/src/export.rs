@@ -181,8 +181,12 @@ fn run(
     let facts = facts(request.now_ms, log.database(), lsn);
     let mut form = request.form;
     let needs_raise = !selected.libraries.is_empty() || log.may_have(RecordKind::Stream);
-    if request.may_raise_version && needs_raise {
-        form.version = WriteOptions::WITH_FUNCTIONS;
+    if request.may_raise_version {
+        if log.may_have(RecordKind::HashPackedExpiring) {
+            form.version = WriteOptions::WITH_EXPIRING_FIELDS;
+        } else if needs_raise {
+            form.version = WriteOptions::WITH_FUNCTIONS;
+        }
     }
     let libraries = selected.libraries.iter().map(|source| &**source);
     let target = RdbTarget::begin(file, form, &facts)?.with_libraries(libraries)?;

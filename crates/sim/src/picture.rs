@@ -176,7 +176,12 @@ fn parts_of(contents: &Contents<'_>, mut visit: impl FnMut(&[u8], &[u8])) {
                 visit(&position.to_le_bytes(), element);
             }
         }
-        Contents::Hash(hash) => hash.for_each(visit),
+        Contents::Hash(hash) => hash.for_each_field(|field| {
+            visit(field.name, field.value);
+            if let Some(at_ms) = field.expires_at_ms {
+                visit(field.name, &until(at_ms));
+            }
+        }),
         Contents::Set(set) => set.iter().for_each(|member| visit(member, b"")),
         Contents::ZSet(zset) => {
             for (rank, (member, score)) in (0_u32..).zip(zset.iter()) {
@@ -231,6 +236,13 @@ impl DumpedKey {
         self.sum = self.sum.wrapping_add(part(name, value));
     }
 
+    pub(crate) fn field(&mut self, name: &[u8], value: &[u8], expires_at_ms: Option<i64>) {
+        self.part(name, value);
+        if let Some(at_ms) = expires_at_ms {
+            self.part(name, &until(at_ms));
+        }
+    }
+
     pub(crate) fn item(&mut self, item: &[u8]) {
         self.part(&self.items.to_le_bytes(), item);
         self.items += 1;
@@ -274,6 +286,11 @@ impl DumpedKey {
         };
         whole(kind, self.expires_at_ms, self.sum)
     }
+}
+
+/// A second value of a field that expires; no field has one that begins so.
+fn until(at_ms: i64) -> Vec<u8> {
+    format!("\0until {at_ms}").into_bytes()
 }
 
 fn scored_value(score: f64, rank: u32) -> Vec<u8> {

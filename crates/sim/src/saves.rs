@@ -133,8 +133,8 @@ fn parse(bytes: &[u8]) -> Result<(Lsn, Picture), String> {
             Event::Scored(member, score) => {
                 key.ok_or("a value without a key")?.scored(member, score);
             }
-            Event::Field { name, value, .. } => {
-                key.ok_or("a value without a key")?.part(name, value);
+            Event::Field { name, value, expires_at_ms } => {
+                key.ok_or("a value without a key")?.field(name, value, expires_at_ms);
             }
             Event::Entry(id) => {
                 let key = key.ok_or("an entry without a key")?;

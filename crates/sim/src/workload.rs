@@ -27,6 +27,9 @@ pub(crate) const SCRIPT_SEEDS: u64 = 18_000_000_000;
 /// From here on there are streams.
 pub(crate) const STREAM_SEEDS: u64 = 23_000_000_000;
 
+/// From here on fields of hashes expire.
+pub(crate) const FIELD_SEEDS: u64 = 24_000_000_000;
+
 /// Executes the commands that its arguments are, each after the number of its words, and replies with what they have
 /// replied; an error if one of them has.
 const SCRIPT: &str = "\
@@ -234,6 +237,8 @@ pub(crate) struct Workload {
     has_families: bool,
     /// Whether there are streams.
     streams: bool,
+    /// Whether fields of hashes expire.
+    fields_expire: bool,
     /// Whether libraries of functions are.
     libraries: bool,
     /// Whether scripts are, and whether they declare their keys.
@@ -259,6 +264,7 @@ impl Workload {
             saves,
             has_families,
             streams: seed >= STREAM_SEEDS,
+            fields_expire: seed >= FIELD_SEEDS,
             libraries,
             scripts,
             backups,
@@ -308,6 +314,9 @@ impl Workload {
     }
 
     fn any_kind(&mut self) -> char {
+        if self.fields_expire && self.one_in(3) {
+            return 'h';
+        }
         if self.streams && self.one_in(4) {
             return 'x';
         }
@@ -390,6 +399,9 @@ impl Workload {
 
     /// A command that changes or shows data, and no script.
     pub(crate) fn change(&mut self) -> Op {
+        if self.fields_expire && self.one_in(3) {
+            return if self.one_in(3) { self.hash() } else { self.expiring_fields() };
+        }
         if self.streams && self.one_in(3) {
             return self.stream();
         }
@@ -696,6 +708,42 @@ impl Workload {
             15 => Op::of(&format!("HLEN {key}")).shows(&[&key]),
             _ => Op::of(&format!("HGETALL {key}")).shows(&[&key]),
         }
+    }
+
+    /// A command of fields that expire.
+    fn expiring_fields(&mut self) -> Op {
+        let (key, field, other) = (self.key('h'), self.member(), self.member());
+        let value = self.value();
+        let ms = self.pick(&["5", "50", "500", "5000", "100000"]);
+        let condition = self.pick(&["NX ", "XX ", "GT ", "LT ", "", "", ""]);
+        let line = match self.below(24) {
+            0..4 => format!("HPEXPIRE {key} {ms} {condition}FIELDS 2 {field} {other}"),
+            4 => format!("HEXPIRE {key} 1 {condition}FIELDS 1 {field}"),
+            5 => format!("HPEXPIREAT {key} 1 FIELDS 2 {field} {other}"),
+            6..8 => {
+                let all: Vec<String> = (0..25).map(|at| format!("m{at}")).collect();
+                format!("HPEXPIRE {key} {ms} FIELDS 25 {}", all.join(" "))
+            }
+            8..11 => format!("HSETEX {key} PX {ms} FIELDS 2 {field} {value} {other} {value}"),
+            11 => format!("HSETEX {key} KEEPTTL FIELDS 1 {field} {value}"),
+            12 => format!("HSETEX {key} FNX PX {ms} FIELDS 1 {field} {value}"),
+            13 => format!("HGETEX {key} PX {ms} FIELDS 2 {field} {other}"),
+            14 => format!("HGETEX {key} PERSIST FIELDS 1 {field}"),
+            15 => format!("HPERSIST {key} FIELDS 2 {field} {other}"),
+            16 => format!("HGETDEL {key} FIELDS 2 {field} {other}"),
+            17 => format!("HINCRBY {key} n{field} 2"),
+            18 => format!("HPEXPIRE {key} {ms} FIELDS 2 n{field} n{other}"),
+            19 if self.large => {
+                let value = self.long(400);
+                let line = format!("HSETEX {key} PX {ms} FIELDS 1 {field}");
+                return Op::of(&line).arg(value).shows(&[&key]);
+            }
+            19 => format!("HGET {key} {field}"),
+            20 => format!("HTTL {key} FIELDS 2 {field} {other}"),
+            21 => format!("HLEN {key}"),
+            _ => format!("HGETALL {key}"),
+        };
+        Op::of(&line).shows(&[&key])
     }
 
     fn list(&mut self) -> Op {

@@ -5,6 +5,7 @@
 mod coding;
 mod damage;
 mod damaged_log;
+mod expiring_fields;
 mod fencing;
 mod golden;
 mod known_damage;

@@ -69,6 +69,7 @@ mod differences;
 mod dumps;
 mod durability;
 mod every_command;
+mod expiring_fields;
 mod export;
 mod extremes;
 mod fail_closed;

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::import::{appending, assert_serves, bad, good, import};
+use crate::import::{appending, assert_serves, good, import};
 use crate::peers::{self, Peer, delete_fractions, run};
 use crate::process::{Program, Server};
 use crate::rdb_files::{digest_of, fill};
@@ -104,47 +104,4 @@ fn a_start_imports_what_each_of_them_has_saved() {
 fn serve_appended(data: &Path) -> Server {
     let options = ["--enable-debug-command", "yes", "--appendonly", "yes"];
     Program::indelible().start_on(data, &options)
-}
-
-#[test]
-fn fields_that_expire_are_read_and_refused() {
-    let Some(peer) = peers::of("8.2") else { return };
-    let unpacked = peer.unpacked();
-    let unpacked: Vec<&str> = unpacked.iter().map(String::as_str).collect();
-    for options in [&[][..], &unpacked] {
-        let server = peer.program.start(&[&peer.options(&[])[..], options].concat());
-        let mut connection = server.connect();
-        for words in [
-            "HSET expiring a 1 b 2 c 3",
-            "HEXPIRE expiring 100000 FIELDS 2 a b",
-            "HSET lasting a 1 b 2",
-            "SET string value",
-        ] {
-            assert!(!connection.words(words).is_error(), "{words}");
-        }
-        let digest = digest_of(&mut connection);
-        assert_eq!(connection.words("SAVE").text(), "OK");
-        let file = server.directory().join("dump.rdb");
-        assert_eq!(rdb("digest", &file).trim_end(), digest);
-        let directory = tempfile::tempdir().unwrap();
-        let data = directory.path().join("data");
-        let error = bad(&import(&[], &[&file, &data]));
-        assert!(error.contains("1 hashes with fields that expire"), "{error}");
-        assert!(!data.exists());
-        let report = good(&import(&["--import-skip-unknown"], &[&file, &data]));
-        assert!(report.contains("left out: 1 hashes with fields that expire"), "{report}");
-        assert_eq!(connection.words("DEL expiring").text(), "1");
-        assert_serves(&data, &digest_of(&mut connection));
-        // A payload of it is refused, one of the other hash is taken.
-        let here = serve(&data);
-        let mut connection_here = here.connect();
-        connection.words("HSET expiring a 1 b 2");
-        connection.words("HEXPIRE expiring 100000 FIELDS 1 a");
-        for (key, said) in [("expiring", "ERR Bad data format"), ("lasting", "OK")] {
-            let payload = connection.words(&format!("DUMP {key}"));
-            let restore = [&b"RESTORE"[..], b"copy", b"0", payload.bytes()];
-            let reply = connection_here.call(&restore).unwrap();
-            assert_eq!(reply.text(), said, "{key}");
-        }
-    }
 }

@@ -6,9 +6,8 @@
 //!   #                 the element itself
 //! ```
 
-use keyspace::hash::Hash;
-
 use crate::context::Context;
+use crate::hash;
 
 /// A pattern, taken apart.
 pub(super) enum Pattern<'a> {
@@ -48,7 +47,7 @@ impl<'a> Pattern<'a> {
                 let key = [before, element, after].concat();
                 match field {
                     Some(field) => {
-                        let hash = ctx.keyspace.read::<Hash>(ctx.db, &key).ok()??;
+                        let hash = hash::view_of(ctx.keyspace, ctx.db, &key, &[field]).ok()??;
                         hash.get(field).map(Box::from)
                     }
                     None => {

@@ -2,6 +2,7 @@
 
 mod generic;
 mod geo;
+mod hash_expiry;
 mod hyperloglog;
 mod introspect;
 mod list;

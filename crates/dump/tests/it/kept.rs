@@ -59,8 +59,8 @@ impl Target for Kept {
                 items.push(item.to_vec());
                 true
             }
-            (Element::Field(field, value), Value::Hash(fields)) => {
-                fields.insert(field.to_vec(), value.to_vec()).is_none()
+            (Element::Field(name, value, expires_at_ms), Value::Hash(fields)) => {
+                fields.insert(name.to_vec(), timed(value, expires_at_ms)).is_none()
             }
             (Element::Member(member), Value::Set(members)) => {
                 members.insert(member.to_vec(), ()).is_none()
@@ -83,6 +83,12 @@ impl Target for Kept {
     }
 }
 
+/// The value of a field, and when it expires if it does.
+fn timed(value: &[u8], expires_at_ms: Option<i64>) -> Vec<u8> {
+    let until = expires_at_ms.map(|at_ms| format!(" until {at_ms}")).unwrap_or_default();
+    [value, until.as_bytes()].concat()
+}
+
 /// What a keyspace has.
 pub(crate) fn contents(keyspace: &Keyspace) -> All {
     let mut all = All::new();
@@ -97,7 +103,9 @@ pub(crate) fn contents(keyspace: &Keyspace) -> All {
                 }
                 Contents::Hash(hash) => {
                     let mut fields = BTreeMap::new();
-                    hash.for_each(|field, value| _ = fields.insert(field.to_vec(), value.to_vec()));
+                    hash.for_each_field(|field| {
+                        fields.insert(field.name.to_vec(), timed(field.value, field.expires_at_ms));
+                    });
                     Value::Hash(fields)
                 }
                 Contents::Set(set) => {

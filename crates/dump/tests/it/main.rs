@@ -4,6 +4,7 @@
 
 mod commands;
 mod crafted;
+mod expiring_fields;
 mod hourglass;
 mod journal;
 mod kept;

@@ -87,14 +87,23 @@ fn a_dump_as_an_rdb_file_has_the_same() {
                 };
                 let (key, expires_at_ms) = (key.key, key.expires_at_ms);
                 let count = count_of(key, database, &keyspace);
-                kept.begin(&DumpedKey { database, key, value_type, count, expires_at_ms })
+                kept.begin(&DumpedKey {
+                    database,
+                    key,
+                    value_type,
+                    count,
+                    expires_at_ms,
+                    has_expiring_fields: false,
+                })
             }
             rdb::Event::String([]) => Ok(()),
             rdb::Event::String(bytes) => kept.element(Element::Part(bytes)),
             rdb::Event::Item(item) => kept.element(Element::Item(item)),
             rdb::Event::Member(member) => kept.element(Element::Member(member)),
             rdb::Event::Scored(member, score) => kept.element(Element::Scored(member, score)),
-            rdb::Event::Field { name, value, .. } => kept.element(Element::Field(name, value)),
+            rdb::Event::Field { name, value, expires_at_ms } => {
+                kept.element(Element::Field(name, value, expires_at_ms))
+            }
             rdb::Event::EndOfKey => kept.end(),
             rdb::Event::End { checksum } => {
                 assert_eq!(checksum, rdb::Checksum::Right);

@@ -19,7 +19,7 @@ const OPTIONS: WriteOptions =
     WriteOptions { version: Version::Redis(11), compress: true, checksum: true };
 
 /// What a file has, as text by key.
-fn read(file: &[u8]) -> BTreeMap<String, Vec<String>> {
+pub(crate) fn read(file: &[u8]) -> BTreeMap<String, Vec<String>> {
     let mut reader = rdb::Reader::new(file, rdb::Limits::default()).unwrap();
     let (mut all, mut key) = (BTreeMap::new(), String::new());
     loop {

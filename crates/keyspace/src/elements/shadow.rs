@@ -73,7 +73,8 @@ impl Shadow {
         }
     }
 
-    /// Gives an element another value. If it is to be kept, it moves, and another one takes its place.
+    /// Gives an element another value and expiry. If it is to be kept, it moves, and another one takes its
+    /// place.
     #[cold]
     pub(super) fn change(
         &mut self,
@@ -81,13 +82,14 @@ impl Shadow {
         hash: u64,
         element: &mut Element,
         value: &[u8],
+        expires_at_ms: Option<i64>,
     ) {
         if self.is_due(hash, element.name()) {
-            let changed = Element::new(element.name(), value);
+            let changed = Element::until(element.name(), value, expires_at_ms);
             let element = std::mem::replace(element, changed);
             self.touch(hasher, hash, Touched { element, was_there: true });
         } else {
-            element.set_value(value);
+            element.set(value, expires_at_ms);
         }
     }
 

@@ -5,9 +5,9 @@ use std::error::Error;
 use base::varint;
 
 use super::stream::{
-    BYTES, ELEMENT, END, EXPIRES, FINISH, LARGE, NODE, NUMBER, PACKED, PART, SMALL,
+    BYTES, ELEMENT, END, EXPIRES, FINISH, LARGE, MAY_EXPIRE, NODE, NUMBER, PACKED, PART, SMALL,
 };
-use crate::packed::Packed;
+use crate::packed::{EXPIRING_FIELDS, Packed};
 use crate::stream::StreamRoot;
 use crate::value_type::Type;
 
@@ -24,6 +24,8 @@ pub struct Key<'a> {
     pub count: u64,
     /// When it expires, in Unix milliseconds; what had expired and was not deleted yet is emitted as well.
     pub expires_at_ms: Option<i64>,
+    /// Whether it is a hash that has fields that expire, or had.
+    pub has_expiring_fields: bool,
     /// The 24 bits that eviction keeps of its use: when, or how often, as the policy says.
     pub access: u32,
 }
@@ -39,8 +41,8 @@ pub enum Element<'a> {
     Member(&'a [u8]),
     /// A member of a sorted set, and its score.
     Scored(&'a [u8], f64),
-    /// A field of a hash, and its value.
-    Field(&'a [u8], &'a [u8]),
+    /// A field of a hash, its value, and when it expires, in Unix milliseconds.
+    Field(&'a [u8], &'a [u8], Option<i64>),
     /// What a stream says of all its entries, before its records.
     Stream(StreamRoot),
     /// What a record of a stream has: the name that it has there, and its value: see [`crate::stream::StreamRecord`].
@@ -178,13 +180,20 @@ impl Decoder {
                 visitor.element(Element::Part(text)).map_err(refused)?;
             }
         } else {
-            let packed = Packed::check(payload, arity(value_type)).ok_or(CUT)?;
-            key.count = packed.count() as u64 / arity(value_type) as u64;
+            let flags = *payload.first().ok_or(CUT)?;
+            key.has_expiring_fields = value_type == Type::Hash && flags & EXPIRING_FIELDS != 0;
+            let arity = arity(value_type) + usize::from(key.has_expiring_fields);
+            let packed = Packed::check(payload, arity).ok_or(CUT)?;
+            key.count = packed.count() as u64 / arity as u64;
             visitor.begin(&key).map_err(refused)?;
             let mut elements = packed.iter();
             while let Some(name) = elements.next() {
-                let value = if arity(value_type) == 2 { elements.next() } else { None };
-                let element = element(value_type, name, value.unwrap_or_default()).ok_or(CUT)?;
+                let value = if arity >= 2 { elements.next() } else { None };
+                let expiry = if arity >= 3 { elements.next() } else { None };
+                let expiry = expiry.and_then(|expiry| expiry.try_into().ok());
+                let at_ms = expiry.map(i64::from_le_bytes);
+                let value = value.unwrap_or_default();
+                let element = element(value_type, name, value, at_ms).ok_or(CUT)?;
                 visitor.element(element).map_err(refused)?;
             }
         }
@@ -199,8 +208,9 @@ impl Decoder {
         visitor: &mut V,
     ) -> Result<(), DecodeError<V::Error>> {
         let number = take_byte(rest).ok_or(CUT)?;
-        let value_type = *Type::ALL.get(usize::from(number)).ok_or(CUT)?;
+        let value_type = *Type::ALL.get(usize::from(number & !MAY_EXPIRE)).ok_or(CUT)?;
         let mut key = self.key(token, value_type, rest)?;
+        key.has_expiring_fields = number & MAY_EXPIRE != 0;
         key.count = varint::take(rest).ok_or(CUT)?;
         self.open = Some(Open { value_type, is_new: true, left: key.count });
         visitor.begin(&key).map_err(DecodeError::Refused)
@@ -228,7 +238,16 @@ impl Decoder {
             };
             let key = varint::take_bytes(rest)?;
             let access = u32::from_le_bytes([access[0], access[1], access[2], 0]);
-            Some(Key { database, key, value_type, count: 0, expires_at_ms, access })
+            let has_expiring_fields = false;
+            Some(Key {
+                database,
+                key,
+                value_type,
+                count: 0,
+                expires_at_ms,
+                has_expiring_fields,
+                access,
+            })
         };
         take().ok_or(CUT.into())
     }
@@ -247,7 +266,8 @@ impl Decoder {
             Ok::<(), Malformed>(())
         };
         let bytes = varint::take_bytes(rest).ok_or(CUT)?;
-        match (token, open.value_type) {
+        let does_expire = token & EXPIRES != 0;
+        match (token & !EXPIRES, open.value_type) {
             (PART, Type::String) => {
                 take_left(bytes.len())?;
                 visitor.element(Element::Part(bytes)).map_err(refused)
@@ -268,8 +288,15 @@ impl Decoder {
             }
             (ELEMENT, value_type) => {
                 let value = varint::take_bytes(rest).ok_or(CUT)?;
+                let at_ms = if does_expire {
+                    let (at_ms, behind) = rest.split_first_chunk().ok_or(CUT)?;
+                    *rest = behind;
+                    Some(i64::from_le_bytes(*at_ms))
+                } else {
+                    None
+                };
                 take_left(1)?;
-                let element = element(value_type, bytes, value).ok_or(CUT)?;
+                let element = element(value_type, bytes, value, at_ms).ok_or(CUT)?;
                 visitor.element(element).map_err(refused)
             }
             _ => Err(DecodeError::Malformed("an element of another type")),
@@ -312,11 +339,16 @@ const fn arity(value_type: Type) -> usize {
     }
 }
 
-fn element<'a>(value_type: Type, name: &'a [u8], value: &'a [u8]) -> Option<Element<'a>> {
+fn element<'a>(
+    value_type: Type,
+    name: &'a [u8],
+    value: &'a [u8],
+    at_ms: Option<i64>,
+) -> Option<Element<'a>> {
     match value_type {
         Type::List => Some(Element::Item(name)),
         Type::Set => Some(Element::Member(name)),
-        Type::Hash => Some(Element::Field(name, value)),
+        Type::Hash => Some(Element::Field(name, value, at_ms)),
         Type::ZSet => Some(Element::Scored(name, f64::from_le_bytes(value.try_into().ok()?))),
         Type::Stream => Some(Element::Record(name, value)),
         Type::String => None,

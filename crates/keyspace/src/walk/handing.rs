@@ -31,6 +31,7 @@ pub(super) struct Root {
     access: u32,
     expires_at_ms: Option<i64>,
     value_type: Type,
+    has_expiring_fields: bool,
     count: u64,
     /// It was emitted in part.
     is_begun: bool,
@@ -46,6 +47,7 @@ impl Root {
             access,
             expires_at_ms,
             value_type: object.value_type(),
+            has_expiring_fields: object.has_expiring_fields(),
             count: object.walked_count(),
             is_begun: false,
         }
@@ -56,7 +58,7 @@ impl Root {
         if !std::mem::replace(&mut self.is_begun, true) {
             let Self { index, access, expires_at_ms, .. } = *self;
             let head = Head { index, key: &self.key, access, expires_at_ms };
-            stream.large(head, self.value_type, self.count);
+            stream.large(head, self.value_type, self.has_expiring_fields, self.count);
         }
     }
 }
@@ -181,7 +183,8 @@ impl Walk {
         match entry.object() {
             None => stream.small(head, entry_type(entry), entry.payload()),
             Some(object) => {
-                stream.large(head, object.value_type(), object.walked_count());
+                let may_expire = object.has_expiring_fields();
+                stream.large(head, object.value_type(), may_expire, object.walked_count());
                 object.emit_whole(stream);
                 stream.end();
             }

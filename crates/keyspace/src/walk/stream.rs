@@ -5,6 +5,8 @@
 //!   LARGE   type · head · count   (PART | NODE | ELEMENT)*   END            a key whose elements are entries
 //!   FINISH  count of the keys     nothing follows
 //!
+//!   A hash that has, or had, fields that expire is flagged (MAY_EXPIRE) next to its type, and such a field (EXPIRES): it has its expiry behind its value.
+//!
 //!   head    index of the database · use (3 bytes) · expiry (8 bytes, if flagged) · name
 //! ```
 //!
@@ -31,8 +33,11 @@ pub(super) const NODE: u8 = 4;
 pub(super) const ELEMENT: u8 = 5;
 pub(super) const END: u8 = 6;
 pub(super) const FINISH: u8 = 7;
-/// The flag of a SMALL or LARGE token whose key expires.
+/// The flag of a SMALL or LARGE token whose key expires, and of an ELEMENT that does.
 pub(super) const EXPIRES: u8 = 0x80;
+
+/// The flag of the type of a LARGE token that has elements that expire, or had.
+pub(super) const MAY_EXPIRE: u8 = 0x80;
 
 /// The kind of a SMALL token that is a string.
 pub(super) const BYTES: u8 = 0;
@@ -197,9 +202,16 @@ impl Stream {
     }
 
     /// Begins a key whose elements follow, so many, or of a string so many bytes.
-    pub(super) fn large(&mut self, head: Head<'_>, value_type: Type, count: u64) {
+    pub(super) fn large(
+        &mut self,
+        head: Head<'_>,
+        value_type: Type,
+        has_expiring_fields: bool,
+        count: u64,
+    ) {
+        let flag = if has_expiring_fields { MAY_EXPIRE } else { 0 };
         self.put(head.key.len(), |out| {
-            out.extend_from_slice(&[LARGE | head.flag(), value_type as u8]);
+            out.extend_from_slice(&[LARGE | head.flag(), value_type as u8 | flag]);
             head.put(out);
             varint::put(out, count);
         });
@@ -223,7 +235,14 @@ impl Stream {
 
     /// An element of a hash, a set or a sorted set.
     pub(crate) fn element(&mut self, element: &Element) {
-        self.named(element.name(), element.value());
+        let (name, value) = (element.name(), element.value());
+        let Some(at_ms) = element.expires_at_ms() else { return self.named(name, value) };
+        self.put(name.len() + value.len(), |out| {
+            out.push(ELEMENT | EXPIRES);
+            varint::put_bytes(out, name);
+            varint::put_bytes(out, value);
+            out.extend_from_slice(&at_ms.to_le_bytes());
+        });
     }
 
     /// What has a record of its own, and a name.

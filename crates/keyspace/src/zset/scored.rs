@@ -3,7 +3,7 @@
 use base::DbIndex;
 
 use super::{ZSet, ZSetView};
-use crate::collection::{Collection, ValueRef};
+use crate::collection::{ALL_SEEN, Collection, ValueRef};
 use crate::keyspace::Keyspace;
 use crate::set::{Set, SetView};
 use crate::value_type::{Type, WrongType, entry_type};
@@ -77,7 +77,7 @@ impl Keyspace {
         let table = self.dbs[db].keys();
         let view = |key: &&[u8]| {
             let entry = table.find(hasher.hash(key), key)?;
-            let value = ValueRef(entry.payload(), hasher);
+            let value = ValueRef(entry.payload(), hasher, ALL_SEEN);
             Some(match entry_type(entry) {
                 Type::Set => ScoredView::Set(Set::view(value)),
                 _ => ScoredView::ZSet(ZSet::view(value)),

@@ -115,6 +115,10 @@ impl Blocks {
 }
 
 impl Journal for Blocks {
+    fn has_declared(&self, _kind: RecordKind) -> Option<bool> {
+        Some(true)
+    }
+
     fn append(&mut self, record: &Record<'_>) -> Option<RecordAddr> {
         self.with(|reach| reach.lsns.push(reach.open));
         self.log.append(record)

@@ -42,7 +42,10 @@ fn seen(db: DbIndex, entry: &Inspected<'_>) -> Seen {
             parts.extend(numbered.map(|(at, element)| (at.to_be_bytes().into(), element.to_vec())));
         }
         Contents::Hash(hash) => {
-            hash.for_each(|field, value| parts.push((field.to_vec(), value.to_vec())));
+            hash.for_each_field(|field| {
+                let until = format!(" until {:?}", field.expires_at_ms);
+                parts.push((field.name.to_vec(), [field.value, until.as_bytes()].concat()));
+            });
             parts.sort();
         }
         Contents::Set(set) => {

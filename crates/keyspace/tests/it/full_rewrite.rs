@@ -32,7 +32,7 @@ pub(crate) fn contents(keyspace: &mut Keyspace) -> BTreeMap<(DbIndex, Vec<u8>), 
                 }
                 Type::Hash => {
                     let hash = keyspace.read::<Hash>(db, &key).unwrap().unwrap();
-                    hash.for_each(|field, value| items.push(format!("{field:?} {value:?}")));
+                    hash.for_each_field(|field| items.push(format!("{field:?}")));
                     items.sort();
                 }
                 Type::Set => {

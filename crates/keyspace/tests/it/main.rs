@@ -3,6 +3,7 @@
 mod apply;
 mod bare;
 mod cold;
+mod expiring_fields;
 mod flush;
 mod follow;
 mod full_rewrite;

@@ -136,7 +136,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 fn value(fields_expire: bool) -> impl Strategy<Value = Value> {
     let many = || prop::collection::vec(bytes(), 1..20);
     let scores = prop_oneof![-1e9..1e9, Just(f64::INFINITY), Just(f64::NEG_INFINITY), Just(-0.0)];
-    let at_ms = prop::option::of(prop_oneof![Just(0), 0..=i64::MAX])
+    let at_ms = prop::option::of(prop_oneof![Just(0), 0..1_i64 << 48])
         .prop_map(move |at_ms| at_ms.filter(|_| fields_expire));
     prop_oneof![
         bytes().prop_map(Value::String),
@@ -231,6 +231,54 @@ fn what_a_version_does_not_have_is_refused() {
     assert!(error.to_string().contains("REDIS0010"), "{error}");
     let error = begin(Version::Redis(11)).unwrap().hash_with_times(&hash(Some(1))).unwrap_err();
     assert!(error.to_string().contains("REDIS0012"), "{error}");
+}
+
+/// Redis 8.2 takes a field until 2^48 - 1, and refuses a whole dump, or payload, for a later time.
+#[test]
+fn a_field_expires_at_the_nearest_time_that_servers_read() {
+    const LAST: i64 = (1 << 48) - 1;
+    let times = [
+        (-5, 0),
+        (-1, 0),
+        (0, 0),
+        (LAST - 1, LAST - 1),
+        (LAST, LAST),
+        (LAST + 1, LAST),
+        (i64::MAX, LAST),
+    ];
+    let fields = |times: &mut dyn Iterator<Item = i64>| {
+        let field = |(at, at_ms): (usize, i64)| {
+            (format!("field{at}").into_bytes(), b"v".to_vec(), Some(at_ms))
+        };
+        times.enumerate().map(field).collect::<Vec<_>>()
+    };
+    let given = fields(&mut times.iter().map(|times| times.0));
+    let expected = fields(&mut times.iter().map(|times| times.1));
+    for version in [Version::Redis(12), Version::Valkey(80)] {
+        let options = WriteOptions { version, ..WriteOptions::default() };
+        let mut writer = Writer::begin(Vec::new(), options).unwrap();
+        writer.hash_with_times(&hash(Some(given.len() as u64))).unwrap();
+        let mut events = vec![line(&Event::Key(hash(Some(given.len() as u64))))];
+        for ((name, value, given), (_, _, expected)) in given.iter().zip(&expected) {
+            writer.field(name, value, *given).unwrap();
+            events.push(line(&Event::Field { name, value, expires_at_ms: *expected }));
+        }
+        writer.end_of_key().unwrap();
+        events.push(line(&Event::EndOfKey));
+        let lines = lines(&writer.finish().unwrap()[..]).unwrap();
+        assert_eq!(lines[..lines.len() - 1], events, "{version}");
+    }
+    let payload = rdb::encode(&rdb::Value::Hash(given));
+    assert_eq!(rdb::decode(&payload, rdb::Limits::default()), Ok(rdb::Value::Hash(expected)));
+    // What comes from another server, which has no such limit.
+    let mut body = b"\x16\x01\x01f\x01v".to_vec();
+    body.extend_from_slice(&i64::MAX.to_le_bytes());
+    body.extend_from_slice(&80_u16.to_le_bytes());
+    let mut sum = rdb::Crc64::new();
+    sum.update(&body);
+    body.extend_from_slice(&sum.sum().to_le_bytes());
+    let taken = rdb::Value::Hash(vec![(b"f".to_vec(), b"v".to_vec(), Some(LAST))]);
+    assert_eq!(rdb::decode(&body, rdb::Limits::default()), Ok(taken));
 }
 
 #[test]

@@ -9,15 +9,14 @@
 //! is changed, and wherever in the file such a record is. So no record of such a kind is in a file whose
 //! header does not say so: [`Log::declare`](crate::Log::declare) comes before the first one.
 
-use base::RecordKind;
+use base::{Record, RecordKind};
 
 /// A set of such kinds, as bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Kinds(pub u64);
 
 /// What the kinds are for that this program does not know and that have been given a number.
-const RESERVED: [(u32, &str); 3] =
-    [(18, "replication position"), (20, "stream"), (26, "hash with fields that expire")];
+const RESERVED: [(u32, &str); 2] = [(18, "replication position"), (20, "stream")];
 
 impl Kinds {
     /// Those that this program knows.
@@ -25,6 +24,7 @@ impl Kinds {
         .and(Self::of(RecordKind::Library))
         .and(Self::of(RecordKind::Stream))
         .and(Self::of(RecordKind::StreamProducer))
+        .and(Self::of(RecordKind::HashPackedExpiring))
         .and(Self::of(RecordKind::ValueLost))
         .and(Self::of(RecordKind::KeyLost));
 
@@ -46,7 +46,18 @@ impl Kinds {
             | RecordKind::StreamGroup
             | RecordKind::StreamConsumer
             | RecordKind::StreamPending => Self(1 << RecordKind::Stream as u8),
+            // Where one is, fields of large hashes may expire, or have, too.
+            RecordKind::HashPackedExpiring => Self(1 << kind as u8),
             _ => Self(0),
+        }
+    }
+
+    /// The kind of a record, or what it has besides, if a header must say it.
+    #[must_use]
+    pub const fn of_record(record: &Record<'_>) -> Self {
+        match record.has_expiring_fields() {
+            true => Self::of(RecordKind::HashPackedExpiring),
+            false => Self::of(record.kind),
         }
     }
 
@@ -76,6 +87,8 @@ impl Kinds {
 
 #[cfg(test)]
 mod tests {
+    use base::{DbId, ObjectId};
+
     use super::*;
 
     /// A program that knows streams may not know messages.
@@ -85,5 +98,25 @@ mod tests {
         for kind in [RecordKind::StreamNode, RecordKind::StreamPending] {
             assert_eq!(Kinds::of(kind), Kinds::of(RecordKind::Stream));
         }
+    }
+
+    #[test]
+    fn fields_that_expire_or_did_are_named_by_the_kind_of_small_hashes() {
+        let (db, object) = (DbId(0), ObjectId(7));
+        let root = |kind, flags| Record::root(kind, db, b"h", object, flags, None);
+        let field = Record::element(RecordKind::HashField, object, b"f", b"v");
+        let small = Record::whole(RecordKind::HashPackedExpiring, db, b"h", b"\x02", None);
+        let named = Kinds::of(RecordKind::HashPackedExpiring);
+        for flags in [&[2][..], &[3]] {
+            assert_eq!(Kinds::of_record(&root(RecordKind::Hash, flags)), named);
+        }
+        assert_eq!(Kinds::of_record(&field.until(Some(5))), named);
+        assert_eq!(Kinds::of_record(&small), named);
+        // What a program of the format's first day wrote too.
+        for flags in [&[][..], &[0], &[1]] {
+            assert_eq!(Kinds::of_record(&root(RecordKind::Hash, flags)), Kinds::default());
+        }
+        assert_eq!(Kinds::of_record(&root(RecordKind::Set, &[2])), Kinds::default());
+        assert_eq!(Kinds::of_record(&field), Kinds::default());
     }
 }

@@ -1,11 +1,11 @@
-//! When keys expire in a log that is made of another one.
+//! When keys, and fields of hashes, expire in a log that is made of another one.
 //!
 //! A record says when its key expires, so another time is another record: where times change, each block of the new log is
 //! encoded anew while it is copied, with the same records in the same order, and checked like any other. It costs
 //! a look at each record, and no more reading or writing than a restore is.
 
-use base::Lsn;
 use base::checksum::crc32c;
+use base::{Lsn, RecordKind, varint};
 
 use crate::error::{Error, Result};
 use crate::format::record;
@@ -77,27 +77,54 @@ impl ExpiryRule {
         while !records.is_empty() {
             let before = records;
             let mut record = record::decode(&mut records)?;
-            match record.expires_at_ms {
-                None => changed.extend_from_slice(&before[..before.len() - records.len()]),
-                Some(at_ms) => {
-                    record.expires_at_ms = match self {
-                        Self::Later(ms) => Some(at_ms.saturating_add(ms)),
-                        Self::Never { since_ms } if at_ms > since_ms => None,
-                        Self::Same | Self::Never { .. } => Some(at_ms),
-                    };
-                    has_changed |= record.expires_at_ms != Some(at_ms);
-                    record::encode(&mut changed, &record);
-                }
+            let fields = match record.kind {
+                RecordKind::HashPackedExpiring => Some(self.packed_hash(record.value)?),
+                _ => None,
+            };
+            if record.expires_at_ms.is_none() && fields.is_none() {
+                changed.extend_from_slice(&before[..before.len() - records.len()]);
+                continue;
             }
+            let expires_at_ms = record.expires_at_ms.and_then(|at_ms| self.moment(at_ms));
+            let value = fields.as_deref().unwrap_or(record.value);
+            has_changed |= expires_at_ms != record.expires_at_ms || value != record.value;
+            (record.expires_at_ms, record.value) = (expires_at_ms, value);
+            record::encode(&mut changed, &record);
         }
         let crc = crc32c(&changed);
         Ok(has_changed.then_some(Changed { records: changed, crc }))
+    }
+
+    /// When something expires that did so at `at_ms`.
+    const fn moment(self, at_ms: i64) -> Option<i64> {
+        match self {
+            Self::Later(ms) => Some(at_ms.saturating_add(ms)),
+            Self::Never { since_ms } if at_ms > since_ms => None,
+            Self::Same | Self::Never { .. } => Some(at_ms),
+        }
+    }
+
+    /// The value of a small hash with fields that expire: flags, then field, value and expiry in turn.
+    fn packed_hash(self, value: &[u8]) -> std::result::Result<Vec<u8>, &'static str> {
+        let cut = "a small hash is cut off";
+        let (flags, mut rest) = value.split_first().ok_or(cut)?;
+        let mut changed = vec![*flags];
+        while !rest.is_empty() {
+            for _ in 0..2 {
+                varint::put_bytes(&mut changed, varint::take_bytes(&mut rest).ok_or(cut)?);
+            }
+            let expiry = varint::take_bytes(&mut rest).ok_or(cut)?;
+            let at_ms = expiry.try_into().ok().map(i64::from_le_bytes);
+            let at_ms = at_ms.and_then(|at_ms| self.moment(at_ms)).map(i64::to_le_bytes);
+            varint::put_bytes(&mut changed, at_ms.as_ref().map_or(&[], |at_ms| &at_ms[..]));
+        }
+        Ok(changed)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use base::{DbId, ObjectId, Record, RecordKind};
+    use base::{DbId, ObjectId, Record};
 
     use super::*;
 
@@ -130,6 +157,33 @@ mod tests {
         assert_eq!(applied(never(0), [None, None]), None, "nothing expires");
         let cut = &encoded(times)[..12];
         assert!(never(0).apply(cut).is_err());
+    }
+
+    #[test]
+    fn times_of_fields_are_changed_as_those_of_keys() {
+        let small = |at_ms: Option<i64>| {
+            let mut value = vec![2];
+            [&b"f"[..], b"v"].into_iter().for_each(|bytes| varint::put_bytes(&mut value, bytes));
+            let expiry = at_ms.map(i64::to_le_bytes);
+            varint::put_bytes(&mut value, expiry.as_ref().map_or(&[], |bytes| &bytes[..]));
+            value.extend_from_slice(b"\x01g\x01w\0");
+            value
+        };
+        let encoded = |at_ms| {
+            let (mut bytes, value) = (Vec::new(), small(at_ms));
+            let kind = RecordKind::HashPackedExpiring;
+            record::encode(&mut bytes, &Record::whole(kind, DbId(0), b"h", &value, None));
+            let field = Record::element(RecordKind::HashField, ObjectId(7), b"f", b"v");
+            record::encode(&mut bytes, &field.until(at_ms));
+            bytes
+        };
+        let applied = |rule: ExpiryRule, at_ms| {
+            rule.apply(&encoded(at_ms)).unwrap().map(|changed| changed.records)
+        };
+        assert_eq!(applied(ExpiryRule::Later(7), Some(5000)), Some(encoded(Some(5007))));
+        let never = ExpiryRule::Never { since_ms: 4999 };
+        assert_eq!(applied(never, Some(5000)), Some(encoded(None)));
+        assert_eq!((applied(never, Some(4999)), applied(never, None)), (None, None));
     }
 
     #[test]

@@ -256,7 +256,7 @@ impl Image {
                 registry.take(lsn, &note, known);
             }
             delete_count += u32::from(kind.is_delete());
-            self.header.kinds = self.header.kinds.and(Kinds::of(kind));
+            self.header.kinds = self.header.kinds.and(Kinds::of_record(&record));
             offsets.push((ordinal, at as u64));
             ordinal = ordinal.checked_add(1).ok_or_else(|| wrong("too many records"))?;
         }

@@ -26,7 +26,12 @@ impl UsedKinds {
 
     /// Whether a record of this kind may follow.
     pub(crate) fn has(&self, kind: RecordKind) -> bool {
-        self.get().and(Kinds::of(kind)) == self.get()
+        self.has_all(Kinds::of(kind))
+    }
+
+    /// Whether all of these may follow.
+    pub(crate) fn has_all(&self, kinds: Kinds) -> bool {
+        self.get().and(kinds) == self.get()
     }
 
     /// What the header of a file says that is begun now.

@@ -22,6 +22,7 @@ use crate::compact::schedule::{Scene, Schedule, adapt_roll_bytes};
 use crate::compact::segments::{Segment, Segments};
 use crate::compact::validity::Validity;
 use crate::compact::window::LogSize;
+use crate::format::kinds::Kinds;
 use crate::options::{CompactionOptions, Options, SyncPolicy};
 use crate::read::reader::Reader;
 use crate::repair::healing::{Healing, SegmentToEnd, scrub_targets};
@@ -151,7 +152,10 @@ impl Log {
             None => self.bind(),
         };
         self.object_end = self.object_end.max(record.object.next());
-        debug_assert!(self.shared.used_kinds.has(record.kind), "Log::declare comes before it");
+        debug_assert!(
+            self.shared.used_kinds.has_all(Kinds::of_record(record)),
+            "Log::declare comes before it"
+        );
         self.open.append(binding, record)
     }
 

@@ -198,6 +198,10 @@ impl Engine {
                 let databases = keyspace.databases().map(|db| keyspace.database_id(db)).collect();
                 // What was sent to a client is not here to be merged with.
                 if is_file && algorithm == SnapshotAlgorithm::Hourglass {
+                    if keyspace.may_have_expiring_fields() {
+                        // Their elements look otherwise in a dump than those of the hashes that they were.
+                        self.saves.last_dumps.forget(WholeReason::ExpiringFields);
+                    }
                     SaveSource::Hourglass(mark, databases, self.saves.last_dumps.clone())
                 } else {
                     SaveSource::Log(mark, databases)
@@ -218,8 +222,12 @@ impl Engine {
         let mut options = self.options.saves.rdb;
         let has_functions = self.shard.keyspace.libraries().len() > 0;
         let has_streams = self.shard.keyspace.may_have_streams();
-        if (has_functions || has_streams) && self.config.value("rdb-version") == "auto" {
-            options.version = WriteOptions::WITH_FUNCTIONS;
+        if self.config.value("rdb-version") == "auto" {
+            if self.shard.keyspace.may_have_expiring_fields() {
+                options.version = WriteOptions::WITH_EXPIRING_FIELDS;
+            } else if has_functions || has_streams {
+                options.version = WriteOptions::WITH_FUNCTIONS;
+            }
         }
         options
     }

@@ -325,7 +325,7 @@ impl Scripting {
     }
 
     /// Takes out what is called, with its interpreter.
-    fn begin(&mut self, called: Called) -> (Program, Subject, [bool; 2]) {
+    fn begin(&mut self, called: Called) -> (Program, Subject, [bool; 3]) {
         match called {
             Called::Script(script) => {
                 let scripts = self.scripts.take().expect("none runs, and it was found in them");
@@ -347,19 +347,19 @@ impl Scripting {
         Some(PausedCall { name: running.subject.name(), words: &call.args, duration_ms })
     }
 
-    /// Whether a queued script may empty databases, and whether it may make a stream.
+    /// Whether a queued script may empty databases, and whether it may make a stream, or a field that expires.
     pub(super) fn suspicions(&mut self, queued: &Queued) -> Suspicions {
         let Some(name) = queued.args.get(1) else { return Suspicions::default() };
         let of_source = |source: &[u8]| SUSPECT.map(|words| mentions(source, words));
-        let [may_lose_databases, may_bring_streams] = match queued.command.name {
+        let [may_lose_databases, may_bring_streams, may_expire_fields] = match queued.command.name {
             "eval" => of_source(name),
             // An EVALSHA behind it may run it.
             "script|load" | "function|load" => {
-                queued.args.last().map_or([false; 2], |source| of_source(source))
+                queued.args.last().map_or([false; 3], |source| of_source(source))
             }
             // What it brings is not looked into.
-            "function|restore" => [true; 2],
-            "fcall" => self.functions.find(name).map_or([false; 2], Function::is_suspect),
+            "function|restore" => [true; 3],
+            "fcall" => self.functions.find(name).map_or([false; 3], Function::is_suspect),
             "evalsha" => {
                 let found = self.scripts.as_mut().and_then(|scripts| {
                     let script = scripts.find(&ScriptId::parse(name)?)?;
@@ -367,9 +367,9 @@ impl Scripting {
                 });
                 found.unwrap_or_default()
             }
-            _ => [false; 2],
+            _ => [false; 3],
         };
-        Suspicions { may_lose_databases, may_bring_streams }
+        Suspicions { may_lose_databases, may_bring_streams, may_expire_fields }
     }
 }
 
@@ -378,6 +378,7 @@ impl Scripting {
 pub(super) struct Suspicions {
     pub(super) may_lose_databases: bool,
     pub(super) may_bring_streams: bool,
+    pub(super) may_expire_fields: bool,
 }
 
 /// What is called.
@@ -414,7 +415,8 @@ impl Engine {
             Some(stack) => stack,
             None => Stack::new()?,
         };
-        let (program, subject, [may_lose, may_bring_streams]) = self.scripting.begin(called);
+        let (program, subject, [may_lose, may_bring_streams, may_expire_fields]) =
+            self.scripting.begin(called);
         // Which function this is depends on the block that has brought it.
         let lsn = match subject {
             Subject::Script(_) => Lsn::ZERO,
@@ -424,6 +426,9 @@ impl Engine {
             self.shard.declare_notes();
             if may_bring_streams {
                 self.shard.keyspace.declare_messages();
+            }
+            if may_expire_fields {
+                self.shard.keyspace.declare_expiring_fields();
             }
             if may_lose {
                 self.shard.begin_block();

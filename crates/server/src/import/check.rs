@@ -16,9 +16,6 @@ use super::source::{Form, Source, SourceFile};
 use super::{ImportError, Progress, Stage, Teller};
 use crate::config::Config;
 
-/// How an event's hash with fields that expire is called.
-pub(super) const EXPIRING_FIELDS: &str = "hashes with fields that expire";
-
 /// What is imported of files, and how.
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
@@ -158,7 +155,6 @@ impl Pass {
         teller: &mut Teller<'_>,
     ) -> Result<(), ImportError> {
         let (mut database, mut keys) = (0, Keys::default());
-        let mut has_expiring_fields = false;
         loop {
             let event = reader
                 .next()
@@ -173,13 +169,7 @@ impl Pass {
                     keys.note(type_of(kind));
                     keys.expiring += u64::from(expires_at_ms.is_some());
                 }
-                Event::Field { expires_at_ms: Some(_), .. } => has_expiring_fields = true,
-                Event::EndOfKey => {
-                    if std::mem::take(&mut has_expiring_fields) {
-                        self.contents.note_not_served(EXPIRING_FIELDS);
-                    }
-                    teller.note_item(reader.offset());
-                }
+                Event::EndOfKey => teller.note_item(reader.offset()),
                 Event::Foreign { what, .. } => {
                     self.contents.note_not_served(&format!("keys of type {what}"));
                 }

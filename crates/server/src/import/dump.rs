@@ -13,14 +13,14 @@ use std::io::Read;
 use base::DbIndex;
 use keyspace::Keyspace;
 use keyspace::collection::Collection;
-use keyspace::hash::Hash;
+use keyspace::hash::{Field, Hash};
 use keyspace::list::{End, List};
 use keyspace::set::Set;
 use keyspace::stream::Stream;
 use keyspace::zset::ZSet;
 use rdb::{BadGroup, Event, Key, Kind, Reader};
 
-use super::check::{EXPIRING_FIELDS, type_of};
+use super::check::type_of;
 use super::contents::{Contents, Keys};
 use super::error::shown;
 use super::source::SourceFile;
@@ -51,14 +51,6 @@ struct OpenKey {
     name: Vec<u8>,
     expires_at_ms: Option<i64>,
     usage: Use,
-}
-
-/// How a value ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Filled {
-    Whole,
-    /// It has a field that expires.
-    NotServed,
 }
 
 impl<R: Read> DumpLoad<'_, R> {
@@ -109,13 +101,9 @@ impl<R: Read> DumpLoad<'_, R> {
                 self.contents.expired += 1;
                 self.pass_over()?;
             } else {
-                match self.fill(db, kind, &key, &mut strings)? {
-                    Filled::Whole => {
-                        keys.note(type_of(kind));
-                        keys.expiring += u64::from(key.expires_at_ms.is_some());
-                    }
-                    Filled::NotServed => self.contents.note_not_served(EXPIRING_FIELDS),
-                }
+                self.fill(db, kind, &key, &mut strings)?;
+                keys.note(type_of(kind));
+                keys.expiring += u64::from(key.expires_at_ms.is_some());
             }
             teller.note_item(self.reader.offset());
         }
@@ -150,13 +138,13 @@ impl<R: Read> DumpLoad<'_, R> {
         kind: Kind,
         key: &OpenKey,
         strings: &mut Strings,
-    ) -> Result<Filled, ImportError> {
+    ) -> Result<(), ImportError> {
         if kind == Kind::String {
             return self.string(db, key, strings);
         }
         // A key among them may be this one.
         self.put(db, strings)?;
-        let filled = match kind {
+        match kind {
             Kind::String => unreachable!("it was treated above"),
             Kind::List => self.collection::<List>(db, key, |list, event| {
                 if let Event::Item(item) = event {
@@ -172,27 +160,25 @@ impl<R: Read> DumpLoad<'_, R> {
                 Event::Scored(member, score) => zset.set(member, score).is_none(),
                 _ => true,
             }),
-            Kind::Hash => self.collection::<Hash>(db, key, |hash, event| match event {
-                Event::Field { name, value, .. } => hash.set(name, value),
-                _ => true,
-            }),
+            Kind::Hash => {
+                if self.reader.has_times() {
+                    self.target.keyspace.declare_expiring_fields();
+                }
+                self.collection::<Hash>(db, key, |hash, event| match *event {
+                    Event::Field { name, value, expires_at_ms } => {
+                        hash.put(&Field { name, value, expires_at_ms })
+                    }
+                    _ => true,
+                })
+            }
             Kind::Stream => self.stream(db, key),
         }?;
-        match filled {
-            Filled::Whole => {
-                let keyspace: &mut Keyspace = &mut self.target.keyspace;
-                if key.expires_at_ms.is_some() {
-                    keyspace.set_expires_at_ms(db, &key.name, key.expires_at_ms);
-                }
-                key.usage.note(keyspace, db, &key.name);
-                self.target.breathe()?;
-            }
-            Filled::NotServed => {
-                self.target.keyspace.delete(db, &key.name);
-                self.pass_over()?;
-            }
+        let keyspace: &mut Keyspace = &mut self.target.keyspace;
+        if key.expires_at_ms.is_some() {
+            keyspace.set_expires_at_ms(db, &key.name, key.expires_at_ms);
         }
-        Ok(filled)
+        key.usage.note(keyspace, db, &key.name);
+        self.target.breathe()
     }
 
     fn string(
@@ -200,7 +186,7 @@ impl<R: Read> DumpLoad<'_, R> {
         db: DbIndex,
         key: &OpenKey,
         strings: &mut Strings,
-    ) -> Result<Filled, ImportError> {
+    ) -> Result<(), ImportError> {
         let Event::String(value) = self.next()? else {
             unreachable!("a string follows its key");
         };
@@ -209,7 +195,7 @@ impl<R: Read> DumpLoad<'_, R> {
         if is_full {
             self.put(db, strings)?;
         }
-        Ok(Filled::Whole)
+        Ok(())
     }
 
     /// Puts strings into the keyspace that were read.
@@ -226,7 +212,7 @@ impl<R: Read> DumpLoad<'_, R> {
         db: DbIndex,
         key: &OpenKey,
         add: impl Fn(&mut C::Guard<'_>, &Event<'_>) -> bool,
-    ) -> Result<Filled, ImportError> {
+    ) -> Result<(), ImportError> {
         if self.target.keyspace.exists(db, &key.name, false) {
             return Err(self.duplicate(db, &key.name, "a key that stands twice"));
         }
@@ -243,8 +229,7 @@ impl<R: Read> DumpLoad<'_, R> {
             );
             match end {
                 Ok(None) => self.target.breathe()?,
-                Ok(Some(Stop::End)) => return Ok(Filled::Whole),
-                Ok(Some(Stop::NotServed)) => return Ok(Filled::NotServed),
+                Ok(Some(Stop::End)) => return Ok(()),
                 Ok(Some(Stop::Duplicate)) => {
                     return Err(self.duplicate(
                         db,
@@ -260,7 +245,7 @@ impl<R: Read> DumpLoad<'_, R> {
     }
 
     /// Reads a stream, some of it at a time.
-    fn stream(&mut self, db: DbIndex, key: &OpenKey) -> Result<Filled, ImportError> {
+    fn stream(&mut self, db: DbIndex, key: &OpenKey) -> Result<(), ImportError> {
         if self.target.keyspace.exists(db, &key.name, false) {
             return Err(self.duplicate(db, &key.name, "a key that stands twice"));
         }
@@ -280,7 +265,7 @@ impl<R: Read> DumpLoad<'_, R> {
             let path = || self.file.path.clone();
             match end {
                 Ok(Ok(false)) => self.target.breathe()?,
-                Ok(Ok(true)) => return Ok(Filled::Whole),
+                Ok(Ok(true)) => return Ok(()),
                 Ok(Err(BadGroup(what))) => {
                     let offset = self.reader.offset();
                     let source = rdb::Error::Corrupt { offset, what };
@@ -300,7 +285,6 @@ impl<R: Read> DumpLoad<'_, R> {
 /// Why no more elements are taken.
 enum Stop {
     End,
-    NotServed,
     Duplicate,
 }
 
@@ -338,7 +322,6 @@ fn take_elements<R: Read>(
         bytes += ELEMENT_BYTES;
         match event {
             Event::EndOfKey => return Ok(Some(Stop::End)),
-            Event::Field { expires_at_ms: Some(_), .. } => return Ok(Some(Stop::NotServed)),
             Event::Field { name, value, .. } => bytes += name.len() + value.len(),
             Event::Item(element) | Event::Member(element) | Event::Scored(element, _) => {
                 bytes += element.len();

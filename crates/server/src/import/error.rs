@@ -228,12 +228,6 @@ pub enum Unusable {
     /// It has too few arguments, or too many.
     #[error("has a wrong number of arguments")]
     Arity,
-    /// It gives fields of a hash a time to live.
-    #[error(
-        "gives fields of a hash a time to live, which is not served: they would stay for ever, so that it cannot be \
-         left out either; import a dump (BGSAVE), from which such hashes can be left out"
-    )]
-    ExpiringFields,
     /// It names a database that is no number.
     #[error("names no database")]
     NoDatabase,

@@ -28,8 +28,6 @@ use super::{ImportError, Target, Teller};
 pub(super) enum Role {
     /// It changes keys.
     Data(Handler),
-    /// It sets fields of a hash and leaves their times alone: HSET's handler does that here, where none has any.
-    Fields(Handler),
     Select,
     Multi,
     Exec,
@@ -45,10 +43,6 @@ pub(super) enum Role {
     /// It is not served, and may be left out: what it counts as.
     NotServed(String),
 }
-
-/// Commands that give fields of a hash a time to live: without them fields would stay for ever.
-const EXPIRING_FIELDS: [&str; 6] =
-    ["hexpire", "hpexpire", "hexpireat", "hpexpireat", "hgetex", "hsetex"];
 
 /// The role of a command, or why it cannot have any.
 pub(super) fn role(rules: &Rules, args: &[&[u8]]) -> Result<Role, Unusable> {
@@ -91,34 +85,12 @@ fn unknown_role(rules: &Rules, args: &[&[u8]]) -> Result<Role, Unusable> {
             let restore = table::find(b"restore").expect("the table has it");
             Ok(restore_role(rules, restore, args))
         }
-        // Redis from 8.0 on writes HINCRBYFLOAT so.
-        Some("hsetex") if keeps_times(args) => {
-            let hset = table::find(b"hset").and_then(handlers::of).expect("it is served");
-            Ok(Role::Fields(hset))
-        }
-        Some(name) if EXPIRING_FIELDS.contains(&name) => Err(Unusable::ExpiringFields),
         Some(name) => Ok(Role::NotServed(format!("commands {name}"))),
         None if rules.skips_unknown => {
             Ok(Role::NotServed(format!("unknown commands {}", shown(&name.to_ascii_lowercase()))))
         }
         None => Err(Unusable::Unknown),
     }
-}
-
-/// Words of HSETEX before the first field: its name, the key, KEEPTTL, FIELDS and how many there are.
-const HSETEX_WORDS: usize = 5;
-
-/// Whether this HSETEX does what HSET does to fields without times.
-fn keeps_times(args: &[&[u8]]) -> bool {
-    let Some((&[_, _, keep, fields, count], rest)) = args.split_first_chunk::<HSETEX_WORDS>()
-    else {
-        return false;
-    };
-    let count = keyspace::parse_int(count).and_then(|count| usize::try_from(count).ok());
-    keep.eq_ignore_ascii_case(b"KEEPTTL")
-        && fields.eq_ignore_ascii_case(b"FIELDS")
-        && !rest.is_empty()
-        && count.and_then(|count| count.checked_mul(2)) == Some(rest.len())
 }
 
 /// The role of RESTORE, which can bring values that are not served.
@@ -186,10 +158,6 @@ impl Play<'_> {
         let keyspace: &mut Keyspace = keyspace;
         match role {
             Role::Data(handler) => self.call(handler, *db, args, reply)?,
-            Role::Fields(hset) => {
-                let args = [&[&b"HSET"[..], args[1]], &args[HSETEX_WORDS..]].concat();
-                self.call(hset, *db, &args, reply)?;
-            }
             Role::Select => *db = argument::database(args[1], keyspace)?,
             Role::FlushDb => _ = keyspace.flush([*db]),
             Role::FlushAll => _ = keyspace.flush(keyspace.databases()),

@@ -175,8 +175,10 @@ pub(crate) fn data_of(keyspace: &mut Keyspace) -> Data {
                 Type::Hash => {
                     let mut fields = Vec::new();
                     let hash = keyspace.read::<Hash>(db, &key).unwrap().unwrap();
-                    hash.for_each(|name, value| {
-                        fields.push(format!("{}={}", text(name), text(value)))
+                    hash.for_each_field(|field| {
+                        let until = field.expires_at_ms.map(|at_ms| format!(" until {at_ms}"));
+                        let (name, value) = (text(field.name), text(field.value));
+                        fields.push(format!("{name}={value}{}", until.unwrap_or_default()));
                     });
                     fields
                 }

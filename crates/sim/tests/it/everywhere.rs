@@ -267,6 +267,63 @@ fn what_has_expired_does_not_come_back_wherever_the_clock_jumps() {
 }
 
 #[test]
+fn fields_that_have_expired_do_not_come_back_wherever_the_clock_jumps() {
+    let coverage = everywhere(&[
+        "HSET h {40 f value}",
+        "HSET small a 1 b 2 c 3",
+        "HPEXPIRE h 100 FIELDS 3 f1 f2 f3",
+        "HSETEX small PX 100 FIELDS 2 a 1 d 4",
+        "HSETEX gone PX 100 FIELDS 1 a 1",
+        "HPERSIST h FIELDS 1 f3",
+        "MULTI",
+        "SET before 1",
+        "RENAME h i",
+        "EXEC",
+        "@pass 120",
+        "HGET i f1",
+        "@wall -100000",
+        "HGETALL i",
+        "HGETALL small",
+        "HGETALL gone",
+        "@pass 200",
+        "HSET i f1 new",
+        "BGREWRITEAOF",
+        "@rest",
+        "@wall -500000",
+        "RENAME i h",
+        "HGETALL h",
+        "HTTL small FIELDS 2 a b",
+        "DEL small",
+    ]);
+    assert!(coverage.compactions > 0, "{coverage:?}");
+}
+
+#[test]
+fn what_survives_of_fields_that_expire_while_the_log_is_turned_on() {
+    let trace = Trace {
+        lines: &[
+            "HSET h {30 f value}",
+            "HPEXPIRE h 100000 FIELDS 2 f1 f2",
+            "HPERSIST h FIELDS 2 f1 f2",
+            "@off",
+            "HSET i {30 f value}",
+            "HPEXPIRE i 100000 FIELDS 2 f1 f2",
+            "HSETEX small PX 100 FIELDS 1 a 1",
+            "@on",
+            "RENAME h j",
+            "@rest",
+            "@pass 200",
+            "HGETALL small",
+            "BGREWRITEAOF",
+            "@rest",
+            "RENAME i h",
+        ],
+        ..INDEXED
+    };
+    everywhere_with(&trace);
+}
+
+#[test]
 fn what_is_set_after_a_flush_of_what_had_expired_survives() {
     // Seed 2018301 of a soak: the flush found only a watched key that had expired, and gave the
     // database an id that no record told of.

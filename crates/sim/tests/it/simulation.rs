@@ -59,6 +59,9 @@ const SET_BACK_SEEDS: u64 = 21_000_000_000;
 /// From here on zeros are written ahead of the log.
 const ZEROS_SEEDS: u64 = 22_000_000_000;
 
+/// From here on fields of hashes expire.
+const FIELD_SEEDS: u64 = 24_000_000_000;
+
 fn plan(seed: u64) -> Plan {
     Plan { seed, lives: 8, is_traced: false }
 }
@@ -84,6 +87,7 @@ fn what_survives_is_a_prefix_with_everything_that_was_promised() {
         (TIDY_SEEDS, 96),
         (SET_BACK_SEEDS, 64),
         (ZEROS_SEEDS, 128),
+        (FIELD_SEEDS, 96),
     ];
     let later = later.into_iter().filter(|_| is_whole);
     let later = later.flat_map(|(first, count)| first..first + count);
@@ -141,6 +145,7 @@ fn the_same_seed_is_the_same_run_byte_for_byte() {
             SHORT_SEEDS + 1,
             TIDY_SEEDS + 7,
             SET_BACK_SEEDS + 8,
+            FIELD_SEEDS + 9,
         ])
     };
     let first: Vec<u64> = seeds().map(fingerprint).collect();

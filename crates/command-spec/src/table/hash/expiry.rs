@@ -1,9 +1,7 @@
 //! Hashes whose fields expire, and their import.
 
 use super::BASE;
-use crate::spec::{
-    Arg, Change, KeySpec, Origin, Propagation, Spec, acl, always, flags, key_flags, when,
-};
+use crate::spec::{Arg, KeySpec, Origin, Propagation, Spec, acl, always, flags, key_flags, when};
 
 /// The commands of the group, by name.
 pub(in crate::table) static COMMANDS: &[Spec] = &[
@@ -37,7 +35,6 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             Arg::block("fields", &[Arg::integer("numfields"), Arg::string("field").multiple()])
                 .token("FIELDS"),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -70,7 +67,6 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             Arg::block("fields", &[Arg::integer("numfields"), Arg::string("field").multiple()])
                 .token("FIELDS"),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -88,7 +84,6 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             Arg::block("fields", &[Arg::integer("numfields"), Arg::string("field").multiple()])
                 .token("FIELDS"),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -107,7 +102,6 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             Arg::block("fields", &[Arg::integer("numfields"), Arg::string("field").multiple()])
                 .token("FIELDS"),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -144,7 +138,6 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             Arg::block("fields", &[Arg::integer("numfields"), Arg::string("field").multiple()])
                 .token("FIELDS"),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -175,7 +168,6 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             Arg::block("fields", &[Arg::integer("numfields"), Arg::string("field").multiple()])
                 .token("FIELDS"),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -208,7 +200,6 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             Arg::block("fields", &[Arg::integer("numfields"), Arg::string("field").multiple()])
                 .token("FIELDS"),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -238,7 +229,6 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             Arg::block("fields", &[Arg::integer("numfields"), Arg::string("field").multiple()])
                 .token("FIELDS"),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -256,7 +246,6 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             Arg::block("fields", &[Arg::integer("numfields"), Arg::string("field").multiple()])
                 .token("FIELDS"),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -275,7 +264,6 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             Arg::block("fields", &[Arg::integer("numfields"), Arg::string("field").multiple()])
                 .token("FIELDS"),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -293,11 +281,12 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
         ]),
         since: "8.0.0",
         origin: Origin::RedisThenValkey("9.0.0"),
-        history: &[Change::absent(Origin::Valkey, "9.1.0", "`NX` and `XX`, for the key.")],
         summary: "Sets fields and their expiry.",
         complexity: "O(N), N the number of fields given.",
         arguments: &[
             Arg::key("key", 0),
+            Arg::one_of("key-condition", &[Arg::word("nx", "NX"), Arg::word("xx", "XX")])
+                .optional(),
             Arg::one_of("condition", &[Arg::word("fnx", "FNX"), Arg::word("fxx", "FXX")])
                 .optional(),
             Arg::one_of(
@@ -320,7 +309,6 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             )
             .token("FIELDS"),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -339,7 +327,6 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             Arg::block("fields", &[Arg::integer("numfields"), Arg::string("field").multiple()])
                 .token("FIELDS"),
         ],
-        served: false,
         ..BASE
     },
 ];

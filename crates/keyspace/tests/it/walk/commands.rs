@@ -1,7 +1,7 @@
 //! What commands do to keyspaces: at random, to several of them in the same way.
 
 use base::DbIndex;
-use keyspace::hash::Hash;
+use keyspace::hash::{Field, Hash};
 use keyspace::list::{End, List};
 use keyspace::set::Set;
 use keyspace::string::Form;
@@ -269,7 +269,10 @@ fn update(keyspace: &mut Keyspace, command: &Command) {
         Command::SetFields((db, key), some, value) => {
             let value = vec![value; usize::from(value)];
             _ = keyspace.update::<Hash, _>(db, &[key], true, |hash| {
-                elements(some).for_each(|field| _ = hash.set(&field, &value));
+                for name in elements(some) {
+                    let expires_at_ms = (value.len() % 3 == 1).then_some(1 << 40);
+                    hash.put(&Field { name: &name, value: &value, expires_at_ms });
+                }
             });
         }
         Command::RemoveFields((db, key), some) => {

@@ -41,8 +41,8 @@ impl Value {
             (Self::Elements(Type::Set, elements), Element::Member(name)) => {
                 (elements, name, Bytes::new())
             }
-            (Self::Elements(Type::Hash, elements), Element::Field(name, value)) => {
-                (elements, name, value.to_vec())
+            (Self::Elements(Type::Hash, elements), Element::Field(name, value, at_ms)) => {
+                (elements, name, [value, format!(" until {at_ms:?}").as_bytes()].concat())
             }
             (Self::Elements(Type::ZSet, elements), Element::Scored(name, score)) => {
                 (elements, name, score.to_bits().to_le_bytes().to_vec())
@@ -73,7 +73,9 @@ pub(super) fn of(keyspace: &Keyspace) -> Content {
                 }
                 Contents::Hash(hash) => {
                     let mut value = Value::new(Type::Hash);
-                    hash.for_each(|name, field| value.add(Element::Field(name, field)));
+                    hash.for_each_field(|field| {
+                        value.add(Element::Field(field.name, field.value, field.expires_at_ms));
+                    });
                     value
                 }
                 Contents::Set(set) => {

@@ -75,7 +75,9 @@ fn add_value(keyspace: &mut Keyspace, db: DbIndex, key: &[u8], fingerprint: &mut
         Type::Hash => {
             fingerprint.kind(Kind::Hash);
             if let Ok(Some(hash)) = keyspace.read::<Hash>(db, key) {
-                hash.for_each(|field, value| fingerprint.field(field, value, false));
+                hash.for_each_field(|field| {
+                    fingerprint.field(field.name, field.value, field.expires_at_ms.is_some());
+                });
             }
         }
         Type::Stream => {

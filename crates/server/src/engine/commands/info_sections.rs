@@ -296,6 +296,7 @@ pub(super) fn stats(engine: &Engine, out: &mut String) {
     );
     line(out, "rejected_connections", counters.rejected_connections);
     constants(out, &[("sync_full", "0"), ("sync_partial_ok", "0"), ("sync_partial_err", "0")]);
+    line(out, "expired_subkeys", keyspace.expired_fields);
     line(out, "expired_keys", keyspace.expired);
     line(out, "expired_stale_perc", format!("{:.2}", engine.shard.expiry.stale_percent * 100.0));
     line(out, "expired_time_cap_reached_count", engine.shard.expiry.time_cap_count);

@@ -76,6 +76,11 @@ pub(super) fn exec(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
     } else if transaction.queue.iter().any(brings_stream) {
         engine.shard.keyspace.declare_streams();
     }
+    if transaction.queue.iter().any(expires_fields)
+        || transaction.queue.iter().any(|it| engine.scripting.suspicions(it).may_expire_fields)
+    {
+        engine.shard.keyspace.declare_expiring_fields();
+    }
     let loses = |queued: &Queued| {
         loses_databases(queued.command) || engine.scripting.suspicions(queued).may_lose_databases
     };
@@ -155,6 +160,15 @@ fn brings_stream(queued: &Queued) -> bool {
     match queued.command.name {
         "xadd" | "xgroup|create" => true,
         "restore" => queued.args.get(3).is_some_and(|payload| rdb::is_of_stream(payload)),
+        _ => false,
+    }
+}
+
+/// Whether a command may make a field of a hash expire.
+fn expires_fields(queued: &Queued) -> bool {
+    match queued.command.name {
+        "hexpire" | "hpexpire" | "hexpireat" | "hpexpireat" | "hgetex" | "hsetex" => true,
+        "restore" => queued.args.get(3).is_some_and(|payload| rdb::is_of_expiring_fields(payload)),
         _ => false,
     }
 }

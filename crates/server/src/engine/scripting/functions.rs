@@ -44,8 +44,12 @@ pub(super) const LOSING: &[&str] = &["flushall", "flushdb", "swapdb"];
 /// begins.
 pub(super) const BRINGING_STREAMS: &[&str] = &["xadd", "xcfgset", "xgroup", "restore"];
 
+/// Commands that make a field of a hash expire, as those.
+pub(super) const EXPIRING_FIELDS: &[&str] =
+    &["hexpire", "hpexpire", "hexpireat", "hpexpireat", "hgetex", "hsetex", "restore"];
+
 /// What scripts are searched for.
-pub(super) const SUSPECT: [&[&str]; 2] = [LOSING, BRINGING_STREAMS];
+pub(super) const SUSPECT: [&[&str]; 3] = [LOSING, BRINGING_STREAMS, EXPIRING_FIELDS];
 
 /// How many instructions the loading of a library may take: about half a second.
 const INSTRUCTIONS_MAX: u32 = 100_000_000;
