@@ -122,7 +122,7 @@ pub enum RecordKind {
 
 impl RecordKind {
     /// Every kind, in numeric order.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::String,
         Self::LargeString,
         Self::StringChunk,
