@@ -364,6 +364,9 @@ impl Archiver {
         }
         // Nothing goes on from what cannot be read, of whatever log it was: a copy of that block begins anew. That it is marked is not enough.
         let is_damaged = |name: &Name| {
+            if self.desk.ending().is_some() {
+                return false;
+            }
             let read = read_to_end(&*self.target, self.database, *name);
             matches!(read, Err(Error::Damaged { .. }))
         };
@@ -547,6 +550,10 @@ impl Archiver {
             self.give_up_fill(now_us);
             self.tidying.give_up(now_us);
             self.note_gap();
+        } else if let Some(range) = picture.ranges.last().filter(|_| !is_going_on) {
+            // It was not known before, and something to go on from is still to come.
+            self.figures.restorable_from = range.first;
+            self.figures.raise_archived(range.last, 0);
         }
         self.figures.fall_back(&picture);
         Ok(())

@@ -5,6 +5,8 @@
 //!   └────────────────────── Before ─────────────────────────────────────────────────────────┘    └──────────── Block ─────────────┘
 //! ```
 
+use std::collections::BTreeSet;
+
 use base::Lsn;
 use redo::Id;
 
@@ -12,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::name::Name;
 use crate::object::{ObjectReader, StoredBlock};
 use crate::picture::Picture;
+use crate::piece::Piece;
 use crate::restorer::{check_joins, check_records};
 use crate::target::Target;
 
@@ -38,8 +41,8 @@ pub struct FollowedTo {
 }
 
 /// Reads the blocks from `from` on; those behind the last one for `None`. When objects were made one meanwhile `take` is given what comes
-/// before the next block again, behind another [`Followed::Begin`]. That something is marked as damaged is no reason to leave it out: it is, once it
-/// was read and is.
+/// before the next block again, behind another [`Followed::Begin`]. That something is marked as damaged is no reason to leave it out: what cannot be read
+/// is, if another way leads on.
 ///
 /// # Errors
 /// [`Error::NotThere`] when blocks from that one on are not there whole, with what is needed to understand them; when the archive is damaged or cannot be
@@ -50,40 +53,76 @@ pub fn follow<E: From<Error>>(
     from: Option<Lsn>,
     take: &mut dyn FnMut(Followed<'_>) -> std::result::Result<(), E>,
 ) -> std::result::Result<FollowedTo, E> {
-    let mut from = from;
-    let mut attempts = 1;
-    let mut damage = None;
+    let (mut from, mut attempts, mut ways) = (from, 1, Ways::default());
     loop {
         let names = Picture::names(target, database).map_err(Error::from)?;
-        let picture = if damage.is_none() { Picture::of_all(&names) } else { Picture::of(&names) };
+        let picture = ways.picture(&names);
         let end = picture.ranges.last().map(|range| range.last);
         let next = match from.or(end.map(Lsn::next)) {
             Some(next) if next > Lsn::ZERO => next,
             _ => return Err(Error::Nothing.into()),
         };
-        let mut following = Following { target, database, next };
-        match following.read(&picture, take) {
+        let mut following = Following { target, database, next, reading: None };
+        let read = following.read(&picture, take);
+        let last = Lsn(following.next.0 - 1);
+        match read {
             Err(Failed::Archive(Error::Target(error)))
                 if error.is_not_found() && attempts < ATTEMPTS_MAX =>
             {
                 attempts += 1;
-                from = Some(following.next);
-            }
-            Err(Failed::Archive(error @ (Error::Damaged { .. } | Error::Record { .. })))
-                if damage.is_none() =>
-            {
-                damage = Some(error);
-                from = Some(following.next);
             }
             Err(Failed::Archive(error)) => {
-                let error =
-                    damage.filter(|_| matches!(error, Error::NotThere { .. })).unwrap_or(error);
-                return Err(error.into());
+                ways.look_for_another(error, following.reading)?;
             }
             Err(Failed::Taker(error)) => return Err(error),
             Ok(behind_gap) => {
-                return Ok(FollowedTo { last: Lsn(following.next.0 - 1), behind_gap });
+                ways.check_end(&names, last, behind_gap)?;
+                return Ok(FollowedTo { last, behind_gap });
             }
+        }
+        from = Some(following.next);
+    }
+}
+
+/// Which ways lead on: those over nothing that could not be read, whether it is marked or not.
+#[derive(Default)]
+struct Ways {
+    unread: BTreeSet<Piece>,
+    /// Why the first of them could not be.
+    why: Option<Error>,
+}
+
+impl Ways {
+    fn picture(&self, names: &[Name]) -> Picture {
+        let is_mark = |name: &&Name| matches!(name, Name::Damaged { .. });
+        let mut names: Vec<Name> = names.iter().filter(|name| !is_mark(name)).copied().collect();
+        names.extend(self.unread.iter().map(|piece| Name::Damaged { piece: *piece }));
+        Picture::of(&names)
+    }
+
+    /// Goes on without what could not be read.
+    ///
+    /// # Errors
+    /// When there is no other way.
+    fn look_for_another(&mut self, error: Error, reading: Option<Name>) -> Result<()> {
+        if let Error::NotThere { after, .. } = error {
+            return Err(self.why.take().filter(|_| after.is_none()).unwrap_or(error));
+        }
+        let piece = reading.and_then(|name| Piece::of(&name));
+        if !piece.is_some_and(|piece| self.unread.insert(piece)) {
+            return Err(error);
+        }
+        self.why.get_or_insert(error);
+        Ok(())
+    }
+
+    /// Whether the blocks end where those that are there do, or at a gap that is told.
+    fn check_end(&mut self, names: &[Name], last: Lsn, behind_gap: Option<Lsn>) -> Result<()> {
+        let is_short =
+            || Picture::of_all(names).range_of(last).is_some_and(|range| range.last > last);
+        match self.why.take() {
+            Some(why) if behind_gap.is_none() && is_short() => Err(why),
+            _ => Ok(()),
         }
     }
 }
@@ -105,10 +144,13 @@ struct Following<'a> {
     database: Id,
     /// The block that is given next.
     next: Lsn,
+    /// The object that was opened last.
+    reading: Option<Name>,
 }
 
 impl Following<'_> {
-    fn open(&self, name: Name) -> Result<ObjectReader> {
+    fn open(&mut self, name: Name) -> Result<ObjectReader> {
+        self.reading = Some(name);
         ObjectReader::open(self.target, self.database, name)
     }
 

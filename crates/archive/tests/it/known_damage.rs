@@ -201,8 +201,16 @@ fn a_follower_leaves_out_what_is_damaged_and_not_what_is_said_to_be() {
     assert_eq!((blocks, end.unwrap().last), (Vec::new(), last), "behind what is marked");
     world.damage(logs.last().unwrap(), false);
     let (blocks, _, end) = followed(&world, Some(from.0));
-    assert!(blocks.starts_with(&all[..(first.0 - from.0) as usize]));
-    assert_eq!(end.unwrap().last, Lsn(*blocks.last().unwrap()));
+    assert!(blocks.starts_with(&all[..usize::try_from(first.0 - from.0).unwrap()]));
+    assert!(matches!(end, Err(Error::Damaged { name, .. }) if name == *logs.last().unwrap()));
+    // A new copy is a gap that is told.
+    world.write();
+    world.database.flush();
+    world.restart(false);
+    (0..20).for_each(|_| world.idle());
+    let (blocks, _, end) = followed(&world, Some(from.0));
+    assert!(blocks.starts_with(&all[..usize::try_from(first.0 - from.0).unwrap()]));
+    assert_eq!(end.unwrap().behind_gap, Some(Lsn(world.database.last() + 1)));
 }
 
 /// The list of what there is fails just when damage was found: it is asked for again, and nothing is copied that need not be.

@@ -173,7 +173,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         )],
         origin: Origin::Redis,
         summary: "Sets how a stream recognizes entries that are added again.",
-        complexity: "O(1)",
+        complexity: "O(1) when nothing changes, otherwise O(N), N the number of names that are forgotten.",
         arguments: &[
             Arg::key("key", 0),
             Arg::block(

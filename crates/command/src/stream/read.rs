@@ -238,6 +238,11 @@ pub(crate) fn xread(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         };
         after.push(match *id {
             b"$" => stream.map_or(StreamId::MIN, StreamView::last_id),
+            // The last entry that there is.
+            b"+" => stream
+                .and_then(StreamView::last)
+                .and_then(|entry| entry.id.previous())
+                .unwrap_or(StreamId::MIN),
             b">" => {
                 return Err(CommandError::other(
                     "ERR The > ID can be specified only when calling XREADGROUP using the GROUP \
@@ -306,6 +311,13 @@ pub(crate) fn xreadgroup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
                     "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read \
                      the history of this consumer by specifying a proper ID, or use the > ID to \
                      get new messages. The $ ID would just return an empty result set.",
+                ));
+            }
+            b"+" => {
+                return Err(CommandError::other(
+                    "ERR The + ID is meaningless in the context of XREADGROUP: you want to read \
+                     the history of this consumer by specifying a proper ID, or use the > ID to \
+                     get new messages. The + ID would just return an empty result set.",
                 ));
             }
             b">" => From::New,

@@ -282,6 +282,10 @@ fn what_a_producer_adds_again_is_recognized() {
     session.now_ms += 100_000;
     let second = session.run("XADD s IDMP p m * f v");
     assert_ne!(second, first, "it is too old");
+    for same in ["IDMP-DURATION 100", "IDMP-MAXSIZE 100", "IDMP-DURATION 100 IDMP-MAXSIZE 100"] {
+        assert_eq!(session.run(&format!("XCFGSET s {same}")), "+OK");
+        assert_eq!(session.run("XADD s IDMP p m * f v"), second, "nothing has changed");
+    }
     // What a producer has is bounded.
     assert_eq!(session.run("XCFGSET s IDMP-MAXSIZE 2"), "+OK");
     assert_ne!(session.run("XADD s IDMP p m * f v"), second, "XCFGSET forgets");

@@ -225,7 +225,7 @@ impl Producers {
         self.known().add(message, entry, now_ms, tracker);
     }
 
-    /// Sets what is kept, and forgets all that there is.
+    /// Sets what is kept, and forgets all that there is if that is something else: programs set the same whenever they begin.
     pub(super) fn set_limits(&mut self, limits: MessageLimits, tracker: &mut Tracker) {
         self.known().set_limits(limits, tracker);
     }
@@ -410,8 +410,14 @@ impl Known {
         Some(message)
     }
 
-    /// Sets what is kept, and forgets all that there is.
+    /// See [`Producers::set_limits`].
     fn set_limits(&mut self, limits: MessageLimits, tracker: &mut Tracker) {
+        if limits == self.limits {
+            if !std::mem::replace(&mut self.has_limits, true) {
+                tracker.touch_new(Name::Limits);
+            }
+            return;
+        }
         while let Some(first) = self.messages.first().map(|message| message.entry) {
             self.forget(first, tracker);
         }
