@@ -137,11 +137,14 @@ fn try_all(walks: usize) {
     assert!(trial.server.is_running());
 }
 
-/// The different calls that the grammar has for a command, as far as so many walks find them.
+/// The different calls that the grammar has for a command, as far as so many walks find them: those that are not too long,
+/// or the shortest one.
 fn forms(shape: &Shape, walks: usize, random: &mut Random) -> BTreeSet<Vec<Slot>> {
     // Each of the calls of a command without a grammar is one that the others do not stand for.
     let walks = if shape.has_grammar() { walks } else { walks * 10 };
-    (0..walks).map(|_| shape.call(random)).filter(|call| call.len() < 12).collect()
+    let calls: BTreeSet<_> = (0..walks).map(|_| shape.call(random)).collect();
+    let shortest = calls.iter().map(Vec::len).min().unwrap_or(0);
+    calls.into_iter().filter(|call| call.len() < 12.max(shortest + 1)).collect()
 }
 
 /// A server under trial.

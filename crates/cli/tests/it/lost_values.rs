@@ -12,7 +12,7 @@ use crate::process::{Program, Server, wait_until};
 use crate::wire::Connection;
 
 /// No value stays in memory.
-const OPTIONS: [&str; 10] = [
+const OPTIONS: [&str; 12] = [
     "--enable-protected-configs",
     "yes",
     "--log-index",
@@ -23,6 +23,9 @@ const OPTIONS: [&str; 10] = [
     "100",
     "--log-scrub-bytes-per-second",
     "0",
+    // Each life has one file.
+    "--log-preallocate",
+    "no",
 ];
 
 const NEAR: usize = 200;
