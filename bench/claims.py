@@ -6,9 +6,13 @@ column and value; an expression is Python with nothing in it but the functions o
 import ast
 import csv
 import json
+import os
+import pathlib
 import re
 import statistics
+import subprocess
 import sys
+import tempfile
 
 try:
     import tomllib
@@ -35,6 +39,8 @@ def read_rows(folder, spec):
     if not path.is_file():
         raise Wrong(f"raw file {spec['file']} does not exist")
     text = path.read_text()
+    if "made_by" in spec:
+        compare_with_made(folder, spec, text)
     if "line" in spec:
         rows, carried = [], {}
         for line in text.splitlines():
@@ -51,11 +57,21 @@ def read_rows(folder, spec):
     return rows
 
 
+def compare_with_made(folder, spec, text):
+    """Fails unless the program, with a directory and the raw files as its arguments, makes the file as it is."""
+    program, *raw = spec["made_by"]
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+    with tempfile.TemporaryDirectory() as made:
+        subprocess.run([folder / program, made, *(folder / name for name in raw)], check=True, env=environment)
+        if (pathlib.Path(made) / spec["file"]).read_text() != text:
+            raise Wrong(f"{spec['file']} is not what {program} makes of {' '.join(raw)}")
+
+
 class Expression:
     """One expression of a claim over its rows. Names that are no functions are columns."""
 
-    def __init__(self, tables, claim):
-        self.tables, self.claim = tables, claim
+    def __init__(self, tables, constants, claim):
+        self.tables, self.constants, self.claim = tables, constants, claim
         self.functions = {
             "median": self.of(statistics.median), "mean": self.of(statistics.fmean), "min": self.of(min), "max": self.of(max),
             "sum": self.of(sum), "count": lambda **where: len(self.rows(where)), "ratios": self.ratios, "pairs": self.pairs,
@@ -68,7 +84,7 @@ class Expression:
         if not any(isinstance(node, ast.Call) for node in ast.walk(tree)):
             raise Wrong(f"`{text}` reads no data")
         names = {node.id: node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        return float(eval(text, {"__builtins__": {}}, names | self.functions))
+        return float(eval(text, {"__builtins__": {}}, names | self.constants | self.functions))
 
     def check(self, node, text):
         if isinstance(node, ast.BinOp):
@@ -101,12 +117,14 @@ class Expression:
         return float(str(row[column]).replace(",", ""))
 
     def of(self, function):
-        def computed(values, **where):
-            return function(values if isinstance(values, list) else [self.value(row, values) for row in self.rows(where)])
+        def computed(first, *others, **where):
+            columns = [] if isinstance(first, list) else [first, *others]
+            return function([self.value(row, column) for column in columns for row in self.rows(where)] if columns else first)
         return computed
 
     def ratios(self, column, of, to, by="round"):
-        over, under = ({row[by]: self.value(row, column) for row in self.rows(where)} for where in (of, to))
+        key = lambda row: tuple(row[name] for name in by.split())
+        over, under = ({key(row): self.value(row, column) for row in self.rows(where)} for where in (of, to))
         if over.keys() != under.keys():
             raise Wrong(f"{column}: not the same {by} in both")
         return [over[key] / under[key] for key in over]
@@ -141,10 +159,10 @@ def repeated(claim):
 class Claim:
     """A piece of a page with a place for each figure, and what the raw data says the figures are."""
 
-    def __init__(self, claim, replaced, tables):
+    def __init__(self, claim, replaced, tables, constants):
         self.text, self.figures = claim["text"], claim["figures"]
         self.pattern = pattern(self.text, NUMBER)
-        expression = Expression(tables, claim)
+        expression = Expression(tables, constants, claim)
         try:
             self.computed = [expression.compute(figure) for figure in self.figures]
         except (Wrong, KeyError, SyntaxError, TypeError, ValueError, ZeroDivisionError) as error:
@@ -163,7 +181,7 @@ class Claims:
     def __init__(self, folder):
         claims = tomllib.loads((folder / "figures.toml").read_text())
         tables = {name: read_rows(folder, spec) for name, spec in claims["data"].items()}
-        self.claims = [Claim(*one, tables) for claim in claims["claim"] for one in repeated(claim)]
+        self.claims = [Claim(*one, tables, claims.get("constants", {})) for claim in claims["claim"] for one in repeated(claim)]
         self.exempt = [
             (piece, pattern(piece), section) for section in ("exempt", "no-raw-data")
             for pieces in claims.get(section, {}).values() for piece in pieces
