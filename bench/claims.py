@@ -57,6 +57,13 @@ def read_rows(folder, spec):
     return rows
 
 
+def is_wanted(value, wanted):
+    if isinstance(wanted, list):
+        return any(is_wanted(value, one) for one in wanted)
+    wanted = str(wanted)
+    return value not in (wanted[1:], "None") if wanted.startswith("!") else value == wanted
+
+
 def compare_with_made(folder, spec, text):
     """Fails unless the program, with a directory and the raw files as its arguments, makes the file as it is."""
     program, *raw = spec["made_by"]
@@ -102,10 +109,7 @@ class Expression:
     def rows(self, where):
         where = self.claim.get("where", {}) | where
         table = where.pop("data", self.claim.get("data", next(iter(self.tables))))
-        for column, wanted in where.items():
-            wanted = {str(value) for value in (wanted if isinstance(wanted, list) else [wanted])}
-            where[column] = wanted
-        rows = [row for row in self.tables[table] if all(str(row.get(column)) in wanted for column, wanted in where.items())]
+        rows = [row for row in self.tables[table] if all(is_wanted(str(row.get(column)), wanted) for column, wanted in where.items())]
         if not rows:
             raise Wrong(f"no rows of {table} with {where}")
         return rows
