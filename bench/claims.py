@@ -36,6 +36,8 @@ def flat(value, name=""):
 
 def read_rows(folder, spec):
     path = folder / spec["file"]
+    if path.suffix == ".json" and (files := sorted(folder.glob(spec["file"]))):
+        return [flat(json.loads(file.read_text())) | {"file": file.stem} for file in files]
     if not path.is_file():
         raise Wrong(f"raw file {spec['file']} does not exist")
     text = path.read_text()
@@ -193,7 +195,7 @@ class Claims:
 
 
 class Page:
-    """The text of a page next to its claims: `errors` are (line, message), `bound` the places accounted for."""
+    """The text of a page next to its claims: `errors` are (line, message), `bound` the places accounted for, `numbers` all that count."""
 
     def __init__(self, text, claims):
         self.text, self.errors, self.bound = text, [], set()
@@ -203,7 +205,8 @@ class Page:
         for piece in claims.exempt:
             self.pass_over(*piece)
         hidden = re.sub(r"```.*?```|`[^`]*`|\]\([^)]*\)", lambda found: re.sub(r"[^\n]", "x", found[0]), text, flags=re.S)
-        for found in re.finditer(NUMBER, hidden):
+        self.numbers = list(re.finditer(NUMBER, hidden))
+        for found in self.numbers:
             if not self.bound.issuperset(range(*found.span())):
                 self.error(found.start(), f"{found[0]}: not in figures.toml")
 
