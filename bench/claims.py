@@ -47,7 +47,7 @@ def read_rows(folder, spec):
         rows, carried = [], {}
         for line in text.splitlines():
             if "section" in spec and (found := re.search(spec["section"], line)):
-                carried = found.groupdict()
+                carried |= {name: value for name, value in found.groupdict().items() if value is not None}
             elif found := re.search(spec["line"], line):
                 rows.append(carried | found.groupdict())
     elif path.suffix == ".csv":
@@ -229,7 +229,7 @@ class Page:
 
     def pass_over(self, piece, of_piece, section):
         found = list(of_piece.finditer(self.text))
-        if not found or len(found) > 1 and not re.search(r"[^\W\d_]", piece):
+        if not found or len(found) > 1 and not re.search(r"[^\W\d_]|[≤≥]", piece):
             self.error(0, f"figures.toml: `{piece}` is not on the page, or more than once and a mere number")
         for match in found:
             self.bound.update(range(*match.span()))
