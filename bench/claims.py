@@ -20,6 +20,8 @@ except ModuleNotFoundError:
     sys.exit("figures-check needs Python 3.11 or newer")
 
 NUMBER = r"(?:(?<=[\s|(])[-−+])?(?<![\w.,])\d+(?:,\d{3})*(?:\.\d+)?(?![.,]?\w)"
+# A number that its unit or a letter follows at once, which is no number by the rule above; but for commits.
+GLUED = r"(?<![\w.,])(?![0-9a-f]{7,40}\b)\d[\d.,]*[^\W\d_]\w*"
 UNITS = {1, 2, 60, 100, 1000, 1024, 10**6, 10**9, 1024**2}
 
 
@@ -71,9 +73,18 @@ def compare_with_made(folder, spec, text):
     program, *raw = spec["made_by"]
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
     with tempfile.TemporaryDirectory() as made:
-        subprocess.run([folder / program, made, *(folder / name for name in raw)], check=True, env=environment)
+        try:
+            subprocess.run([folder / program, made, *(folder / name for name in raw)], check=True, env=environment)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise Wrong(f"{spec['file']}: {error}") from error
         if (pathlib.Path(made) / spec["file"]).read_text() != text:
             raise Wrong(f"{spec['file']} is not what {program} makes of {' '.join(raw)}")
+
+
+def only(values):
+    if len(values) != 1:
+        raise Wrong(f"{len(values)} rows, where there is to be one")
+    return values[0]
 
 
 class Expression:
@@ -83,7 +94,7 @@ class Expression:
         self.tables, self.constants, self.claim = tables, constants, claim
         self.functions = {
             "median": self.of(statistics.median), "mean": self.of(statistics.fmean), "min": self.of(min), "max": self.of(max),
-            "sum": self.of(sum), "count": lambda **where: len(self.rows(where)), "ratios": self.ratios, "pairs": self.pairs,
+            "sum": self.of(sum), "one": self.of(only), "count": lambda **where: len(self.rows(where)), "ratios": self.ratios, "pairs": self.pairs,
             "nearest": lambda value, to: round(value / to) * to, "dict": dict,
         }
 
@@ -130,9 +141,10 @@ class Expression:
 
     def ratios(self, column, of, to, by="round"):
         key = lambda row: tuple(row[name] for name in by.split())
-        over, under = ({key(row): self.value(row, column) for row in self.rows(where)} for where in (of, to))
-        if over.keys() != under.keys():
-            raise Wrong(f"{column}: not the same {by} in both")
+        rows_over, rows_under = self.rows(of), self.rows(to)
+        over, under = ({key(row): self.value(row, column) for row in rows} for rows in (rows_over, rows_under))
+        if over.keys() != under.keys() or not len(over) == len(rows_over) == len(rows_under):
+            raise Wrong(f"{column}: not one row of each {by} in both")
         return [over[key] / under[key] for key in over]
 
     def pairs(self, over, under, **where):
@@ -209,6 +221,8 @@ class Page:
         for found in self.numbers:
             if not self.bound.issuperset(range(*found.span())):
                 self.error(found.start(), f"{found[0]}: not in figures.toml")
+        for found in re.finditer(GLUED, hidden):
+            self.error(found.start(), f"{found[0]}: a space between a number and its unit is missing")
 
     def error(self, place, message):
         self.errors.append((self.text.count("\n", 0, place) + 1, message))
