@@ -95,6 +95,7 @@ class Expression:
         self.functions = {
             "median": self.of(statistics.median), "mean": self.of(statistics.fmean), "min": self.of(min), "max": self.of(max),
             "sum": self.of(sum), "one": self.of(only), "count": lambda **where: len(self.rows(where)), "ratios": self.ratios, "pairs": self.pairs,
+            "highest": self.highest, "differences": self.differences, "nth": lambda values, at: sorted(values)[at - 1],
             "nearest": lambda value, to: round(value / to) * to, "dict": dict,
         }
 
@@ -149,6 +150,12 @@ class Expression:
 
     def pairs(self, over, under, **where):
         return [self.value(row, over) / self.value(row, under) for row in self.rows(where)]
+
+    def differences(self, more, less, **where):
+        return [self.value(row, more) - self.value(row, less) for row in self.rows(where)]
+
+    def highest(self, *columns, **where):
+        return [max(self.value(row, column) for column in columns) for row in self.rows(where)]
 
 
 def pattern(piece, number=None):
@@ -216,7 +223,7 @@ class Page:
             self.compare(claim)
         for piece in claims.exempt:
             self.pass_over(*piece)
-        hidden = re.sub(r"```.*?```|`[^`]*`|\]\([^)]*\)", lambda found: re.sub(r"[^\n]", "x", found[0]), text, flags=re.S)
+        hidden = re.sub(r"```.*?```|`[^`]*`|\]\([^)]*\)", lambda found: re.sub(r"[^\n]", "·", found[0]), text, flags=re.S)
         self.numbers = list(re.finditer(NUMBER, hidden))
         for found in self.numbers:
             if not self.bound.issuperset(range(*found.span())):
