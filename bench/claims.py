@@ -214,10 +214,11 @@ class Claims:
 
 
 class Page:
-    """The text of a page next to its claims: `errors` are (line, message), `bound` the places accounted for, `numbers` all that count."""
+    """The text of a page next to its claims: `errors` are (line, message), `bound` the places accounted for, `numbers` all
+    that count, `widest` the most of them in one piece."""
 
     def __init__(self, text, claims):
-        self.text, self.errors, self.bound = text, [], set()
+        self.text, self.errors, self.bound, self.widest = text, [], set(), 1
         self.counts = {"computed": 0, "exempt": 0, "no-raw-data": 0}
         for claim in claims.claims:
             self.compare(claim)
@@ -239,6 +240,7 @@ class Page:
         if len(found) != 1:
             return self.error(0, f"figures.toml: `{claim.text}` occurs {len(found)} times")
         match = found[0]
+        self.widest = max(self.widest, len(re.findall(NUMBER, match[0])))
         for group, (value, figure) in enumerate(zip(claim.computed, claim.figures), 1):
             self.bound.update(range(*match.span(group)))
             self.counts["computed"] += 1
@@ -254,4 +256,6 @@ class Page:
             self.error(0, f"figures.toml: `{piece}` is not on the page, or more than once and a mere number")
         for match in found:
             self.bound.update(range(*match.span()))
-            self.counts[section] += len(re.findall(NUMBER, match[0]))
+            count = len(re.findall(NUMBER, match[0]))
+            self.counts[section] += count
+            self.widest = max(self.widest, count)
