@@ -22,6 +22,7 @@ except ModuleNotFoundError:
 NUMBER = r"(?:(?<=[\s|(])[-−+])?(?<![\w.,])\d+(?:,\d{3})*(?:\.\d+)?(?![.,]?\w)"
 # A number that its unit or a letter follows at once, which is no number by the rule above; but for commits.
 GLUED = r"(?<![\w.,])(?![0-9a-f]{7,40}\b)\d[\d.,]*[^\W\d_]\w*"
+SHOWN = r"[-−+]?\d+(?:,\d{3})*(?:\.\d+)?"  # The same where a claim says where numbers are.
 UNITS = {1, 2, 60, 100, 1000, 1024, 10**6, 10**9, 1024**2}
 
 
@@ -59,13 +60,6 @@ def read_rows(folder, spec):
     if not rows:
         raise Wrong(f"{spec['file']} has no rows")
     return rows
-
-
-def is_wanted(value, wanted):
-    if isinstance(wanted, list):
-        return any(is_wanted(value, one) for one in wanted)
-    wanted = str(wanted)
-    return value not in (wanted[1:], "None") if wanted.startswith("!") else value == wanted
 
 
 def compare_with_made(folder, spec, text):
@@ -123,7 +117,14 @@ class Expression:
     def rows(self, where):
         where = self.claim.get("where", {}) | where
         table = where.pop("data", self.claim.get("data", next(iter(self.tables))))
-        rows = [row for row in self.tables[table] if all(is_wanted(str(row.get(column)), wanted) for column, wanted in where.items())]
+        rows = self.tables[table]
+        for column, wanted in where.items():
+            wanted = {str(value) for value in (wanted if isinstance(wanted, list) else [wanted])}
+            unwanted = {value[1:] for value in wanted if value.startswith("!")} | {"None"}
+            if len(unwanted) > 1:
+                rows = [row for row in rows if str(row.get(column)) not in unwanted]
+            else:
+                rows = [row for row in rows if str(row.get(column)) in wanted]
         if not rows:
             raise Wrong(f"no rows of {table} with {where}")
         return rows
@@ -158,10 +159,10 @@ class Expression:
         return [max(self.value(row, column) for column in columns) for row in self.rows(where)]
 
 
-def pattern(piece, number=None):
+def pattern(piece, has_figures=False):
     """Of a piece of a page: any white space is like any other."""
     piece = re.escape(" ".join(piece.split())).replace(r"\ ", r"\s+")
-    return re.compile(piece.replace(r"\#", rf"(?:\*\*)?({number})(?:\*\*)?") if number else piece)
+    return re.compile(piece.replace(r"\#", rf"(?:\*\*)?({SHOWN})(?:\*\*)?") if has_figures else piece)
 
 
 def rounds_to(value, shown):
@@ -186,7 +187,7 @@ class Claim:
 
     def __init__(self, claim, replaced, tables, constants):
         self.text, self.figures = claim["text"], claim["figures"]
-        self.pattern = pattern(self.text, NUMBER)
+        self.pattern = pattern(self.text, has_figures=True)
         expression = Expression(tables, constants, claim)
         try:
             self.computed = [expression.compute(figure) for figure in self.figures]
@@ -214,20 +215,20 @@ class Claims:
 
 
 class Page:
-    """The text of a page next to its claims: `errors` are (line, message), `bound` the places accounted for, `numbers` all
-    that count, `widest` the most of them in one piece."""
+    """The text of a page next to its claims: `errors` are (line, message), `numbers` all that count, `bound` the places
+    that are accounted for, by how."""
 
     def __init__(self, text, claims):
-        self.text, self.errors, self.bound, self.widest = text, [], set(), 1
-        self.counts = {"computed": 0, "exempt": 0, "no-raw-data": 0}
+        self.text, self.errors, self.bound = text, [], {"computed": set(), "exempt": set(), "no-raw-data": set()}
         for claim in claims.claims:
             self.compare(claim)
         for piece in claims.exempt:
             self.pass_over(*piece)
         hidden = re.sub(r"```.*?```|`[^`]*`|\]\([^)]*\)", lambda found: re.sub(r"[^\n]", "·", found[0]), text, flags=re.S)
         self.numbers = list(re.finditer(NUMBER, hidden))
+        bound = set().union(*self.bound.values())
         for found in self.numbers:
-            if not self.bound.issuperset(range(*found.span())):
+            if not bound.issuperset(range(*found.span())):
                 self.error(found.start(), f"{found[0]}: not in figures.toml")
         for found in re.finditer(GLUED, hidden):
             self.error(found.start(), f"{found[0]}: a space between a number and its unit is missing")
@@ -239,23 +240,25 @@ class Page:
         found = list(claim.pattern.finditer(self.text))
         if len(found) != 1:
             return self.error(0, f"figures.toml: `{claim.text}` occurs {len(found)} times")
-        match = found[0]
-        self.widest = max(self.widest, len(re.findall(NUMBER, match[0])))
+        match, bound = found[0], self.bound["computed"]
         for group, (value, figure) in enumerate(zip(claim.computed, claim.figures), 1):
-            self.bound.update(range(*match.span(group)))
-            self.counts["computed"] += 1
+            bound.update(range(*match.span(group)))
             if not rounds_to(value, match[group]):
                 self.error(match.start(group), f"{match[group]}: the raw data says {value:.6g} ({figure})")
         for label in claim.labels:
             for place in label.finditer(match[0]):
-                self.bound.update(range(match.start() + place.start(), match.start() + place.end()))
+                bound.update(range(match.start() + place.start(), match.start() + place.end()))
 
     def pass_over(self, piece, of_piece, section):
         found = list(of_piece.finditer(self.text))
         if not found or len(found) > 1 and not re.search(r"[^\W\d_]|[≤≥]", piece):
             self.error(0, f"figures.toml: `{piece}` is not on the page, or more than once and a mere number")
         for match in found:
-            self.bound.update(range(*match.span()))
-            count = len(re.findall(NUMBER, match[0]))
-            self.counts[section] += count
-            self.widest = max(self.widest, count)
+            self.bound[section].update(range(*match.span()))
+
+    def count(self, section):
+        return sum(number.start() in self.bound[section] for number in self.numbers)
+
+    def most_in_a_piece(self, claims):
+        patterns = [claim.pattern for claim in claims.claims] + [of_piece for _, of_piece, _ in claims.exempt]
+        return max(len(re.findall(NUMBER, found[0])) for of_piece in patterns for found in of_piece.finditer(self.text))
