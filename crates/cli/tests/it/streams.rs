@@ -10,7 +10,7 @@ use crate::log_index::wait_for_a_cut;
 use crate::log_switch::wait_until_on;
 use crate::peers;
 use crate::process::{Program, Server};
-use crate::rdb_files::{digest_of, text};
+use crate::rdb_files::digest_of;
 use crate::wire::Connection;
 
 const OPTIONS: [&str; 2] = ["--enable-debug-command", "yes"];
