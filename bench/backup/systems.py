@@ -368,12 +368,15 @@ class MariaDbBackup(MariaDb):
         sitting.synced(self.backups)
 
     def restore(self, number):
-        """Copied back and prepared there, so that the backup stays as it is."""
+        """Copied back and prepared there, so that the backup stays as it is: to prepare an increment writes to its log."""
         begun_s = time.monotonic()
         run("cp", "-r", self.place(0), self.restored)
         run("mariadb-backup", "--no-defaults", "--prepare", f"--target-dir={self.restored}")
+        increment = f"{self.restored}-increment"
         for before in range(1, number + 1):
-            run("mariadb-backup", "--no-defaults", "--prepare", f"--target-dir={self.restored}", f"--incremental-dir={self.place(before)}")
+            run("cp", "-r", self.place(before), increment)
+            run("mariadb-backup", "--no-defaults", "--prepare", f"--target-dir={self.restored}", f"--incremental-dir={increment}")
+            shutil.rmtree(increment)
         sitting.synced(self.restored)
         files_s = time.monotonic() - begun_s
         self.start(self.restored, "--skip-log-bin")
