@@ -7,6 +7,7 @@ mod hyperloglog;
 mod introspect;
 mod list;
 mod session;
+mod set;
 mod sort;
 mod stream;
 mod zset;
