@@ -56,9 +56,10 @@ pub(super) static COMMANDS: &[Spec] = &[
         keys: &[KeySpec::one(1, key_flags![RW DELETE VARIABLE_FLAGS])],
         propagation: Propagation::Rewritten(&[always("DEL key")]),
         since: "8.4.0",
-        origin: Origin::Redis,
-        summary: "Deletes a key if its value, or the digest of it, compares as asked.",
-        complexity: "O(1) to compare values, O(N) to compare digests, N the length of the string.",
+        origin: Origin::RedisThenValkey("9.2.0"),
+        history: &[Change::absent(Origin::Redis, "8.4.0", "`IFDEQ` and `IFDNE`.")],
+        summary: "Deletes a key if its value compares as asked.",
+        complexity: "O(1)",
         arguments: &[
             Arg::key("key", 0),
             Arg::one_of(
@@ -66,13 +67,10 @@ pub(super) static COMMANDS: &[Spec] = &[
                 &[
                     Arg::string("ifeq-value").token("IFEQ"),
                     Arg::string("ifne-value").token("IFNE"),
-                    Arg::integer("ifdeq-digest").token("IFDEQ"),
-                    Arg::integer("ifdne-digest").token("IFDNE"),
                 ],
             )
             .optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -87,7 +85,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Deletes a key if it holds this string.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::string("value")],
-        served: false,
         ..BASE
     },
     Spec {
@@ -402,17 +399,24 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "1.0.0",
         history: &[
             Change::new("7.0.0", "`NX` together with `GET`."),
-            Change::absent(Origin::ValkeyThenRedis("8.4.0"), "8.1.0", "`IFEQ`."),
-            Change::absent(Origin::Redis, "8.4.0", "`IFNE`, `IFDEQ` and `IFDNE`."),
+            Change::absent(Origin::Redis, "8.4.0", "`IFDEQ` and `IFDNE`."),
         ],
         summary: "Sets the string at a key, whatever was there before.",
         complexity: "O(1)",
         arguments: &[
             Arg::key("key", 0),
             Arg::string("value"),
-            Arg::one_of("condition", &[Arg::word("nx", "NX"), Arg::word("xx", "XX")])
-                .since("2.6.12")
-                .optional(),
+            Arg::one_of(
+                "condition",
+                &[
+                    Arg::word("nx", "NX"),
+                    Arg::word("xx", "XX"),
+                    Arg::string("ifeq-value").token("IFEQ").since("8.4.0"),
+                    Arg::string("ifne-value").token("IFNE").since("8.4.0"),
+                ],
+            )
+            .since("2.6.12")
+            .optional(),
             Arg::word("get", "GET").since("6.2.0").optional(),
             Arg::one_of(
                 "expiration",

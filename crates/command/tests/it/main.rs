@@ -10,4 +10,5 @@ mod session;
 mod set;
 mod sort;
 mod stream;
+mod string;
 mod zset;
