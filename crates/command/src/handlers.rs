@@ -43,6 +43,7 @@ const LIST: &[(&str, Handler)] = &[
     ("lcs", string::lcs),
     ("mget", string::mget),
     ("mset", string::mset),
+    ("msetex", string::conditional::msetex),
     ("msetnx", string::msetnx),
     ("psetex", string::psetex),
     ("set", string::conditional::set),

@@ -349,7 +349,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {

@@ -143,6 +143,36 @@ fn put(ctx: &mut Context<'_>, key: &[u8], value: &[u8], expiry: Expiry) {
     }
 }
 
+/// The most pairs that MSETEX says it takes.
+const PAIRS_MAX: usize = 0x7fff_ffff;
+
+/// MSETEX numkeys key value [key value ...] [NX | XX] [EX | PX | EXAT | PXAT time | KEEPTTL].
+pub(crate) fn msetex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    const NO_COUNT: CommandError = CommandError::other("ERR invalid numkeys value");
+    const TOO_FEW: CommandError = CommandError::other("ERR wrong number of key-value pairs");
+    let count = argument::count(args[1]).ok().filter(|count| (1..=PAIRS_MAX).contains(count));
+    let (pairs, words) = args[2..].split_at_checked(2 * count.ok_or(NO_COUNT)?).ok_or(TOO_FEW)?;
+    let options = SetOptions::parse(words)?;
+    if options.get || options.condition.is_some_and(Condition::compares) {
+        return Err(CommandError::Syntax);
+    }
+    let expiry = options.expiry(ctx.keyspace, "msetex")?;
+    let (pairs, _) = pairs.as_chunks::<2>();
+    if let Some(condition) = options.condition {
+        for [key, _] in pairs {
+            if !condition.holds(ctx, key)? {
+                ctx.reply.int(0);
+                return Ok(());
+            }
+        }
+    }
+    for [key, value] in pairs {
+        put(ctx, key, value, expiry);
+    }
+    ctx.reply.int(1);
+    Ok(())
+}
+
 /// DELEX key [IFEQ value | IFNE value]; without a condition, of any type.
 pub(crate) fn delex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     const NOT_A_STRING: CommandError =

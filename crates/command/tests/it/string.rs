@@ -124,3 +124,62 @@ fn conditions_tell_of_what_they_let_happen() {
     assert_eq!(session.run("SET k w IFEQ v"), "$-1");
     assert_eq!(session.events(), ["expired k"]);
 }
+
+#[test]
+fn several_keys_are_set_at_once_with_an_expiry() {
+    const NO_COUNT: &str = "-ERR invalid numkeys value";
+    const TOO_FEW: &str = "-ERR wrong number of key-value pairs";
+    const SYNTAX: &str = "-ERR syntax error";
+    let mut session = Session::new();
+    replies(
+        &mut session,
+        &[
+            ("MSETEX 2 a 1 b 2", ":1"),
+            ("MGET a b", "*2 $1 1 $1 2"),
+            ("MSETEX 2 a 3 c 4 NX EX 10", ":0"),
+            ("MSETEX 2 a 3 c 4 xx", ":0"),
+            ("MGET a c", "*2 $1 1 $-1"),
+            ("MSETEX 2 c 3 d 4 ex 10 nx", ":1"),
+            ("TTL c", ":10"),
+            ("TTL d", ":10"),
+            ("MSETEX 2 c 5 d 6 XX KEEPTTL", ":1"),
+            ("MGET c d", "*2 $1 5 $1 6"),
+            ("TTL d", ":10"),
+            ("MSETEX 1 d 7", ":1"),
+            ("TTL d", ":-1"),
+            ("MSETEX 2 e 1 e 2 NX PX 1500", ":1"),
+            ("GET e", "$1 2"),
+            ("PTTL e", ":1500"),
+            ("MSETEX 1 f 1 EXAT 1700000100", ":1"),
+            ("TTL f", ":100"),
+            ("MSETEX 1 f 1 PXAT 1700000050000", ":1"),
+            ("PTTL f", ":50000"),
+            ("MSETEX 1 f 1 PX 5 PX 6", ":1"),
+            ("PTTL f", ":6"),
+            ("RPUSH list x", ":1"),
+            ("MSETEX 2 list 1 list2 2 NX", ":0"),
+            ("MSETEX 1 list 1 XX", ":1"),
+            ("GET list", "$1 1"),
+            ("MSETEX a 1 b 2", NO_COUNT),
+            ("MSETEX 0 a 1", NO_COUNT),
+            ("MSETEX -1 a 1", NO_COUNT),
+            ("MSETEX 2147483648 a 1", NO_COUNT),
+            ("MSETEX 2147483647 a 1", TOO_FEW),
+            ("MSETEX 2 a 1 b", TOO_FEW),
+            ("MSETEX 1 a 1 b 2", SYNTAX),
+            ("MSETEX 1 a 1 GET", SYNTAX),
+            ("MSETEX 1 a 1 IFEQ 1", SYNTAX),
+            ("MSETEX 1 a 1 NX XX", SYNTAX),
+            ("MSETEX 1 a 1 EX 1 PX 1", SYNTAX),
+            ("MSETEX 1 a 1 KEEPTTL EX 1", SYNTAX),
+            ("MSETEX 1 a 1 EX", SYNTAX),
+            ("MSETEX 1 a 1 EX x", "-ERR value is not an integer or out of range"),
+            ("MSETEX 1 a 1 EX 0", "-ERR invalid expire time in 'msetex' command"),
+        ],
+    );
+    session.events();
+    session.run("MSETEX 2 a 1 b 2 PX 5");
+    assert_eq!(session.events(), ["set a", "expire a", "set b", "expire b"]);
+    session.now_ms += 5;
+    assert_eq!(session.run("EXISTS a b"), ":0");
+}
