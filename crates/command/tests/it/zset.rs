@@ -585,3 +585,35 @@ fn iterations_return_names_alone_when_they_are_asked_to() {
         ],
     );
 }
+
+/// AGGREGATE COUNT of Redis 8.8.
+#[test]
+fn sources_can_be_counted_whatever_their_scores() {
+    let mut session = Session::new();
+    session.run("ZADD z1 1 foo -inf bar");
+    session.run("ZADD z2 2 foo 2 bar");
+    session.run("ZADD z3 3 foo 99 other");
+    session.run("SADD s foo member");
+    check(
+        &mut session,
+        &[
+            ("ZUNIONSTORE out 3 z1 z2 z3 AGGREGATE COUNT", ":3"),
+            ("ZRANGE out 0 -1 WITHSCORES", "*6 $5 other $1 1 $3 bar $1 2 $3 foo $1 3"),
+            ("ZINTERSTORE out 2 z1 z2 AGGREGATE count", ":2"),
+            ("ZRANGE out 0 -1 WITHSCORES", "*4 $3 bar $1 2 $3 foo $1 2"),
+            (
+                "ZUNION 3 z1 z2 z3 WEIGHTS 1 10 0.5 AGGREGATE COUNT WITHSCORES",
+                "*6 $5 other $3 0.5 $3 bar $2 11 $3 foo $4 11.5",
+            ),
+            (
+                "ZINTER 3 z1 z2 z3 AGGREGATE COUNT WEIGHTS 1 10 100 WITHSCORES",
+                "*2 $3 foo $3 111",
+            ),
+            ("ZINTER 2 z1 s AGGREGATE COUNT WITHSCORES", "*2 $3 foo $1 2"),
+            ("ZUNION 2 z1 z1 WEIGHTS inf -inf AGGREGATE COUNT WITHSCORES", "*4 $3 bar $1 0 $3 foo $1 0"),
+            ("ZUNION 1 z1 AGGREGATE COUNTS", "-ERR syntax error"),
+            ("ZDIFF 1 z1 AGGREGATE COUNT", "-ERR syntax error"),
+            ("ZINTERCARD 1 z1 AGGREGATE COUNT", "-ERR syntax error"),
+        ],
+    );
+}
