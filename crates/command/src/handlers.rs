@@ -40,6 +40,7 @@ const LIST: &[(&str, Handler)] = &[
     ("incr", string::incr),
     ("incrby", string::incrby),
     ("incrbyfloat", string::incrbyfloat),
+    ("increx", string::counter::increx),
     ("lcs", string::lcs),
     ("mget", string::mget),
     ("mset", string::mset),

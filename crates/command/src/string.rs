@@ -1,6 +1,7 @@
 //! The string commands.
 
 pub(crate) mod conditional;
+pub(crate) mod counter;
 
 use base::DbIndex;
 use keyspace::string::Form;

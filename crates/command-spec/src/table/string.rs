@@ -232,8 +232,10 @@ pub(super) static COMMANDS: &[Spec] = &[
         acl: acl![STRING],
         keys: &[KeySpec::one(1, key_flags![RW ACCESS UPDATE])],
         propagation: Propagation::Rewritten(&[
-            when("with BYFLOAT and no time", "SET key value KEEPTTL"),
+            when("the expiry stays", "SET key value KEEPTTL"),
+            when("with PERSIST", "SET key value"),
             when("with a time to come", "SET key value PXAT unix-time-milliseconds"),
+            EXPIRED,
         ]),
         since: "8.8.0",
         origin: Origin::RedisThenValkey("9.2.0"),
@@ -262,7 +264,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             .optional(),
             Arg::word("enx", "ENX").optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {

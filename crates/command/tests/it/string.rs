@@ -183,3 +183,189 @@ fn several_keys_are_set_at_once_with_an_expiry() {
     session.now_ms += 5;
     assert_eq!(session.run("EXISTS a b"), ":0");
 }
+
+#[test]
+fn a_counter_stops_or_stays_at_its_bounds() {
+    const CROSSED: &str = "-ERR LBOUND can't be greater than UBOUND";
+    let mut session = Session::new();
+    replies(
+        &mut session,
+        &[
+            ("INCREX k", "*2 :1 :1"),
+            ("INCREX k BYINT 9", "*2 :10 :9"),
+            ("OBJECT ENCODING k", "$3 int"),
+            ("INCREX k BYINT -10", "*2 :0 :-10"),
+            ("INCREX k BYINT 0", "*2 :0 :0"),
+            ("SET k 10", "+OK"),
+            ("INCREX k BYINT 10 UBOUND 15", "*2 :10 :0"),
+            ("GET k", "$2 10"),
+            ("INCREX k BYINT 10 UBOUND 15 SATURATE", "*2 :15 :5"),
+            ("INCREX k BYINT -10 LBOUND 5", "*2 :5 :-10"),
+            ("INCREX k BYINT -1 LBOUND 5", "*2 :5 :0"),
+            ("INCREX k LBOUND 0 BYINT 100 UBOUND 10 SATURATE", "*2 :10 :5"),
+            ("SET k 50", "+OK"),
+            ("INCREX k BYINT 5 UBOUND 30", "*2 :50 :0"),
+            ("INCREX k BYINT -25 UBOUND 30", "*2 :25 :-25"),
+            ("SET k 50", "+OK"),
+            ("INCREX k BYINT 5 UBOUND 30 saturate", "*2 :30 :-20"),
+            ("SET k -10", "+OK"),
+            ("INCREX k BYINT -5 LBOUND 20 SATURATE", "*2 :20 :30"),
+            ("SET k 9223372036854775800", "+OK"),
+            ("INCREX k BYINT 9223372036854775800", "*2 :9223372036854775800 :0"),
+            (
+                "INCREX k BYINT 9223372036854775800 SATURATE",
+                "*2 :9223372036854775807 :7",
+            ),
+            (
+                "INCREX k BYINT 1 SATURATE UBOUND -9223372036854775808",
+                "-ERR applied increment would overflow",
+            ),
+            ("GET k", "$19 9223372036854775807"),
+            ("SET k -9223372036854775801", "+OK"),
+            ("INCREX k BYINT -10 SATURATE", "*2 :-9223372036854775808 :-7"),
+            ("DEL k", ":1"),
+            ("INCREX k BYINT 15 UBOUND 10", "*2 :0 :0"),
+            ("INCREX k BYINT 5 LBOUND 10", "*2 :0 :0"),
+            ("EXISTS k", ":0"),
+            ("INCREX k UBOUND 0 SATURATE", "*2 :0 :0"),
+            ("EXISTS k", ":1"),
+            ("INCREX k LBOUND 20 UBOUND 0", CROSSED),
+            ("INCREX k BYFLOAT 1 LBOUND 1.5 UBOUND 0.5 SATURATE", CROSSED),
+            ("INCREX k BYINT 1.5", "-ERR Increment is not an integer or out of range"),
+            ("INCREX k UBOUND inf", "-ERR UBOUND is not an integer or out of range"),
+            ("INCREX k LBOUND abc", "-ERR LBOUND is not an integer or out of range"),
+            ("SET k abc", "+OK"),
+            ("INCREX k", "-ERR value is not an integer or out of range"),
+            ("INCREX k BYFLOAT 1", "-ERR value is not a valid float"),
+            ("RPUSH list x", ":1"),
+            ("INCREX list", WRONG_TYPE),
+            ("INCREX list BYFLOAT 1 EXAT 1", WRONG_TYPE),
+        ],
+    );
+}
+
+#[test]
+fn a_counter_of_floats_stops_or_stays_at_its_bounds() {
+    const INFINITE: &str = "-ERR applied increment would be Infinity";
+    const CROSSED: &str = "-ERR LBOUND can't be greater than UBOUND";
+    let mut session = Session::new();
+    replies(
+        &mut session,
+        &[
+            ("INCREX k BYFLOAT 0.1", "*2 $3 0.1 $3 0.1"),
+            ("INCREX k BYFLOAT 0.2", "*2 $3 0.3 $3 0.2"),
+            ("GET k", "$3 0.3"),
+            ("SET k 10", "+OK"),
+            ("INCREX k BYFLOAT 100 UBOUND 42.5", "*2 $2 10 $1 0"),
+            ("INCREX k BYFLOAT 100 UBOUND 42.5 SATURATE", "*2 $4 42.5 $4 32.5"),
+            ("INCREX k BYFLOAT -100 LBOUND -5.5 SATURATE", "*2 $4 -5.5 $3 -48"),
+            ("SET k 50.5", "+OK"),
+            ("INCREX k BYFLOAT 5.5 UBOUND 30", "*2 $4 50.5 $1 0"),
+            ("INCREX k BYFLOAT 5.5 UBOUND 30 SATURATE", "*2 $2 30 $5 -20.5"),
+            ("INCREX k", "*2 :31 :1"),
+            ("INCREX k BYFLOAT 1 UBOUND 32", "*2 $2 32 $1 1"),
+            ("INCREX k BYFLOAT 1 UBOUND inf", "*2 $2 33 $1 1"),
+            ("INCREX k BYFLOAT 1 LBOUND -inf", "*2 $2 34 $1 1"),
+            ("INCREX k BYFLOAT 1 LBOUND inf UBOUND inf", "*2 $2 34 $1 0"),
+            ("INCREX k BYFLOAT 1 LBOUND inf UBOUND inf SATURATE", INFINITE),
+            ("INCREX k BYFLOAT 1 LBOUND -inf UBOUND -inf SATURATE", INFINITE),
+            ("INCREX k BYFLOAT 1 LBOUND inf", CROSSED),
+            ("INCREX k BYFLOAT 1 UBOUND -inf", CROSSED),
+            ("INCREX k BYFLOAT +inf", "-ERR BYFLOAT increment cannot be Infinity"),
+            ("INCREX k BYFLOAT nan", "-ERR Increment is not a valid float"),
+            ("INCREX k BYFLOAT 1e99999", "-ERR Increment is not a valid float"),
+            ("INCREX k BYFLOAT 1 UBOUND x", "-ERR UBOUND is not a valid float"),
+            ("SET k 0.5", "+OK"),
+            ("INCREX k", "-ERR value is not an integer or out of range"),
+            ("SET k -inf", "+OK"),
+            ("INCREX k BYFLOAT 0 LBOUND -100", "-ERR value cannot be Infinity"),
+            ("GET k", "$4 -inf"),
+        ],
+    );
+    // Beyond all numbers is beyond the bound on its side.
+    session.run("SET k 1e4932");
+    assert!(session.run("INCREX k BYFLOAT 1e4932 EX 60").ends_with(" $1 0"));
+    assert_eq!(session.run("TTL k"), ":-1");
+    assert_eq!(session.run("GET k"), "$6 1e4932");
+    let saturated = session.run("INCREX k BYFLOAT 1e4932 SATURATE");
+    assert!(saturated.starts_with("*2 $4932 118973149535723176502126385303097020"), "{saturated}");
+    session.run("SET k 10");
+    assert_eq!(session.run("INCREX k BYFLOAT 1e4932 UBOUND 100 SATURATE"), "*2 $3 100 $2 90");
+    session.run("SET k -1e4932");
+    assert_eq!(
+        session.run("INCREX k BYFLOAT 1e4932 LBOUND 1e4932 SATURATE"),
+        "-ERR applied increment would be Infinity"
+    );
+    session.protocol = resp::Protocol::Resp3;
+    session.run("DEL k");
+    assert_eq!(session.run("INCREX k BYFLOAT 2.5"), "*2 ,2.5 ,2.5");
+    assert_eq!(session.run("INCREX k BYFLOAT 2.5 UBOUND 3"), "*2 ,2.5 ,0");
+    session.run("DEL k");
+    assert_eq!(session.run("INCREX k BYINT 5"), "*2 :5 :5");
+}
+
+#[test]
+fn a_counter_expires_as_its_call_says() {
+    const SYNTAX: &str = "-ERR syntax error";
+    let mut session = Session::new();
+    replies(
+        &mut session,
+        &[
+            ("INCREX k EX 100 ENX", "*2 :1 :1"),
+            ("TTL k", ":100"),
+            ("INCREX k EX 10 ENX BYINT 2", "*2 :3 :2"),
+            ("TTL k", ":100"),
+            ("INCREX k", "*2 :4 :1"),
+            ("TTL k", ":100"),
+            ("INCREX k PX 5000", "*2 :5 :1"),
+            ("PTTL k", ":5000"),
+            ("INCREX k BYFLOAT 0.5 PERSIST", "*2 $3 5.5 $3 0.5"),
+            ("TTL k", ":-1"),
+            ("INCREX k BYFLOAT 1 PERSIST", "*2 $3 6.5 $1 1"),
+            ("SET k 10 EX 500", "+OK"),
+            ("INCREX k BYINT 5 UBOUND 5 EX 100", "*2 :10 :0"),
+            ("INCREX k BYINT 5 UBOUND 5 PERSIST", "*2 :10 :0"),
+            ("TTL k", ":500"),
+            ("INCREX k BYINT 5 UBOUND 12 SATURATE EX 100", "*2 :12 :2"),
+            ("TTL k", ":100"),
+            ("INCREX k EXAT 1 ENX", "*2 :13 :1"),
+            ("TTL k", ":100"),
+            ("INCREX k EXAT 1700000200", "*2 :14 :1"),
+            ("TTL k", ":200"),
+            ("INCREX k PXAT 1", "*2 :15 :1"),
+            ("EXISTS k", ":0"),
+            ("INCREX k EXAT 1", "*2 :1 :1"),
+            ("EXISTS k", ":0"),
+            ("INCREX k FOO", SYNTAX),
+            ("INCREX k BYINT", SYNTAX),
+            ("INCREX k LBOUND", SYNTAX),
+            ("INCREX k BYINT 1 BYFLOAT 1", SYNTAX),
+            ("INCREX k BYINT 1 BYINT 2", SYNTAX),
+            ("INCREX k LBOUND 0 LBOUND 1", SYNTAX),
+            ("INCREX k SATURATE SATURATE LBOUND 0", SYNTAX),
+            ("INCREX k ENX ENX EX 10", SYNTAX),
+            ("INCREX k EX 10 EX 20", SYNTAX),
+            ("INCREX k EX 10 PERSIST", SYNTAX),
+            ("INCREX k PERSIST EX 10", SYNTAX),
+            ("INCREX k PERSIST PERSIST", SYNTAX),
+            ("INCREX k PERSIST ENX", SYNTAX),
+            ("INCREX k ENX PERSIST", SYNTAX),
+            ("INCREX k ENX", "-ERR ENX flag requires an expiration"),
+            ("INCREX k EX 0", "-ERR invalid expire time in 'increx' command"),
+            ("INCREX k EX x", "-ERR value is not an integer or out of range"),
+            ("EXISTS k", ":0"),
+        ],
+    );
+    session.events();
+    session.run("INCREX k EX 100");
+    session.run("INCREX k BYFLOAT 0.5 EX 10 ENX");
+    session.run("INCREX k BYFLOAT 0.5 PERSIST");
+    session.run("INCREX k PERSIST");
+    session.run("INCREX k UBOUND 0 EX 10");
+    session.run("INCREX k EXAT 1");
+    session.run("INCREX k EXAT 1");
+    assert_eq!(
+        session.events(),
+        ["incrby k", "expire k", "incrbyfloat k", "incrbyfloat k", "persist k", "incrby k", "del k"]
+    );
+}
