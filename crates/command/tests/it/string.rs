@@ -288,7 +288,7 @@ fn a_counter_of_floats_stops_or_stays_at_its_bounds() {
     assert_eq!(session.run("TTL k"), ":-1");
     assert_eq!(session.run("GET k"), "$6 1e4932");
     let saturated = session.run("INCREX k BYFLOAT 1e4932 SATURATE");
-    assert!(saturated.starts_with("*2 $4932 118973149535723176502126385303097020"), "{saturated}");
+    assert!(saturated.starts_with("*2 $4933 118973149535723176502126385303097020"), "{saturated}");
     session.run("SET k 10");
     assert_eq!(session.run("INCREX k BYFLOAT 1e4932 UBOUND 100 SATURATE"), "*2 $3 100 $2 90");
     session.run("SET k -1e4932");

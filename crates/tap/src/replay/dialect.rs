@@ -175,6 +175,7 @@ fn timeout_of(name: &[u8], words: &[&[u8]]) -> Option<usize> {
             words.len() - 1
         }
         b"blmpop" | b"bzmpop" => 1,
+        b"blmovem" => 5,
         b"xread" | b"xreadgroup" => block()? + 1,
         _ => return None,
     };
