@@ -249,7 +249,8 @@ impl BitOperation {
         match operation {
             Self::Not if source_count != 1 => Err(NOT_ONE_SOURCE),
             Self::Diff | Self::Diff1 | Self::AndOr if source_count < 2 => {
-                let text = format!("ERR BITOP {name} must be called with at least two source keys.");
+                let text =
+                    format!("ERR BITOP {name} must be called with at least two source keys.");
                 Err(CommandError::Other(text.into()))
             }
             _ => Ok(operation),

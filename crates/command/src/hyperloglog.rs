@@ -14,9 +14,7 @@ use keyspace::{Expiry, Notify};
 use crate::argument;
 use crate::context::Context;
 use crate::error::{CommandError, Done};
-use value::{
-    Changes, Corrupted, HyperLogLog, REGISTER_COUNT, Registers, View, estimate, place,
-};
+use value::{Changes, Corrupted, HyperLogLog, REGISTER_COUNT, Registers, View, estimate, place};
 
 /// A copy of the value of a key, to be changed.
 fn load(ctx: &mut Context<'_>, key: &[u8]) -> Result<Option<HyperLogLog>, CommandError> {

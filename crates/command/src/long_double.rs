@@ -296,7 +296,8 @@ mod tests {
     #[test]
     fn numbers_are_ordered_and_have_opposites() {
         let parse = |text: &str| LongDouble::parse(text.as_bytes()).expect("a number");
-        let ascending = ["-inf", "-1e4932", "-1.5", "-1", "-3.7e-4951", "0", "1e-4000", "1", "1e19", "inf"];
+        let ascending =
+            ["-inf", "-1e4932", "-1.5", "-1", "-3.7e-4951", "0", "1e-4000", "1", "1e19", "inf"];
         for (i, a) in ascending.iter().enumerate() {
             for (j, b) in ascending.iter().enumerate() {
                 let (a, b) = (parse(a), parse(b));

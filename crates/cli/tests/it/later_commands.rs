@@ -65,7 +65,9 @@ fn elements_are_moved_when_there_are_enough() {
     let durable = ["--appendonly", "yes", "--appendfsync", "always"];
     let mut server = Program::indelible().start(&durable);
     let (mut waiting, mut other) = (server.connect(), server.connect());
-    for growth in ["RPUSH s 3", "LINSERT s BEFORE 1 0", "LMOVE feed s LEFT RIGHT", "SORT feed STORE s"] {
+    for growth in
+        ["RPUSH s 3", "LINSERT s BEFORE 1 0", "LMOVE feed s LEFT RIGHT", "SORT feed STORE s"]
+    {
         other.words("DEL s d feed");
         other.words("RPUSH feed 3 1 2");
         waiting.send(&["BLMOVEM", "s", "d", "LEFT", "RIGHT", "0", "EXACTLY", "3", "BULK"]).unwrap();
@@ -82,7 +84,8 @@ fn elements_are_moved_when_there_are_enough() {
     waiting.send(&["BLMOVEM", "s", "d", "LEFT", "LEFT", "0", "COUNT", "9", "OBO"]).unwrap();
     wait_until(|| is_blocked(&server, 1));
     other.words("RPUSH s a b");
-    let moved: Vec<String> = waiting.receive().unwrap().elements().iter().map(|it| it.text()).collect();
+    let moved: Vec<String> =
+        waiting.receive().unwrap().elements().iter().map(|it| it.text()).collect();
     assert_eq!(moved, ["b", "a"]);
     server.kill();
     server.restart();

@@ -64,10 +64,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::key("key", 0),
             Arg::one_of(
                 "condition",
-                &[
-                    Arg::string("ifeq-value").token("IFEQ"),
-                    Arg::string("ifne-value").token("IFNE"),
-                ],
+                &[Arg::string("ifeq-value").token("IFEQ"), Arg::string("ifne-value").token("IFNE")],
             )
             .optional(),
         ],

@@ -30,7 +30,8 @@ struct Move<'a> {
 impl<'a> Move<'a> {
     /// Reads a call; `how_many` is what follows its other arguments.
     fn parse(args: &[&'a [u8]], how_many: &[&[u8]]) -> Result<Self, CommandError> {
-        const NOT_POSITIVE: CommandError = CommandError::other("ERR count should be greater than 0");
+        const NOT_POSITIVE: CommandError =
+            CommandError::other("ERR count should be greater than 0");
         let (from, to) = (end(args[3])?, end(args[4])?);
         let (source, destination) = (args[1], args[2]);
         let one =

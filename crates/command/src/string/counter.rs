@@ -164,9 +164,8 @@ fn add_float(ctx: &mut Context<'_>, key: &[u8], by: &[u8], options: &Options<'_>
         CommandError::other("ERR BYFLOAT increment cannot be Infinity");
     const INFINITE_VALUE: CommandError = CommandError::other("ERR value cannot be Infinity");
     let read = |text: &[u8], name: &str| {
-        LongDouble::parse(text).ok_or_else(|| {
-            CommandError::Other(format!("ERR {name} is not a valid float").into())
-        })
+        LongDouble::parse(text)
+            .ok_or_else(|| CommandError::Other(format!("ERR {name} is not a valid float").into()))
     };
     let by = read(by, "Increment")?;
     if !by.is_finite() {

@@ -212,10 +212,7 @@ fn a_counter_stops_or_stays_at_its_bounds() {
             ("INCREX k BYINT -5 LBOUND 20 SATURATE", "*2 :20 :30"),
             ("SET k 9223372036854775800", "+OK"),
             ("INCREX k BYINT 9223372036854775800", "*2 :9223372036854775800 :0"),
-            (
-                "INCREX k BYINT 9223372036854775800 SATURATE",
-                "*2 :9223372036854775807 :7",
-            ),
+            ("INCREX k BYINT 9223372036854775800 SATURATE", "*2 :9223372036854775807 :7"),
             (
                 "INCREX k BYINT 1 SATURATE UBOUND -9223372036854775808",
                 "-ERR applied increment would overflow",
@@ -366,6 +363,14 @@ fn a_counter_expires_as_its_call_says() {
     session.run("INCREX k EXAT 1");
     assert_eq!(
         session.events(),
-        ["incrby k", "expire k", "incrbyfloat k", "incrbyfloat k", "persist k", "incrby k", "del k"]
+        [
+            "incrby k",
+            "expire k",
+            "incrbyfloat k",
+            "incrbyfloat k",
+            "persist k",
+            "incrby k",
+            "del k"
+        ]
     );
 }

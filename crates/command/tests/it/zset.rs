@@ -605,12 +605,12 @@ fn sources_can_be_counted_whatever_their_scores() {
                 "ZUNION 3 z1 z2 z3 WEIGHTS 1 10 0.5 AGGREGATE COUNT WITHSCORES",
                 "*6 $5 other $3 0.5 $3 bar $2 11 $3 foo $4 11.5",
             ),
-            (
-                "ZINTER 3 z1 z2 z3 AGGREGATE COUNT WEIGHTS 1 10 100 WITHSCORES",
-                "*2 $3 foo $3 111",
-            ),
+            ("ZINTER 3 z1 z2 z3 AGGREGATE COUNT WEIGHTS 1 10 100 WITHSCORES", "*2 $3 foo $3 111"),
             ("ZINTER 2 z1 s AGGREGATE COUNT WITHSCORES", "*2 $3 foo $1 2"),
-            ("ZUNION 2 z1 z1 WEIGHTS inf -inf AGGREGATE COUNT WITHSCORES", "*4 $3 bar $1 0 $3 foo $1 0"),
+            (
+                "ZUNION 2 z1 z1 WEIGHTS inf -inf AGGREGATE COUNT WITHSCORES",
+                "*4 $3 bar $1 0 $3 foo $1 0",
+            ),
             ("ZUNION 1 z1 AGGREGATE COUNTS", "-ERR syntax error"),
             ("ZDIFF 1 z1 AGGREGATE COUNT", "-ERR syntax error"),
             ("ZINTERCARD 1 z1 AGGREGATE COUNT", "-ERR syntax error"),
