@@ -5,7 +5,7 @@ PORT ?= 6379
 DATA ?= ./data
 CARGO ?= cargo
 
-.PHONY: help run release test test-rust test-clients test-clients-all test-peers tcl lint doc tcl-cold soak bench-first bench-peers figures-pages figures-snapshot figures-snapshot-server figures-recovery figures-transfer figures-tap figures-backup loom-snapshot miri-snapshot mutants-snapshot ycsb test-analytics lint-analytics figures-analytics
+.PHONY: help run release test test-rust test-clients test-clients-all test-peers tcl lint doc tcl-cold soak bench-first bench-peers figures-pages figures-snapshot figures-snapshot-server figures-recovery figures-transfer figures-tap figures-backup loom-snapshot miri-snapshot mutants-snapshot ycsb test-analytics lint-analytics figures-analytics figures-check
 
 help:
 	@echo 'make run          build and start the server on port $(PORT) with its data in $(DATA)'
@@ -13,7 +13,8 @@ help:
 	@echo 'make test         every test: Rust, real clients, the Redis Tcl suite'
 	@echo 'make test-analytics  tests of indelible-parquet (analytics/), with DuckDB and pyarrow; not part of make test'
 	@echo 'make test-peers   dumps and AOFs exchanged with Redis 6.2, 7.0 and 8.2, and read by others; part of make test'
-	@echo 'make lint         formatting, clippy, the house rules'
+	@echo 'make lint         formatting, clippy, the house rules, figures-check'
+	@echo 'make figures-check  the numbers of results/*/README.md against their raw data'
 	@echo 'make lint-analytics  formatting and clippy of analytics/; not part of make lint'
 	@echo 'make doc          the documentation of all crates, without a warning'
 	@echo 'make tcl          the Redis Tcl suite against the server (UNITS="unit/type/string ...")'
@@ -102,6 +103,11 @@ lint:
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) xtask lint
 	@tests/deny
+	@$(MAKE) --no-print-directory figures-check
+
+figures-check:
+	@tests/install-tools figures
+	bench/figures-check --self-test
 
 doc:
 	@tests/install-tools build

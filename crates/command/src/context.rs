@@ -151,14 +151,26 @@ impl Context<'_> {
     /// When the log has none and this is in the middle of a transaction or script that did not tell before that it
     /// may make one: a script that puts the name of the command together.
     pub fn bring_stream(&mut self) -> Result<(), CommandError> {
-        if !self.may_block && self.keyspace.streams_declared() == Some(false) {
-            return Err(CommandError::other(
-                "ERR the log has no streams yet, and a script can make the first one only if its source has the \
-                 name of the command in it; make one outside of a script once",
-            ));
-        }
+        self.check_first(self.keyspace.streams_declared(), "streams", "make")?;
         self.keyspace.declare_streams();
         Ok(())
+    }
+
+    /// Refuses the first of these things where nothing can be declared, if none of them is.
+    fn check_first(
+        &self,
+        are_declared: Option<bool>,
+        things: &str,
+        make: &str,
+    ) -> Result<(), CommandError> {
+        if self.may_block || are_declared != Some(false) {
+            return Ok(());
+        }
+        let text = format!(
+            "ERR the log has no {things} yet, and a script can {make} the first one only if its source has the name of \
+             the command in it; {make} one outside of a script once"
+        );
+        Err(CommandError::Other(text.into()))
     }
 
     /// A message of a producer follows, or what is kept of messages, perhaps of a stream that there is not yet.
@@ -166,12 +178,7 @@ impl Context<'_> {
     /// # Errors
     /// As [`Context::bring_stream`], when the log has no message.
     pub fn bring_message(&mut self) -> Result<(), CommandError> {
-        if !self.may_block && self.keyspace.messages_declared() == Some(false) {
-            return Err(CommandError::other(
-                "ERR the log has no messages of producers yet, and a script can add the first one only if its source \
-                 has the name of the command in it; add one outside of a script once",
-            ));
-        }
+        self.check_first(self.keyspace.messages_declared(), "messages of producers", "add")?;
         self.keyspace.declare_messages();
         Ok(())
     }
@@ -181,12 +188,8 @@ impl Context<'_> {
     /// # Errors
     /// As [`Context::bring_stream`], of fields that expire.
     pub fn bring_expiring_fields(&mut self) -> Result<(), CommandError> {
-        if !self.may_block && self.keyspace.expiring_fields_declared() == Some(false) {
-            return Err(CommandError::other(
-                "ERR the log has no fields that expire yet, and a script can make the first one only if its source \
-                 has the name of the command in it; make one outside of a script once",
-            ));
-        }
+        let are_declared = self.keyspace.expiring_fields_declared();
+        self.check_first(are_declared, "fields that expire", "make")?;
         self.keyspace.declare_expiring_fields();
         Ok(())
     }

@@ -101,7 +101,9 @@ impl Fixture {
     fn is_for(&self, group: &str) -> bool {
         match group {
             "string" | "bitmap" => self.group == "string" || self.name == "packed list",
-            "list" | "hash" | "set" | "sorted-set" => self.group == group || self.name == "embstr",
+            "list" | "hash" | "set" | "sorted-set" | "stream" => {
+                self.group == group || self.name == "embstr"
+            }
             _ => true,
         }
     }

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use crate::archive;
+use crate::export::seen_over_a_crash_and_exported;
 use crate::import::{good, import};
 use crate::peers;
 use crate::process::{Program, Server, wait_until};
@@ -243,19 +244,10 @@ fn every_way_to_a_dump_has_them() {
 fn an_export_and_a_restart_have_them() {
     let Some(peer) = peers::of("8.2") else { return };
     let mut own = Program::indelible().start(&OPTIONS);
-    let mut connection = own.connect();
-    fill(&mut connection);
-    let expected = seen(&mut connection);
-    own.kill();
-    own.restart();
-    assert_eq!(seen(&mut own.connect()), expected, "after a crash");
-    own.terminate();
-    own.wait_for_exit();
+    fill(&mut own.connect());
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("dump.rdb");
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_indelible"));
-    let output = command.arg("export").arg(own.directory()).arg(&file).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    let expected = seen_over_a_crash_and_exported(&mut own, seen, &file);
     assert!(std::fs::read(&file).unwrap().starts_with(b"REDIS0012"));
     assert_eq!(seen(&mut peer.load(&file).connect()), expected);
 }

@@ -445,3 +445,21 @@ fn a_log_that_ends_before_its_index_is_refused_as_by_a_start() {
     let text = refused(&server.directory(), &target.path().join("out.rdb"), &[], 1);
     assert!(text.contains("is missing although everything up to block "), "{text}");
 }
+
+/// What is `seen` of a database, which is the same after a crash, and is exported to `file`. The server has ended then.
+pub(crate) fn seen_over_a_crash_and_exported(
+    server: &mut Server,
+    seen: impl Fn(&mut Connection) -> Vec<String>,
+    file: &Path,
+) -> Vec<String> {
+    let expected = seen(&mut server.connect());
+    server.kill();
+    server.restart();
+    assert_eq!(seen(&mut server.connect()), expected, "after a crash");
+    server.terminate();
+    server.wait_for_exit();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_indelible"));
+    let output = command.arg("export").arg(server.directory()).arg(file).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    expected
+}

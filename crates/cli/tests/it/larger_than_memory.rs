@@ -283,10 +283,11 @@ fn requests_of_many_clients_are_answered_within_one_budget() {
     let mut server = Program::indelible().start(&[&OPTIONS[..], &COLD].concat());
     fill(&mut server.connect());
     wait_for_a_cut(&server);
-    for _ in 0..2 {
+    // Replies of 48 MB wait for clients that read later: more than the system takes, and than memory holds.
+    for count in [2000, 4000] {
         let mut connections: Vec<Connection> = (0..12).map(|_| server.connect()).collect();
         for (number, connection) in connections.iter_mut().enumerate() {
-            let names = (0..2000).map(|it| format!("key:{}", number * 5000 + it));
+            let names = (0..count).map(|it| format!("key:{}", number * 5000 + it));
             let request: Vec<String> = ["MGET".to_owned()].into_iter().chain(names).collect();
             connection.send(&request).unwrap();
         }
@@ -296,8 +297,8 @@ fn requests_of_many_clients_are_answered_within_one_budget() {
         for (number, connection) in connections.iter_mut().enumerate() {
             let number = if number < 3 { number } else { number + 1 };
             let values = connection.receive().unwrap();
-            assert_eq!(values.elements().len(), 2000, "{values:?}");
-            for at in [0, 1000, 1999] {
+            assert_eq!(values.elements().len(), count, "{}", values.text());
+            for at in [0, count / 2, count - 1] {
                 assert_eq!(values.elements()[at].text(), value(number * 5000 + at));
             }
         }

@@ -4,12 +4,13 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::export::seen_over_a_crash_and_exported;
 use crate::import::{good, import};
 use crate::log_index::wait_for_a_cut;
 use crate::log_switch::wait_until_on;
 use crate::peers;
 use crate::process::{Program, Server};
-use crate::rdb_files::{digest_of, text};
+use crate::rdb_files::digest_of;
 use crate::wire::Connection;
 
 const OPTIONS: [&str; 2] = ["--enable-debug-command", "yes"];
@@ -185,19 +186,10 @@ fn every_way_to_a_dump_has_them() {
 fn an_export_and_a_restart_have_them() {
     let Some(redis) = Program::redis() else { return };
     let mut own = Program::indelible().start(&OPTIONS);
-    let mut connection = own.connect();
-    fill(&mut connection);
-    let expected = seen(&mut connection);
-    own.kill();
-    own.restart();
-    assert_eq!(seen(&mut own.connect()), expected, "after a crash");
-    own.terminate();
-    own.wait_for_exit();
+    fill(&mut own.connect());
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("dump.rdb");
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_indelible"));
-    let output = command.arg("export").arg(own.directory()).arg(&file).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    let expected = seen_over_a_crash_and_exported(&mut own, seen, &file);
     assert!(std::fs::read(&file).unwrap().starts_with(b"REDIS0010"));
     assert_eq!(seen(&mut redis.start_on(directory.path(), &OPTIONS).connect()), expected);
 }
@@ -475,43 +467,13 @@ fn one_that_waits_to_claim_is_called_when_it_can() {
     connection.words("XADD s 1-1 f v");
     connection.words("XGROUP CREATE s g 0");
     connection.words("XGROUP CREATE t g 0 MKSTREAM");
-    waiting
-        .send(&[
-            "XREADGROUP",
-            "GROUP",
-            "g",
-            "b",
-            "BLOCK",
-            "0",
-            "CLAIM",
-            "200",
-            "STREAMS",
-            "t",
-            "s",
-            ">",
-            ">",
-        ])
-        .unwrap();
+    let claim = "XREADGROUP GROUP g b BLOCK 0 CLAIM 200 STREAMS t s > >";
+    let claim: Vec<&str> = claim.split(' ').collect();
+    waiting.send(&claim).unwrap();
     let claimed = waiting.receive().unwrap();
     assert_eq!(claimed.elements()[0].elements()[1].elements()[0].elements()[3].text(), "0");
     // What is delivered after it began to wait it is not told of.
-    waiting
-        .send(&[
-            "XREADGROUP",
-            "GROUP",
-            "g",
-            "b",
-            "BLOCK",
-            "0",
-            "CLAIM",
-            "200",
-            "STREAMS",
-            "t",
-            "s",
-            ">",
-            ">",
-        ])
-        .unwrap();
+    waiting.send(&claim).unwrap();
     let claimed = waiting.receive().unwrap();
     let entry = claimed.elements()[0].elements()[1].elements()[0].clone();
     assert_eq!(entry.elements()[0].text(), "1-1");

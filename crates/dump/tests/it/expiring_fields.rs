@@ -1,18 +1,13 @@
 //! Fields that expire, out of records, in any order and from any number of runs, are what memory has.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-
-use base::DbId;
-use dump::{Dumper, RdbTarget, SpillOptions, pass_on};
-use env::Disk;
-use env_sim::{Faults, SimDisk, SimEntropy};
+use env_sim::SimEntropy;
 use keyspace::Keyspace;
 use keyspace::hash::{Field, Hash};
 use rdb::{Version, WriteOptions};
 
 use crate::commands::DATABASES;
-use crate::journal::{MemoryLog, addr};
+use crate::journal::MemoryLog;
+use crate::orders::{of_memory, of_records};
 use crate::streams::read;
 
 const OPTIONS: WriteOptions =
@@ -48,38 +43,14 @@ fn fields_keep_their_times_in_whatever_order_their_records_come() {
         let log = MemoryLog::default();
         let mut keyspace = Keyspace::new(log.clone(), [7; 16], DATABASES);
         fill(&mut keyspace, seed);
-        let mut target = RdbTarget::begin(Vec::new(), OPTIONS, &[]).unwrap();
-        let seen: &Keyspace = &keyspace;
-        for (number, db) in (0..).zip(seen.databases()) {
-            seen.inspect(db, |entry| pass_on(&entry, number, &mut target).unwrap());
-        }
-        let mut expected = read(&target.finish().unwrap());
+        let mut expected = read(&of_memory(&keyspace, OPTIONS));
         let times = expected.values().flatten().filter(|line| line.contains("Some("));
         assert!(times.count() > 200, "there is much to see");
         expected.values_mut().for_each(|lines| lines.sort());
-        let ids: Vec<DbId> = keyspace.databases().map(|db| keyspace.database_id(db)).collect();
-        for (memory_bytes, turns) in [(1 << 20, false), (1 << 20, true), (3000, false), (100, true)]
-        {
-            let disk: Arc<dyn Disk> = Arc::new(SimDisk::new(1, Faults::default()));
-            let directory = PathBuf::from("/dumps");
-            disk.create_dir_all(&directory).unwrap();
-            let target = RdbTarget::begin(Vec::new(), OPTIONS, &[]).unwrap();
-            let options = SpillOptions { disk, directory, memory_bytes, kept_bytes: 0 };
-            let mut dumper = Dumper::new(&ids, target, options);
-            let records = log.records();
-            let mut valid: Vec<usize> =
-                (0..records.len()).filter(|at| records[*at].is_valid()).collect();
-            if turns {
-                valid.reverse();
-            }
-            for at in valid {
-                dumper.record(addr(at), &records[at].record()).unwrap();
-            }
-            dumper.finish_records().unwrap();
-            while !dumper.merge_step().unwrap() {}
-            let mut found = read(&dumper.into_target().finish().unwrap());
+        for (how, file) in of_records(&keyspace, &log, OPTIONS) {
+            let mut found = read(&file);
             found.values_mut().for_each(|lines| lines.sort());
-            assert!(found == expected, "seed {seed}, {memory_bytes} bytes");
+            assert!(found == expected, "seed {seed}, {how}");
         }
     }
 }

@@ -9,6 +9,7 @@ mod hourglass;
 mod journal;
 mod kept;
 mod marks;
+mod orders;
 mod rdb;
 mod records;
 mod spilling;

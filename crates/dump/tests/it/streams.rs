@@ -1,19 +1,15 @@
 //! Streams out of records, in any order and from any number of runs, are what memory has.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::Arc;
 
-use base::DbId;
-use dump::{Dumper, RdbTarget, SpillOptions, pass_on};
-use env::Disk;
-use env_sim::{Faults, SimDisk, SimEntropy};
+use env_sim::SimEntropy;
 use keyspace::Keyspace;
 use keyspace::stream::{Delivery, Keep, Stream, StreamId, Trim};
 use rdb::{Version, WriteOptions};
 
 use crate::commands::DATABASES;
-use crate::journal::{MemoryLog, addr};
+use crate::journal::MemoryLog;
+use crate::orders::{of_memory, of_records};
 
 const OPTIONS: WriteOptions =
     WriteOptions { version: Version::Redis(11), compress: true, checksum: true };
@@ -105,36 +101,11 @@ fn streams_are_whole_in_whatever_order_their_records_come() {
         let log = MemoryLog::default();
         let mut keyspace = Keyspace::new(log.clone(), [7; 16], DATABASES);
         change(&mut keyspace, seed);
-        let mut target = RdbTarget::begin(Vec::new(), OPTIONS, &[]).unwrap();
-        let seen: &Keyspace = &keyspace;
-        for (number, db) in (0..).zip(seen.databases()) {
-            seen.inspect(db, |entry| pass_on(&entry, number, &mut target).unwrap());
-        }
-        let expected = read(&target.finish().unwrap());
+        let expected = read(&of_memory(&keyspace, OPTIONS));
         assert_eq!(expected.len(), 3);
         assert!(expected.values().all(|lines| lines.len() > 300), "there is much to see");
-        let ids: Vec<DbId> = keyspace.databases().map(|db| keyspace.database_id(db)).collect();
-        for (memory_bytes, turns) in [(1 << 20, false), (1 << 20, true), (3000, false), (100, true)]
-        {
-            let disk: Arc<dyn Disk> = Arc::new(SimDisk::new(1, Faults::default()));
-            let directory = PathBuf::from("/dumps");
-            disk.create_dir_all(&directory).unwrap();
-            let target = RdbTarget::begin(Vec::new(), OPTIONS, &[]).unwrap();
-            let options = SpillOptions { disk, directory, memory_bytes, kept_bytes: 0 };
-            let mut dumper = Dumper::new(&ids, target, options);
-            let records = log.records();
-            let mut valid: Vec<usize> =
-                (0..records.len()).filter(|at| records[*at].is_valid()).collect();
-            if turns {
-                valid.reverse();
-            }
-            for at in valid {
-                dumper.record(addr(at), &records[at].record()).unwrap();
-            }
-            dumper.finish_records().unwrap();
-            while !dumper.merge_step().unwrap() {}
-            let file = dumper.into_target().finish().unwrap();
-            assert!(read(&file) == expected, "seed {seed}, {memory_bytes} bytes");
+        for (how, file) in of_records(&keyspace, &log, OPTIONS) {
+            assert!(read(&file) == expected, "seed {seed}, {how}");
         }
     }
 }

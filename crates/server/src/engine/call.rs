@@ -209,13 +209,24 @@ impl Engine {
     }
 
     /// How much a command may read itself, which no eviction can make room for while it runs: half of what
-    /// memory may hold, less what it holds above that.
+    /// memory may hold, less what it holds above that besides replies. Clients that do not read theirs keep no
+    /// others from being served.
     pub(super) fn reading_bytes_max(&self) -> u64 {
         if self.options.room_bytes().is_none() {
             return u64::MAX;
         }
-        let (limit_bytes, half) = (self.options.maxmemory_bytes, self.options.request_bytes_max());
-        half.min((limit_bytes + half).saturating_sub(self.deps.host.used_bytes()))
+        let half = self.options.request_bytes_max();
+        let max_bytes = self.options.maxmemory_bytes + half;
+        let used_bytes = self.deps.host.used_bytes();
+        let room_bytes = if max_bytes.saturating_sub(used_bytes) > self.options.fetch_bytes_max() {
+            max_bytes - used_bytes
+        } else {
+            // So full memory is seldom, and there may be many clients.
+            let replies = self.sessions.clients.iter();
+            let replies = replies.map(|(_, client)| client.connection.output.memory_bytes() as u64);
+            (max_bytes + replies.sum::<u64>()).saturating_sub(used_bytes)
+        };
+        room_bytes.min(half)
     }
 
     /// Brings back the keys that a command names, so that it is not executed if one cannot be read.
@@ -454,7 +465,7 @@ impl Engine {
 
 /// What a client is told whose request is too much for the memory.
 pub(super) const TOO_MUCH: &str =
-    "OOM the values that this command needs take more than half of 'maxmemory'.";
+    "OOM the values that this command needs take more than half of 'maxmemory', or than is left of it.";
 
 /// What becomes of a key of which the index does not tell.
 const UNLISTED: &str = "; if the log has it, it is found once the index is built anew: the server does that by itself when \

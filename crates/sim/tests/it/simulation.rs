@@ -1,6 +1,10 @@
 //! Random runs: many seeds, a few lives each.
 
+use std::num::NonZero;
 use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use sim::tally::Tally;
 use sim::{Plan, run};
@@ -91,11 +95,28 @@ fn what_survives_is_a_prefix_with_everything_that_was_promised() {
     ];
     let later = later.into_iter().filter(|_| is_whole);
     let later = later.flat_map(|(first, count)| first..first + count);
-    for seed in seeds.chain(later) {
-        match run(plan(seed)) {
-            Ok(outcome) => tally.add(&outcome.tally),
-            Err(violation) => panic!("{violation}"),
+    let seeds: Vec<u64> = seeds.chain(later).collect();
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(None));
+    let run_some = || {
+        let mut tally = Tally::default();
+        while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
+            match run(plan(*seed)) {
+                Ok(outcome) => tally.add(&outcome.tally),
+                Err(violation) => {
+                    next.store(seeds.len(), Ordering::Relaxed);
+                    found.lock().unwrap().get_or_insert_with(|| violation.to_string());
+                }
+            }
         }
+        tally
+    };
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        let runs: Vec<_> = (0..threads).map(|_| scope.spawn(run_some)).collect();
+        runs.into_iter().for_each(|run| tally.add(&run.join().unwrap()));
+    });
+    if let Some(violation) = found.into_inner().unwrap() {
+        panic!("{violation}");
     }
     if is_whole {
         let unmet: Vec<_> = tally
