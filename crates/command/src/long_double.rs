@@ -1,4 +1,4 @@
-//! The numbers of INCRBYFLOAT and HINCRBYFLOAT: C's `long double` as it is on x86.
+//! The numbers of INCRBYFLOAT, HINCRBYFLOAT and INCREX: C's `long double` as it is on x86.
 //!
 //! Redis adds in this type and prints seventeen digits behind the point, and clients see the
 //! result: 3.0 and 1.1 make 4.1, but 5.0e3 and 1e-5 make 5000.00001000000000007. A number is a
@@ -150,7 +150,11 @@ impl LongDouble {
 
     /// The decimal form with at most seventeen digits behind the point, and no zeros at its end.
     pub(crate) fn to_decimal(&self) -> String {
-        let Self::Finite { mantissa, exponent } = self else { return "inf".to_owned() };
+        let (mantissa, exponent) = match self {
+            Self::Finite { mantissa, exponent } => (mantissa, exponent),
+            Self::Infinite { is_negative: true } => return "-inf".to_owned(),
+            Self::Infinite { is_negative: false } => return "inf".to_owned(),
+        };
         let scaled = mantissa.magnitude() * FRACTION_SCALE;
         let digits = if *exponent < 0 {
             divide(&scaled, &(BigUint::from(1u8) << -exponent))
@@ -291,6 +295,13 @@ mod tests {
         assert_eq!(sum("1e308", "1e308").map(|sum| sum.len()), Some(309));
         assert_eq!(sum("1e4932", "1e4932"), None);
         assert_eq!(sum("1", "inf"), None);
+    }
+
+    #[test]
+    fn what_is_infinite_has_a_sign() {
+        for (text, decimal) in [("inf", "inf"), ("+Infinity", "inf"), ("-inf", "-inf")] {
+            assert_eq!(LongDouble::parse(text.as_bytes()).unwrap().to_decimal(), decimal);
+        }
     }
 
     #[test]

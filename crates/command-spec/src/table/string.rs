@@ -240,6 +240,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         complexity: "O(1)",
         arguments: &[
             Arg::key("key", 0),
+            Arg::one_of("condition", &[Arg::word("nx", "NX"), Arg::word("xx", "XX")]).optional(),
             Arg::one_of(
                 "increment",
                 &[Arg::double("float").token("BYFLOAT"), Arg::integer("integer").token("BYINT")],

@@ -10,9 +10,9 @@ use crate::argument::{self, TimeUnit};
 use crate::context::Context;
 use crate::error::{CommandError, Done};
 
-/// What must be true of a key, or nothing becomes of the call.
+/// What must be true of a key for a call to change it.
 #[derive(Clone, Copy)]
-enum Condition<'a> {
+pub(super) enum Condition<'a> {
     /// NX.
     Absent,
     /// XX.
@@ -25,7 +25,7 @@ enum Condition<'a> {
 
 impl<'a> Condition<'a> {
     /// The condition that a word names, with the argument behind it if it compares.
-    fn parse(word: &[u8], value: Option<&'a [u8]>) -> Option<Self> {
+    pub(super) fn parse(word: &[u8], value: Option<&'a [u8]>) -> Option<Self> {
         if argument::is(word, "NX") {
             Some(Self::Absent)
         } else if argument::is(word, "XX") {
@@ -45,12 +45,12 @@ impl<'a> Condition<'a> {
     }
 
     /// Whether both are named by the same word.
-    fn is_like(self, other: Self) -> bool {
+    pub(super) fn is_like(self, other: Self) -> bool {
         std::mem::discriminant(&self) == std::mem::discriminant(&other)
     }
 
     /// Whether it holds of a key. Looking at the key does not count as a read.
-    fn holds(self, ctx: &mut Context<'_>, key: &[u8]) -> Result<bool, WrongType> {
+    pub(super) fn holds(self, ctx: &mut Context<'_>, key: &[u8]) -> Result<bool, WrongType> {
         let (wanted, equal) = match self {
             Self::Absent => return Ok(!ctx.keyspace.exists(ctx.db, key, false)),
             Self::Present => return Ok(ctx.keyspace.exists(ctx.db, key, false)),
@@ -134,7 +134,8 @@ pub(crate) fn set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     Ok(())
 }
 
-/// Sets a key and tells of it.
+/// Sets a key and tells of it. `set` comes before `expire` here, of every command; MSETEX of Redis 8.4 tells
+/// them the other way round.
 fn put(ctx: &mut Context<'_>, key: &[u8], value: &[u8], expiry: Expiry) {
     ctx.keyspace.set_string(ctx.db, key, value, expiry);
     ctx.notify(Notify::STRING, "set", key);

@@ -4,9 +4,9 @@
 //! creates the counter with its expiry, and the second element of the reply is 0 when there were 100.
 
 use keyspace::string::Form;
-use keyspace::{Expiry, Keyspace, Notify, StringRef};
-use resp::{Protocol, Writer};
+use keyspace::{Expiry, Keyspace, Notify, StringRef, WrongType};
 
+use super::conditional::Condition;
 use crate::argument::{self, TimeUnit};
 use crate::context::Context;
 use crate::error::{CommandError, Done};
@@ -19,9 +19,11 @@ enum Lifetime<'a> {
     Until(TimeUnit, &'a [u8]),
 }
 
-/// The options of INCREX, of which each comes once.
+/// The options of INCREX. Each comes once, except that Valkey takes NX or XX again.
 #[derive(Default)]
 struct Options<'a> {
+    /// NX or XX, of Valkey.
+    condition: Option<Condition<'a>>,
     /// Behind BYINT.
     int: Option<&'a [u8]>,
     /// Behind BYFLOAT.
@@ -43,7 +45,11 @@ impl<'a> Options<'a> {
         while let [word, rest @ ..] = words {
             let is = |keyword| argument::is(word, keyword);
             words = rest;
-            if is("SATURATE") && !options.saturates {
+            if let Some(condition) = Condition::parse(word, None)
+                && options.condition.is_none_or(|before| before.is_like(condition))
+            {
+                options.condition = Some(condition);
+            } else if is("SATURATE") && !options.saturates {
                 options.saturates = true;
             } else if is("ENX") && !options.keeps_expiry {
                 options.keeps_expiry = true;
@@ -85,6 +91,11 @@ impl<'a> Options<'a> {
         Ok(())
     }
 
+    /// Whether NX or XX holds of a key.
+    fn admits(&self, ctx: &mut Context<'_>, key: &[u8]) -> Result<bool, WrongType> {
+        self.condition.map_or(Ok(true), |condition| condition.holds(ctx, key))
+    }
+
     /// What becomes of the expiry, if nothing of the key is to be kept.
     fn expiry(&self, keyspace: &Keyspace) -> Result<Expiry, CommandError> {
         Ok(match self.lifetime {
@@ -97,8 +108,11 @@ impl<'a> Options<'a> {
     }
 }
 
-/// INCREX key [BYINT integer | BYFLOAT float] [LBOUND bound] [UBOUND bound] [SATURATE]
+/// INCREX key [NX | XX] [BYINT integer | BYFLOAT float] [LBOUND bound] [UBOUND bound] [SATURATE]
 /// [EX | PX | EXAT | PXAT time | PERSIST] [ENX].
+///
+/// A call whose condition does not hold is declined like one beyond a bound: it replies the value as it
+/// is, and 0.
 pub(crate) fn increx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let options = Options::parse(&args[2..])?;
     match options.float {
@@ -117,9 +131,12 @@ fn add_int(ctx: &mut Context<'_>, key: &[u8], options: &Options<'_>) -> Done {
         }),
     };
     let by = read(options.int, "Increment", 1)?;
-    let lower = read(options.lower, "LBOUND", i64::MIN)?;
-    let upper = read(options.upper, "UBOUND", i64::MAX)?;
-    if lower > upper {
+    let bounds = Bounds {
+        lower: read(options.lower, "LBOUND", i64::MIN)?,
+        upper: read(options.upper, "UBOUND", i64::MAX)?,
+        saturates: options.saturates,
+    };
+    if bounds.lower > bounds.upper {
         return Err(CROSSED);
     }
     let expiry = options.expiry(ctx.keyspace)?;
@@ -127,11 +144,11 @@ fn add_int(ctx: &mut Context<'_>, key: &[u8], options: &Options<'_>) -> Done {
         None => 0,
         Some(value) => value.as_int().ok_or(CommandError::NotAnInteger)?,
     };
-    let sum = int_sum(old, by, lower, upper, options.saturates)?;
+    let sum = if options.admits(ctx, key)? { bounds.sum(old, by)? } else { None };
     if let Some((new, _)) = sum {
         let mut digits = itoa::Buffer::new();
-        let value = Value { bytes: digits.format(new).as_bytes(), form: Form::Compact };
-        store(ctx, key, &value, "incrby", expiry, options.keeps_expiry);
+        let new = digits.format(new).as_bytes();
+        store(ctx, key, Form::Compact, new, expiry, options.keeps_expiry);
     }
     let (new, applied) = sum.unwrap_or((old, 0));
     ctx.reply.array(2);
@@ -140,23 +157,49 @@ fn add_int(ctx: &mut Context<'_>, key: &[u8], options: &Options<'_>) -> Done {
     Ok(())
 }
 
-/// The sum within the bounds and what it was made with; `None` when it would be beyond and does not
-/// saturate.
-fn int_sum(
-    old: i64,
-    by: i64,
-    lower: i64,
-    upper: i64,
+/// What a counter may become.
+struct Bounds<T> {
+    lower: T,
+    upper: T,
+    /// A sum beyond a bound becomes the bound, rather than being declined.
     saturates: bool,
-) -> Result<Option<(i64, i64)>, CommandError> {
-    const TOO_FAR: CommandError = CommandError::other("ERR applied increment would overflow");
-    let sum = i128::from(old) + i128::from(by);
-    let new = sum.clamp(lower.into(), upper.into());
-    if new != sum && !saturates {
-        return Ok(None);
+}
+
+impl Bounds<i64> {
+    /// The sum and what was added to make it; `None` when it is declined.
+    fn sum(&self, old: i64, by: i64) -> Result<Option<(i64, i64)>, CommandError> {
+        const TOO_FAR: CommandError = CommandError::other("ERR applied increment would overflow");
+        let sum = i128::from(old) + i128::from(by);
+        let new = sum.clamp(self.lower.into(), self.upper.into());
+        if new != sum && !self.saturates {
+            return Ok(None);
+        }
+        let applied = i64::try_from(new - i128::from(old)).map_err(|_| TOO_FAR)?;
+        Ok(Some((i64::try_from(new).expect("the bounds are such numbers"), applied)))
     }
-    let applied = i64::try_from(new - i128::from(old)).map_err(|_| TOO_FAR)?;
-    Ok(Some((i64::try_from(new).expect("the bounds are such numbers"), applied)))
+}
+
+impl Bounds<LongDouble> {
+    /// As that of integers.
+    fn sum(
+        &self,
+        old: &LongDouble,
+        by: &LongDouble,
+    ) -> Result<Option<(LongDouble, LongDouble)>, CommandError> {
+        const INFINITE: CommandError =
+            CommandError::other("ERR applied increment would be Infinity");
+        let Self { lower, upper, saturates } = self;
+        let new = match old.checked_add(by) {
+            Some(sum) if !sum.order(lower).is_lt() && !sum.order(upper).is_gt() => sum,
+            _ if !saturates => return Ok(None),
+            Some(sum) if sum.order(lower).is_lt() => lower.clone(),
+            // What no number is large enough for is beyond the bound on its side.
+            None if by.is_negative() => lower.clone(),
+            _ => upper.clone(),
+        };
+        let applied = new.checked_add(&old.negated()).ok_or(INFINITE)?;
+        Ok(Some((new, applied)))
+    }
 }
 
 fn add_float(ctx: &mut Context<'_>, key: &[u8], by: &[u8], options: &Options<'_>) -> Done {
@@ -175,9 +218,12 @@ fn add_float(ctx: &mut Context<'_>, key: &[u8], by: &[u8], options: &Options<'_>
         None => Ok(otherwise),
         Some(text) => read(text, name),
     };
-    let lower = bound(options.lower, "LBOUND", LongDouble::largest().negated())?;
-    let upper = bound(options.upper, "UBOUND", LongDouble::largest())?;
-    if lower.order(&upper).is_gt() {
+    let bounds = Bounds {
+        lower: bound(options.lower, "LBOUND", LongDouble::largest().negated())?,
+        upper: bound(options.upper, "UBOUND", LongDouble::largest())?,
+        saturates: options.saturates,
+    };
+    if bounds.lower.order(&bounds.upper).is_gt() {
         return Err(CROSSED);
     }
     let expiry = options.expiry(ctx.keyspace)?;
@@ -187,62 +233,26 @@ fn add_float(ctx: &mut Context<'_>, key: &[u8], by: &[u8], options: &Options<'_>
     if !old.is_finite() {
         return Err(INFINITE_VALUE);
     }
-    let sum = float_sum(&old, &by, &lower, &upper, options.saturates)?;
+    let sum = if options.admits(ctx, key)? { bounds.sum(&old, &by)? } else { None };
     let (new, applied) = match &sum {
         Some((new, applied)) => (new.to_decimal(), applied.to_decimal()),
         None => (old.to_decimal(), "0".to_owned()),
     };
     if sum.is_some() {
-        let value = Value { bytes: new.as_bytes(), form: Form::Text };
-        store(ctx, key, &value, "incrbyfloat", expiry, options.keeps_expiry);
+        store(ctx, key, Form::Text, new.as_bytes(), expiry, options.keeps_expiry);
     }
     ctx.reply.array(2);
-    write_float(ctx.reply, &new);
-    write_float(ctx.reply, &applied);
+    ctx.reply.decimal(&new);
+    ctx.reply.decimal(&applied);
     Ok(())
-}
-
-/// As [`int_sum`].
-fn float_sum(
-    old: &LongDouble,
-    by: &LongDouble,
-    lower: &LongDouble,
-    upper: &LongDouble,
-    saturates: bool,
-) -> Result<Option<(LongDouble, LongDouble)>, CommandError> {
-    const INFINITE: CommandError = CommandError::other("ERR applied increment would be Infinity");
-    let new = match old.checked_add(by) {
-        Some(sum) if !sum.order(lower).is_lt() && !sum.order(upper).is_gt() => sum,
-        _ if !saturates => return Ok(None),
-        Some(sum) if sum.order(lower).is_lt() => lower.clone(),
-        // What no number is large enough for is beyond the bound on its side.
-        None if by.is_negative() => lower.clone(),
-        _ => upper.clone(),
-    };
-    let applied = new.checked_add(&old.negated()).ok_or(INFINITE)?;
-    Ok(Some((new, applied)))
-}
-
-/// A double in RESP3, with all the digits that INCRBYFLOAT has.
-fn write_float(reply: &mut Writer, decimal: &str) {
-    match reply.protocol() {
-        Protocol::Resp2 => reply.bulk_str(decimal),
-        Protocol::Resp3 => reply.raw(format!(",{decimal}\r\n").as_bytes()),
-    }
-}
-
-/// What a key is set to.
-struct Value<'a> {
-    bytes: &'a [u8],
-    form: Form,
 }
 
 /// Sets a key, or deletes it when its time has come already, and tells of it.
 fn store(
     ctx: &mut Context<'_>,
     key: &[u8],
-    value: &Value<'_>,
-    event: &'static str,
+    form: Form,
+    new: &[u8],
     expiry: Expiry,
     keeps_expiry: bool,
 ) {
@@ -256,7 +266,8 @@ fn store(
         }
         return;
     }
-    ctx.keyspace.set_string_as(value.form, ctx.db, key, value.bytes, expiry);
+    let event = if matches!(form, Form::Text) { "incrbyfloat" } else { "incrby" };
+    ctx.keyspace.set_string_as(form, ctx.db, key, new, expiry);
     ctx.notify(Notify::STRING, event, key);
     match expiry {
         Expiry::At(_) => ctx.notify(Notify::GENERIC, "expire", key),

@@ -1,16 +1,9 @@
 //! The string commands that Redis 7.0 lacks. The replies are those that Redis' and Valkey's own tests and
 //! documentation tell of.
 
-use crate::session::Session;
+use crate::session::{Session, replies};
 
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
-
-#[track_caller]
-fn replies(session: &mut Session, calls: &[(&str, &str)]) {
-    for (line, reply) in calls {
-        assert_eq!(session.run(line), *reply, "{line}");
-    }
-}
 
 #[test]
 fn a_value_is_replaced_if_it_is_or_is_not_a_given_one() {
@@ -239,6 +232,63 @@ fn a_counter_stops_or_stays_at_its_bounds() {
             ("INCREX list BYFLOAT 1 EXAT 1", WRONG_TYPE),
         ],
     );
+}
+
+/// NX and XX of INCREX of Valkey 9.2: the calls of its own tests.
+#[test]
+fn a_counter_may_have_to_be_new_or_to_be_there() {
+    const SYNTAX: &str = "-ERR syntax error";
+    let mut session = Session::new();
+    replies(
+        &mut session,
+        &[
+            ("INCREX k NX", "*2 :1 :1"),
+            ("INCREX k nx", "*2 :1 :0"),
+            ("GET k", "$1 1"),
+            ("INCREX k BYINT 5 XX", "*2 :6 :5"),
+            ("INCREX k NX BYINT 9 UBOUND 3 SATURATE EX 100", "*2 :6 :0"),
+            ("INCREX k NX EXAT 1", "*2 :6 :0"),
+            ("INCREX k NX BYFLOAT 0.5 EX 100", "*2 $1 6 $1 0"),
+            ("TTL k", ":-1"),
+            ("INCREX k XX UBOUND 6 EX 100", "*2 :6 :0"),
+            ("INCREX k XX EX 100 ENX", "*2 :7 :1"),
+            ("INCREX k NX PERSIST", "*2 :7 :0"),
+            ("TTL k", ":100"),
+            ("SET k 0.1", "+OK"),
+            ("INCREX k BYFLOAT 0.1 NX", "*2 $3 0.1 $1 0"),
+            ("INCREX k XX BYFLOAT 0.1", "*2 $3 0.2 $3 0.1"),
+            ("DEL k", ":1"),
+            ("INCREX k xx", "*2 :0 :0"),
+            ("INCREX k XX LBOUND 5 SATURATE", "*2 :0 :0"),
+            ("INCREX k XX BYFLOAT 0.1", "*2 $1 0 $1 0"),
+            ("INCREX k XX EXAT 1", "*2 :0 :0"),
+            ("EXISTS k", ":0"),
+            ("INCREX k NX EX 100 BYINT 3", "*2 :3 :3"),
+            ("TTL k", ":100"),
+            ("INCREX k NX EX 10 BYINT 3", "*2 :3 :0"),
+            ("TTL k", ":100"),
+            ("INCREX k NX XX", SYNTAX),
+            ("INCREX k XX BYINT 1 NX", SYNTAX),
+            ("INCREX k NX NX", "*2 :3 :0"),
+            ("INCREX k IFEQ 3", SYNTAX),
+            // A value that is no number is refused all the same.
+            ("SET k abc", "+OK"),
+            ("INCREX k NX", "-ERR value is not an integer or out of range"),
+            ("INCREX k NX BYFLOAT 1", "-ERR value is not a valid float"),
+            ("RPUSH list x", ":1"),
+            ("INCREX list NX", WRONG_TYPE),
+        ],
+    );
+    session.run("DEL k");
+    session.events();
+    session.run("INCREX k XX");
+    session.run("INCREX k NX EX 100");
+    session.run("INCREX k NX PERSIST");
+    session.run("INCREX k NX EXAT 1");
+    assert_eq!(session.events(), ["incrby k", "expire k"]);
+    session.protocol = resp::Protocol::Resp3;
+    assert_eq!(session.run("INCREX k NX"), "*2 :1 :0");
+    assert_eq!(session.run("INCREX missing XX BYFLOAT 1.5"), "*2 ,0 ,0");
 }
 
 #[test]
