@@ -2,9 +2,12 @@
 //!
 //! ```text
 //!   a b c │ …    LEFT LEFT COUNT 3 BULK    a b c │ …      as they lay
-//!                LEFT LEFT COUNT 3 OBO     c b a │ …      as LMOVE three times would leave them
+//!                LEFT LEFT COUNT 3 OBO     c b a │ …      each on top of the one before
 //!                LEFT RIGHT, either        … │ a b c
 //! ```
+//!
+//! OBO takes all the elements before it puts the first: of one list, `k k LEFT LEFT` reverses them, where
+//! LMOVE, called as often, leaves the list as it was.
 
 use keyspace::list::{End, List, ListGuard};
 use keyspace::{Notify, Type};
@@ -15,29 +18,33 @@ use crate::context::{Context, TimeoutReply};
 use crate::error::{CommandError, Done};
 
 /// A call of LMOVEM or BLMOVEM.
+#[derive(Clone, Copy)]
 struct Move<'a> {
     source: &'a [u8],
     destination: &'a [u8],
     from: End,
     to: End,
     count: usize,
-    /// So many or none.
+    /// EXACTLY: `count` elements or none.
     is_exact: bool,
-    /// One after the other, rather than in one piece.
+    /// OBO: one after the other, rather than in one piece.
     one_by_one: bool,
 }
 
 impl<'a> Move<'a> {
-    /// Reads a call; `how_many` is what follows its other arguments.
-    fn parse(args: &[&'a [u8]], how_many: &[&[u8]]) -> Result<Self, CommandError> {
+    /// Reads the lists and their ends, and moves one element unless [`Move::of`] says otherwise.
+    fn one(args: &[&'a [u8]]) -> Result<Self, CommandError> {
+        let (source, destination) = (args[1], args[2]);
+        let (from, to) = (end(args[3])?, end(args[4])?);
+        Ok(Self { source, destination, from, to, count: 1, is_exact: false, one_by_one: false })
+    }
+
+    /// Reads how many elements are moved, and how: the words at the end of a call, if there are any.
+    fn of(self, words: &[&[u8]]) -> Result<Self, CommandError> {
         const NOT_POSITIVE: CommandError =
             CommandError::other("ERR count should be greater than 0");
-        let (from, to) = (end(args[3])?, end(args[4])?);
-        let (source, destination) = (args[1], args[2]);
-        let one =
-            Self { source, destination, from, to, count: 1, is_exact: false, one_by_one: false };
-        let (selector, count, order) = match how_many {
-            [] => return Ok(one),
+        let (selector, count, order) = match words {
+            [] => return Ok(self),
             [selector, count, order] => (selector, count, order),
             _ => return Err(CommandError::Syntax),
         };
@@ -48,15 +55,15 @@ impl<'a> Move<'a> {
             _ => Err(CommandError::Syntax),
         };
         let is_exact = either(selector, ["EXACTLY", "COUNT"])?;
-        let one_by_one = either(order, ["OBO", "BULK"])?;
         let count = argument::count(count).ok().filter(|count| *count > 0).ok_or(NOT_POSITIVE)?;
-        Ok(Self { count, is_exact, one_by_one, ..one })
+        let one_by_one = either(order, ["OBO", "BULK"])?;
+        Ok(Self { count, is_exact, one_by_one, ..self })
     }
 
-    /// Moves the elements and replies them as they lie in the destination. Whether there are enough;
-    /// otherwise nothing is moved or replied.
-    fn run(&self, ctx: &mut Context<'_>) -> Result<bool, CommandError> {
-        let Self { source, destination, from, to, .. } = *self;
+    /// Moves the elements and replies them as they lie in the destination. Returns whether there are
+    /// enough; otherwise nothing is moved or replied.
+    fn run(self, ctx: &mut Context<'_>) -> Result<bool, CommandError> {
+        let Self { source, destination, from, to, .. } = self;
         let Some(list) = ctx.keyspace.read_to_change::<List>(ctx.db, source)? else {
             return Ok(false);
         };
@@ -64,11 +71,15 @@ impl<'a> Move<'a> {
         if self.is_exact && count < self.count {
             return Ok(false);
         }
-        let first = if from == End::Front { 0 } else { list.len() - count };
-        let mut moved: Vec<Box<[u8]>> = list.iter_from(first).take(count).map(Box::from).collect();
+        // Where all stay in their places, moving the outermost tells of a change, and logs no more.
+        let stay = source == destination && from == to && !self.one_by_one;
+        let taken = if stay { 1 } else { count };
+        let first = if from == End::Front { 0 } else { list.len() - taken };
+        let mut moved: Vec<Box<[u8]>> = list.iter_from(first).take(taken).map(Box::from).collect();
         if self.one_by_one && from == to {
             moved.reverse();
         }
+        let cut = |list: &mut ListGuard<'_>| list.cut(from, taken);
         let push = |list: &mut ListGuard<'_>| match to {
             End::Front => moved.iter().rev().for_each(|element| list.push(to, element)),
             End::Back => moved.iter().for_each(|element| list.push(to, element)),
@@ -76,7 +87,7 @@ impl<'a> Move<'a> {
         if source == destination {
             // In one change, so that the list is never seen empty.
             ctx.keyspace.update::<List, _>(ctx.db, source, false, |list| {
-                list.cut(from, count);
+                cut(list);
                 push(list);
             })?;
             ctx.notify(Notify::LIST, push_event(to), source);
@@ -84,36 +95,35 @@ impl<'a> Move<'a> {
         } else {
             ctx.keyspace.update::<List, _>(ctx.db, destination, true, push)?;
             ctx.notify(Notify::LIST, push_event(to), destination);
-            let cut = |list: &mut ListGuard<'_>| list.cut(from, count);
             let updated = ctx.keyspace.update::<List, _>(ctx.db, source, false, cut)?;
             let updated = updated.expect("the list was just read");
             ctx.notify_update(Notify::LIST, pop_event(from), source, &updated);
         }
-        ctx.reply.array(moved.len());
-        moved.iter().for_each(|element| ctx.reply.bulk(element));
+        let list = ctx.keyspace.read_to_change::<List>(ctx.db, destination)?;
+        let list = list.expect("the elements were just put there");
+        let first = if to == End::Front { 0 } else { list.len() - count };
+        ctx.reply.array(count);
+        list.iter_from(first).take(count).for_each(|element| ctx.reply.bulk(element));
         Ok(true)
     }
 }
 
 /// LMOVEM source destination LEFT | RIGHT LEFT | RIGHT [COUNT | EXACTLY count OBO | BULK].
 pub(crate) fn lmovem(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let call = Move::parse(args, &args[5..])?;
-    if !call.run(ctx)? {
-        if call.is_exact {
-            ctx.reply.null_array();
-        } else {
-            ctx.reply.array(0);
-        }
+    if !Move::one(args)?.of(&args[5..])?.run(ctx)? {
+        ctx.reply.null_array();
     }
     Ok(())
 }
 
 /// BLMOVEM source destination LEFT | RIGHT LEFT | RIGHT timeout [COUNT | EXACTLY count OBO | BULK].
 ///
-/// With EXACTLY it waits until the list is long enough, and looks at it whenever it has changed.
+/// With EXACTLY it waits until the list is long enough, and looks at it whenever it has changed; each
+/// time both values are needed in memory, although the destination's is used by the last look only.
 pub(crate) fn blmovem(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let call = Move::parse(args, &args[6..])?;
+    let ends = Move::one(args)?;
     let deadline_ms = argument::deadline(args[5], ctx.keyspace.now_ms())?;
+    let call = ends.of(&args[6..])?;
     let keys = &args[1..2];
     if ctx.first_filled(keys, Type::List)?.is_some() && call.run(ctx)? {
         return Ok(());

@@ -2,16 +2,9 @@
 
 use resp::Protocol;
 
-use crate::session::{START_MS, Session};
+use crate::session::{START_MS, Session, replies};
 
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
-
-#[track_caller]
-fn replies(session: &mut Session, calls: &[(&str, &str)]) {
-    for (line, reply) in calls {
-        assert_eq!(session.run(line), *reply, "{line}");
-    }
-}
 
 #[test]
 fn elements_go_in_and_out_at_both_ends() {
@@ -247,8 +240,8 @@ fn several_elements_move_one_by_one_or_in_one_piece() {
         &mut session,
         &[
             ("EXISTS s", ":0"),
-            ("LMOVEM s d LEFT RIGHT", "*0"),
-            ("LMOVEM s d LEFT RIGHT COUNT 5 BULK", "*0"),
+            ("LMOVEM s d LEFT RIGHT", "*-1"),
+            ("LMOVEM s d LEFT RIGHT COUNT 5 BULK", "*-1"),
             ("LMOVEM s d LEFT RIGHT EXACTLY 1 BULK", "*-1"),
             ("EXISTS d", ":0"),
             ("RPUSH k 1 2 3 4", ":4"),
@@ -257,9 +250,16 @@ fn several_elements_move_one_by_one_or_in_one_piece() {
             ("LMOVEM k k LEFT LEFT EXACTLY 2 OBO", "*2 $1 4 $1 3"),
             ("LMOVEM k k RIGHT RIGHT COUNT 9 BULK", "*4 $1 4 $1 3 $1 1 $1 2"),
             ("LRANGE k 0 -1", "*4 $1 4 $1 3 $1 1 $1 2"),
+            ("LMOVEM k k RIGHT RIGHT COUNT 3 BULK", "*3 $1 3 $1 1 $1 2"),
+            ("LMOVEM k k LEFT LEFT EXACTLY 3 BULK", "*3 $1 4 $1 3 $1 1"),
+            ("LMOVEM k k LEFT LEFT EXACTLY 5 BULK", "*-1"),
+            ("LMOVEM k k LEFT LEFT COUNT 1 OBO", "*1 $1 4"),
+            ("LRANGE k 0 -1", "*4 $1 4 $1 3 $1 1 $1 2"),
             ("LMOVEM k d LEFT RIGHT COUNT 0 BULK", NOT_POSITIVE),
             ("LMOVEM k d LEFT RIGHT EXACTLY -1 BULK", NOT_POSITIVE),
             ("LMOVEM k d LEFT RIGHT COUNT a BULK", NOT_POSITIVE),
+            ("LMOVEM k d LEFT RIGHT COUNT 0 BAD", NOT_POSITIVE),
+            ("LMOVEM k d LEFT RIGHT BAD 0 BULK", SYNTAX),
             ("LMOVEM k d LEFT RIGHT COUNT 2", SYNTAX),
             ("LMOVEM k d LEFT RIGHT COUNT 2 OBO more", SYNTAX),
             ("LMOVEM k d LEFT RIGHT BAD 2 OBO", SYNTAX),
@@ -280,6 +280,8 @@ fn several_elements_move_one_by_one_or_in_one_piece() {
         session.events(),
         ["rpush d", "lpop k", "lpush d", "rpop k", "del k", "rpush d", "lpop d"]
     );
+    session.run("LMOVEM d d RIGHT RIGHT COUNT 2 BULK");
+    assert_eq!(session.events(), ["rpush d", "rpop d"]);
 }
 
 #[test]
@@ -315,4 +317,15 @@ fn several_elements_are_waited_for() {
     assert_eq!(session.run(exactly), "*-1");
     assert_eq!(session.run(count), "*-1");
     assert_eq!(session.run("BLMOVEM s d LEFT RIGHT -1"), "-ERR timeout is negative");
+    // The ends are read first, then the timeout, then the rest.
+    const NOT_A_FLOAT: &str = "-ERR timeout is not a float or out of range";
+    replies(
+        &mut session,
+        &[
+            ("BLMOVEM s d LEFT BAD abc", "-ERR syntax error"),
+            ("BLMOVEM s d LEFT RIGHT abc COUNT abc BULK", NOT_A_FLOAT),
+            ("BLMOVEM s d LEFT RIGHT abc COUNT", NOT_A_FLOAT),
+            ("BLMOVEM s d LEFT RIGHT 0 COUNT abc BAD", "-ERR count should be greater than 0"),
+        ],
+    );
 }
