@@ -224,7 +224,7 @@ enum BitOperation {
 #[derive(Default)]
 struct Combined {
     bytes: Vec<u8>,
-    /// What any source but the first has, where the first is one by itself; of ONE, what several have.
+    /// Of DIFF, DIFF1 and ANDOR, what any source but the first has; of ONE, what several sources have.
     others: Vec<u8>,
 }
 
@@ -240,7 +240,7 @@ impl BitOperation {
         ("ONE", Self::One),
     ];
 
-    /// The operation that a word names, of so many sources.
+    /// The operation that a word names, of `source_count` sources.
     fn parse(word: &[u8], source_count: usize) -> Result<Self, CommandError> {
         const NOT_ONE_SOURCE: CommandError =
             CommandError::other("ERR BITOP NOT must be called with a single source key.");

@@ -59,12 +59,15 @@ pub(crate) fn sdiffcard(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     count(ctx, Operation::Difference, args)
 }
 
+/// Up to this limit members are counted one by one although an estimate would do: it is faster, and exact.
+const COUNTED_MAX: usize = 4096;
+
 /// What a command that counts is asked for.
 struct Count<'a, 'b> {
     keys: &'a [&'b [u8]],
-    /// As many are enough.
+    /// The highest count that is told apart.
     limit: usize,
-    /// About how many are enough, too.
+    /// APPROX: an estimate will do.
     is_approximate: bool,
 }
 
@@ -100,16 +103,16 @@ impl<'a, 'b> Count<'a, 'b> {
 fn count(ctx: &mut Context<'_>, operation: Operation, args: &[&[u8]]) -> Done {
     let asked = Count::parse(operation, &args[1..])?;
     let sets = ctx.keyspace.read_many::<Set>(ctx.db, asked.keys)?;
-    let count = match operation {
+    let found = match operation {
         Operation::Intersection => intersection(&sets).take(asked.limit).count(),
-        Operation::Union if asked.is_approximate => {
+        Operation::Union if asked.is_approximate && !is_soon_counted(&sets, asked.limit) => {
             let members = sets.iter().flatten().flat_map(SetView::iter);
             hyperloglog::estimate_of(members).min(asked.limit)
         }
         Operation::Union => union_count(&sets, asked.limit),
         Operation::Difference => difference(&sets).take(asked.limit).count(),
     };
-    ctx.reply.count(count);
+    ctx.reply.count(found);
     Ok(())
 }
 
@@ -189,6 +192,12 @@ fn union_count(sets: &[Option<SetView<'_>>], limit: usize) -> usize {
     let mut seen: HashSet<&[u8]> = HashSet::new();
     let lacking = others.iter().flat_map(SetView::iter).filter(|m| !largest.contains(m));
     largest.len().min(limit) + lacking.filter(|member| seen.insert(member)).take(room).count()
+}
+
+/// Whether counting up to the limit reads few members: a set alone reaches the limit, or all are small if
+/// none does.
+fn is_soon_counted(sets: &[Option<SetView<'_>>], limit: usize) -> bool {
+    limit <= COUNTED_MAX || sets.iter().flatten().any(|set| set.len() >= limit)
 }
 
 /// The members of the first set that none of the others has.

@@ -58,6 +58,30 @@ fn about_how_many_is_what_pfcount_says() {
     assert_eq!(session.run("SUNIONCARD 2 b a APPROX"), about);
 }
 
+#[test]
+fn nothing_is_estimated_that_is_soon_counted() {
+    let mut session = Session::new();
+    let mut has_been_low = [false; 2];
+    for size in 1..=6000 {
+        session.run(&format!("SADD a m{size}"));
+        let about: usize = session.run("SUNIONCARD 1 a APPROX")[1..].parse().unwrap();
+        if about < size {
+            has_been_low[usize::from(size > 5000)] = true;
+            // The set is as large as the limit, or all are small.
+            let limited = format!("SUNIONCARD 2 a missing APPROX LIMIT {size}");
+            assert_eq!(session.run(&limited), format!(":{size}"));
+        }
+        if about < size && size < 4096 {
+            assert_eq!(session.run("SUNIONCARD 1 a APPROX LIMIT 4096"), format!(":{size}"));
+        }
+        if size > 5000 {
+            let limited = session.run("SUNIONCARD 1 a APPROX LIMIT 7000");
+            assert_eq!(limited, format!(":{about}"), "it is not reached by one set, and high");
+        }
+    }
+    assert_eq!(has_been_low, [true; 2], "sizes whose estimate is too low");
+}
+
 proptest! {
     #[test]
     fn counts_are_those_of_the_sets(
