@@ -5,6 +5,7 @@ use crate::instant_start::info;
 use crate::kill::Random;
 use crate::process::{Program, Server, wait_until};
 use crate::random_commands::{FORGETFUL, everything, index, random_word};
+use crate::wire::Reply;
 
 /// Commands of a run, and between two crashes.
 const COMMANDS: u64 = 6_000;
@@ -25,8 +26,18 @@ const SHAPES: &[&str] = &[
     "SUNIONCARD 3 k k k", "SUNIONCARD 2 k k APPROX", "SDIFFCARD 2 k k", "SDIFFCARD 2 k k LIMIT 3",
     "ZUNIONSTORE k 2 k k AGGREGATE COUNT", "ZINTER 2 k k WEIGHTS 2 3 AGGREGATE COUNT WITHSCORES",
     "LMOVEM k k LEFT RIGHT", "LMOVEM k k LEFT LEFT COUNT 3 OBO", "LMOVEM k k RIGHT RIGHT EXACTLY 4 OBO",
-    "LMOVEM k k RIGHT LEFT COUNT 9 BULK",
+    "LMOVEM k k RIGHT LEFT COUNT 9 BULK", "LMOVEM k k LEFT LEFT COUNT 4 BULK",
+    "INCREX k BYINT n NX EX 1000", "INCREX k XX UBOUND 30",
+    "EVAL return(redis.call('SET',KEYS[1],ARGV[2],'IFEQ',ARGV[1])) 1 k n v",
+    "EVAL return(redis.call('DELEX',KEYS[1],'IFNE',ARGV[1])) 1 k v",
+    "EVAL return(redis.call('INCREX',KEYS[1],'BYINT',ARGV[1],'UBOUND','30')) 1 k n",
+    "EVAL return(redis.call('LMOVEM',KEYS[1],KEYS[2],'LEFT','RIGHT','COUNT','3','OBO')) 2 k k",
+    "EVAL return(redis.call('BLMOVEM',KEYS[1],KEYS[2],'LEFT','LEFT','0','EXACTLY','3','BULK')) 2 k k",
+    "EVAL return(redis.call('SUNIONCARD','2',KEYS[1],KEYS[2])) 2 k k",
 ];
+
+/// How often a command is called in a transaction: in one of as many calls.
+const CALLS_A_TRANSACTION: u64 = 6;
 
 #[test]
 fn later_commands_do_the_same_while_values_leave_memory() {
@@ -42,8 +53,16 @@ fn later_commands_do_the_same_while_values_leave_memory() {
         let shape = SHAPES[index(&mut random, SHAPES.len())];
         let words: Vec<String> =
             shape.split(' ').map(|word| random_word(&mut random, word)).collect();
-        let [expected, found] = sides.each_mut().map(|side| side.call(&words).unwrap());
-        assert_eq!(found, expected, "command {number}: {words:?}");
+        let in_transaction = random.below(CALLS_A_TRANSACTION) == 0;
+        let [expected, found] = sides.each_mut().map(|side| {
+            if !in_transaction {
+                return side.call(&words).unwrap();
+            }
+            assert!(!side.words("MULTI").is_error());
+            side.call(&words).unwrap();
+            side.words("EXEC")
+        });
+        assert_eq!(found, expected, "command {number}, {in_transaction}: {words:?}");
         if number % COMMANDS_A_CRASH == 0 {
             departed += info(&killed, "evicted_entries").parse::<u64>().unwrap();
             killed.kill();
@@ -94,6 +113,25 @@ fn elements_are_moved_when_there_are_enough() {
     assert_eq!(again.words("EXISTS s").text(), "0");
     again.words("RPUSH s 1");
     let over = again.words("BLMOVEM s d LEFT RIGHT 0.01 EXACTLY 2 BULK");
-    assert_eq!(over.kind(), b'*');
+    assert_eq!(over, Reply::Null(b'*'));
     assert_eq!(again.words("LLEN s").text(), "1");
+}
+
+#[test]
+fn elements_that_stay_are_not_logged_again() {
+    let durable = ["--appendonly", "yes", "--appendfsync", "always"];
+    let server = Program::indelible().start(&durable);
+    let mut client = server.connect();
+    let element = "x".repeat(1000);
+    let mut push = vec!["RPUSH", "l"];
+    push.extend([element.as_str(); 2000]);
+    let logged = || info(&server, "redo_disk_bytes").parse::<u64>().unwrap();
+    let empty = logged();
+    client.call(&push).unwrap();
+    let full = logged();
+    assert!(full > empty + 2_000_000, "{empty} {full}");
+    let moved = client.words("LMOVEM l l RIGHT RIGHT COUNT 2000 BULK");
+    assert_eq!(moved.elements().len(), 2000);
+    assert!(logged() < full + 100_000, "{full} {}", logged());
+    assert_eq!(client.words("LLEN l").text(), "2000");
 }

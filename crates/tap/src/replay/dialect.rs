@@ -255,6 +255,10 @@ mod tests {
         for (line, sent) in [
             ("BLPOP a b 1.5", "BLPOP a b 0"),
             ("blmpop 3 1 k LEFT", "blmpop 0 1 k LEFT"),
+            (
+                "BLMOVEM s d LEFT RIGHT 1.5 EXACTLY 3 BULK",
+                "BLMOVEM s d LEFT RIGHT 0 EXACTLY 3 BULK",
+            ),
             ("XREAD COUNT 1 BLOCK 100 STREAMS s $", "XREAD COUNT 1 BLOCK 0 STREAMS s $"),
         ] {
             assert_eq!(of(line, None, &mut session), Outgoing::Blocks(bytes(sent)), "{line}");
