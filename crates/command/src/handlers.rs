@@ -51,6 +51,7 @@ const LIST: &[(&str, Handler)] = &[
     ("setex", string::setex),
     ("setnx", string::setnx),
     ("setrange", string::setrange),
+    ("digest", string::conditional::digest),
     ("strlen", string::strlen),
     ("substr", string::getrange),
     ("bitcount", bitmap::bitcount),

@@ -19,6 +19,7 @@ const SHAPES: &[&str] = &[
     "ZADD k n n n n n n",
     "SET k n IFEQ n", "SET k v IFNE v GET", "SET k n IFNE n EX 1000", "SET k v IFEQ n KEEPTTL",
     "DELEX k IFEQ n", "DELEX k IFNE v", "DELEX k", "DELIFEQ k n",
+    "DIGEST k", "SET k n IFDEQ 9555e8555c62dcfd", "SET k n IFDNE 9555e8555c62dcfd", "DELEX k IFDEQ 0000000000000000",
     "MSETEX 2 k v k n", "MSETEX 2 k v k v NX EX 1000", "MSETEX 2 k n k n XX KEEPTTL",
     "INCREX k", "INCREX k BYINT n UBOUND 20", "INCREX k BYINT n LBOUND -5 UBOUND 25 SATURATE",
     "INCREX k BYFLOAT s EX 1000 ENX", "INCREX k BYINT n PERSIST", "INCREX k EXAT 1 ENX",

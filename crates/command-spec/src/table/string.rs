@@ -57,14 +57,18 @@ pub(super) static COMMANDS: &[Spec] = &[
         propagation: Propagation::Rewritten(&[always("DEL key")]),
         since: "8.4.0",
         origin: Origin::RedisThenValkey("9.2.0"),
-        history: &[Change::absent(Origin::Redis, "8.4.0", "`IFDEQ` and `IFDNE`.")],
         summary: "Deletes a key if its value compares as asked.",
-        complexity: "O(1)",
+        complexity: "O(1); O(N) for `IFDEQ` and `IFDNE`, N the length of the string.",
         arguments: &[
             Arg::key("key", 0),
             Arg::one_of(
                 "condition",
-                &[Arg::string("ifeq-value").token("IFEQ"), Arg::string("ifne-value").token("IFNE")],
+                &[
+                    Arg::string("ifeq-value").token("IFEQ"),
+                    Arg::string("ifne-value").token("IFNE"),
+                    Arg::string("ifdeq-digest").token("IFDEQ"),
+                    Arg::string("ifdne-digest").token("IFDNE"),
+                ],
             )
             .optional(),
         ],
@@ -95,7 +99,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns a digest of the string at a key.",
         complexity: "O(N), N the length of the string.",
         arguments: &[Arg::key("key", 0)],
-        served: false,
         ..BASE
     },
     Spec {
@@ -395,10 +398,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             when("with GET and no time", "SET key value"),
         ]),
         since: "1.0.0",
-        history: &[
-            Change::new("7.0.0", "`NX` together with `GET`."),
-            Change::absent(Origin::Redis, "8.4.0", "`IFDEQ` and `IFDNE`."),
-        ],
+        history: &[Change::new("7.0.0", "`NX` together with `GET`.")],
         summary: "Sets the string at a key, whatever was there before.",
         complexity: "O(1)",
         arguments: &[
@@ -411,6 +411,8 @@ pub(super) static COMMANDS: &[Spec] = &[
                     Arg::word("xx", "XX"),
                     Arg::string("ifeq-value").token("IFEQ").since("8.4.0"),
                     Arg::string("ifne-value").token("IFNE").since("8.4.0"),
+                    Arg::string("ifdeq-digest").token("IFDEQ").since("8.4.0"),
+                    Arg::string("ifdne-digest").token("IFDNE").since("8.4.0"),
                 ],
             )
             .since("2.6.12")

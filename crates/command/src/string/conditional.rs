@@ -1,9 +1,10 @@
-//! What is set or deleted as a whole, perhaps only if a condition holds: SET, MSETEX, DELEX, DELIFEQ.
+//! What is set or deleted as a whole, perhaps only if a condition holds: SET, MSETEX, DELEX, DELIFEQ; and DIGEST.
 //!
 //! A lock is taken with `SET lock token NX PX 30000`, prolonged with `IFEQ token`, and released with
-//! `DELEX lock IFEQ token`: no script is needed.
+//! `DELEX lock IFEQ token`: no script is needed. A client that holds a digest of a large value instead compares with that.
 
-use keyspace::{Expiry, Keyspace, Notify, Type, WrongType};
+use keyspace::{Expiry, Keyspace, Notify, StringRef, Type};
+use twox_hash::XxHash3_64;
 
 use super::write_string;
 use crate::argument::{self, TimeUnit};
@@ -21,6 +22,10 @@ pub(super) enum Condition<'a> {
     Equal(&'a [u8]),
     /// IFNE: also of a key that is not there.
     Unequal(&'a [u8]),
+    /// IFDEQ: the digest in hexadecimal digits.
+    DigestEqual(&'a [u8]),
+    /// IFDNE: also of a key that is not there.
+    DigestUnequal(&'a [u8]),
 }
 
 impl<'a> Condition<'a> {
@@ -34,6 +39,10 @@ impl<'a> Condition<'a> {
             value.map(Self::Equal)
         } else if argument::is(word, "IFNE") {
             value.map(Self::Unequal)
+        } else if argument::is(word, "IFDEQ") {
+            value.map(Self::DigestEqual)
+        } else if argument::is(word, "IFDNE") {
+            value.map(Self::DigestUnequal)
         } else {
             None
         }
@@ -41,7 +50,7 @@ impl<'a> Condition<'a> {
 
     /// Whether it compares the value with an argument.
     const fn compares(self) -> bool {
-        matches!(self, Self::Equal(_) | Self::Unequal(_))
+        !matches!(self, Self::Absent | Self::Present)
     }
 
     /// Whether both are named by the same word.
@@ -50,17 +59,44 @@ impl<'a> Condition<'a> {
     }
 
     /// Whether it holds of a key. Looking at the key does not count as a read.
-    pub(super) fn holds(self, ctx: &mut Context<'_>, key: &[u8]) -> Result<bool, WrongType> {
-        let (wanted, equal) = match self {
+    pub(super) fn holds(self, ctx: &mut Context<'_>, key: &[u8]) -> Result<bool, CommandError> {
+        let (wanted, is_digest, equal) = match self {
             Self::Absent => return Ok(!ctx.keyspace.exists(ctx.db, key, false)),
             Self::Present => return Ok(ctx.keyspace.exists(ctx.db, key, false)),
-            Self::Equal(wanted) => (wanted, true),
-            Self::Unequal(wanted) => (wanted, false),
+            Self::Equal(wanted) => (wanted, false, true),
+            Self::Unequal(wanted) => (wanted, false, false),
+            Self::DigestEqual(wanted) => (wanted, true, true),
+            Self::DigestUnequal(wanted) => (wanted, true, false),
         };
-        let mut digits = itoa::Buffer::new();
-        let found = ctx.keyspace.string_to_change(ctx.db, key)?;
-        Ok(found.is_some_and(|value| value.as_bytes(&mut digits) == wanted) == equal)
+        let found = match ctx.keyspace.string_to_change(ctx.db, key)? {
+            None => false,
+            // What is no digest is an error only where there is something to compare it with.
+            Some(_) if is_digest && wanted.len() != DIGEST_DIGITS => return Err(NO_DIGEST),
+            Some(value) if is_digest => digest_of(value).as_bytes().eq_ignore_ascii_case(wanted),
+            Some(value) => value.as_bytes(&mut itoa::Buffer::new()) == wanted,
+        };
+        Ok(found == equal)
     }
+}
+
+/// A digest is XXH3 of 64 bits, in so many hexadecimal digits.
+const DIGEST_DIGITS: usize = 16;
+
+const NO_DIGEST: CommandError =
+    CommandError::other("ERR The digest must be exactly 16 hexadecimal characters");
+
+fn digest_of(value: StringRef<'_>) -> String {
+    let digest = XxHash3_64::oneshot(value.as_bytes(&mut itoa::Buffer::new()));
+    format!("{digest:0DIGEST_DIGITS$x}")
+}
+
+/// DIGEST key.
+pub(crate) fn digest(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    match ctx.keyspace.string(ctx.db, args[1])?.map(digest_of) {
+        None => ctx.reply.null(),
+        Some(digest) => ctx.reply.bulk(digest.as_bytes()),
+    }
+    Ok(())
 }
 
 /// The options of SET, and those of MSETEX, which are some of them.
@@ -111,7 +147,8 @@ impl<'a> SetOptions<'a> {
     }
 }
 
-/// SET key value [NX | XX | IFEQ value | IFNE value] [GET] [EX | PX | EXAT | PXAT time | KEEPTTL].
+/// SET key value [NX | XX | IFEQ value | IFNE value | IFDEQ digest | IFDNE digest] [GET]
+/// [EX | PX | EXAT | PXAT time | KEEPTTL].
 pub(crate) fn set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let key = args[1];
     let options = SetOptions::parse(&args[3..])?;
@@ -174,12 +211,12 @@ pub(crate) fn msetex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     Ok(())
 }
 
-/// DELEX key [IFEQ value | IFNE value]; without a condition, of any type.
+/// DELEX key [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]; without a condition, of any type.
 pub(crate) fn delex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     const NOT_A_STRING: CommandError =
         CommandError::other("ERR Key should be of string type if conditions are specified");
     const NO_CONDITION: CommandError =
-        CommandError::other("ERR Invalid condition. Use IFEQ or IFNE");
+        CommandError::other("ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE");
     let key = args[1];
     let condition = match args[2..] {
         [] => None,

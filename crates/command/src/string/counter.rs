@@ -4,7 +4,7 @@
 //! creates the counter with its expiry, and the second element of the reply is 0 when there were 100.
 
 use keyspace::string::Form;
-use keyspace::{Expiry, Keyspace, Notify, StringRef, WrongType};
+use keyspace::{Expiry, Keyspace, Notify, StringRef};
 
 use super::conditional::Condition;
 use crate::argument::{self, TimeUnit};
@@ -92,7 +92,7 @@ impl<'a> Options<'a> {
     }
 
     /// Whether NX or XX holds of a key.
-    fn admits(&self, ctx: &mut Context<'_>, key: &[u8]) -> Result<bool, WrongType> {
+    fn admits(&self, ctx: &mut Context<'_>, key: &[u8]) -> Result<bool, CommandError> {
         self.condition.map_or(Ok(true), |condition| condition.holds(ctx, key))
     }
 

@@ -59,9 +59,59 @@ fn a_value_of_many_bytes_is_compared_with_all_of_them() {
 }
 
 #[test]
+fn a_digest_stands_for_a_value() {
+    const NO_DIGEST: &str = "-ERR The digest must be exactly 16 hexadecimal characters";
+    replies(
+        &mut Session::new(),
+        &[
+            ("DIGEST k", "$-1"),
+            ("SET k hello", "+OK"),
+            ("DIGEST k", "$16 9555e8555c62dcfd"),
+            ("SET k w IFDEQ 9ec9f7918d7dfc40", "$-1"),
+            ("SET k w IFDNE 9555e8555c62dcfd", "$-1"),
+            ("SET k w IFDNE 9555E8555C62DCFD GET", "$5 hello"),
+            ("GET k", "$5 hello"),
+            ("SET k test IFDEQ 9555E8555c62dcfd EX 10", "+OK"),
+            ("DIGEST k", "$16 9ec9f7918d7dfc40"),
+            ("SET k test IFDNE 9555e8555c62dcfd KEEPTTL", "+OK"),
+            ("TTL k", ":10"),
+            ("SET k w IFDEQ 9ec9f7918d7dfc4", NO_DIGEST),
+            ("SET k w IFDNE 9ec9f7918d7dfc400", NO_DIGEST),
+            ("DELEX k IFDEQ 1", NO_DIGEST),
+            // What is none is the digest of nothing.
+            ("SET k w IFDEQ gggggggggggggggg", "$-1"),
+            ("SET k 12345 IFDNE gggggggggggggggg", "+OK"),
+            ("DELEX k IFDEQ 9ec9f7918d7dfc40", ":0"),
+            ("DELEX k IFDNE 9ec9f7918d7dfc40", ":1"),
+            // Nothing is compared where there is nothing.
+            ("SET new v IFDEQ 1", "$-1"),
+            ("DELEX new IFDEQ 1", ":0"),
+            ("SET new v IFDNE 1", "+OK"),
+            ("SET new w IFDEQ", "-ERR syntax error"),
+            ("SET new w IFDEQ 9ec9f7918d7dfc40 IFEQ v", "-ERR syntax error"),
+            ("MSETEX 1 new w IFDEQ 9ec9f7918d7dfc40", "-ERR syntax error"),
+            ("RPUSH list x", ":1"),
+            ("DIGEST list", WRONG_TYPE),
+            ("SET list v IFDEQ 1", WRONG_TYPE),
+        ],
+    );
+}
+
+#[test]
+fn a_number_has_the_digest_of_its_digits() {
+    let mut session = Session::new();
+    for command in ["SET number 12345", "SET text 1234", "APPEND text 5"] {
+        session.run(command);
+    }
+    assert_eq!(session.run("DIGEST number"), session.run("DIGEST text"));
+    let digest = session.run("DIGEST number").replace("$16 ", "");
+    assert_eq!(session.run(&format!("DELEX text IFDEQ {digest}")), ":1");
+}
+
+#[test]
 fn a_key_is_deleted_if_its_value_is_or_is_not_a_given_one() {
     const NOT_A_STRING: &str = "-ERR Key should be of string type if conditions are specified";
-    const NO_CONDITION: &str = "-ERR Invalid condition. Use IFEQ or IFNE";
+    const NO_CONDITION: &str = "-ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE";
     const ARITY: &str = "-ERR wrong number of arguments for 'delex' command";
     let mut session = Session::new();
     replies(
