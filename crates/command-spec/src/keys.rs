@@ -129,11 +129,15 @@ fn parse_count(text: &[u8]) -> Option<i32> {
     if is_canonical { std::str::from_utf8(text).ok()?.parse().ok() } else { None }
 }
 
-/// With GET, the old value is returned; without, the key is merely overwritten.
+/// With GET, the old value is returned, and with a condition on the value it is compared; otherwise
+/// the key is merely overwritten.
 fn keys_of_set(arguments: &[&[u8]]) -> Vec<KeyAt> {
     let options = arguments.get(3..).unwrap_or_default();
-    let flags = if options.iter().any(|option| option.eq_ignore_ascii_case(b"get")) {
+    let has = |word: &str| options.iter().any(|o| o.eq_ignore_ascii_case(word.as_bytes()));
+    let flags = if has("get") {
         key_flags![RW ACCESS UPDATE]
+    } else if ["ifeq", "ifne", "ifdeq", "ifdne"].into_iter().any(has) {
+        key_flags![RW UPDATE]
     } else {
         key_flags![OW UPDATE]
     };

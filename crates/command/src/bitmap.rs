@@ -204,61 +204,131 @@ fn within_byte(at: usize, bits: &RangeInclusive<usize>) -> RangeInclusive<usize>
     bits.start().saturating_sub(at * 8)..=(bits.end() - at * 8).min(7)
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BitOperation {
     And,
     Or,
     Xor,
     Not,
+    /// What the first has and none of the others.
+    Diff,
+    /// What one of the others has and the first has not.
+    Diff1,
+    /// What the first has and one of the others, too.
+    AndOr,
+    /// What exactly one has.
+    One,
+}
+
+/// The sources read so far; each is as if zeros followed it.
+#[derive(Default)]
+struct Combined {
+    bytes: Vec<u8>,
+    /// Of DIFF, DIFF1 and ANDOR, what any source but the first has; of ONE, what several have.
+    others: Vec<u8>,
 }
 
 impl BitOperation {
-    fn parse(word: &[u8]) -> Result<Self, CommandError> {
-        [("AND", Self::And), ("OR", Self::Or), ("XOR", Self::Xor), ("NOT", Self::Not)]
-            .into_iter()
-            .find(|(name, _)| argument::is(word, name))
-            .map(|(_, operation)| operation)
-            .ok_or(CommandError::Syntax)
+    const NAMES: [(&str, Self); 8] = [
+        ("AND", Self::And),
+        ("OR", Self::Or),
+        ("XOR", Self::Xor),
+        ("NOT", Self::Not),
+        ("DIFF", Self::Diff),
+        ("DIFF1", Self::Diff1),
+        ("ANDOR", Self::AndOr),
+        ("ONE", Self::One),
+    ];
+
+    /// The operation that a word names, of `source_count` sources.
+    fn parse(word: &[u8], source_count: usize) -> Result<Self, CommandError> {
+        const NOT_ONE_SOURCE: CommandError =
+            CommandError::other("ERR BITOP NOT must be called with a single source key.");
+        let found = Self::NAMES.into_iter().find(|(name, _)| argument::is(word, name));
+        let (name, operation) = found.ok_or(CommandError::Syntax)?;
+        match operation {
+            Self::Not if source_count != 1 => Err(NOT_ONE_SOURCE),
+            Self::Diff | Self::Diff1 | Self::AndOr if source_count < 2 => {
+                let text =
+                    format!("ERR BITOP {name} must be called with at least two source keys.");
+                Err(CommandError::Other(text.into()))
+            }
+            _ => Ok(operation),
+        }
     }
 
-    /// Combines `result` with one more source; the shorter of the two is padded with zeros.
-    fn apply(self, result: &mut Vec<u8>, source: &[u8]) {
-        result.resize(result.len().max(source.len()), 0);
-        let (common, tail) = result.split_at_mut(source.len());
-        let pairs = common.iter_mut().zip(source);
+    /// Adds a source behind the first one.
+    fn add(self, combined: &mut Combined, source: &[u8]) {
+        let Combined { bytes, others } = combined;
         match self {
             Self::And => {
+                bytes.resize(bytes.len().max(source.len()), 0);
+                let (common, tail) = bytes.split_at_mut(source.len());
+                common.iter_mut().zip(source).for_each(|(byte, other)| *byte &= other);
+                tail.fill(0);
+            }
+            Self::Or => add_bits(bytes, source),
+            Self::Xor => {
+                bytes.resize(bytes.len().max(source.len()), 0);
+                bytes.iter_mut().zip(source).for_each(|(byte, other)| *byte ^= other);
+            }
+            Self::Not => unreachable!("NOT has one source"),
+            Self::Diff | Self::Diff1 | Self::AndOr => add_bits(others, source),
+            Self::One => {
+                others.resize(bytes.len(), 0);
+                for ((several, any), byte) in others.iter_mut().zip(bytes.iter()).zip(source) {
+                    *several |= any & byte;
+                }
+                add_bits(bytes, source);
+            }
+        }
+    }
+
+    /// The result, as long as the longest source.
+    fn finish(self, combined: Combined) -> Vec<u8> {
+        let Combined { mut bytes, others } = combined;
+        bytes.resize(bytes.len().max(others.len()), 0);
+        let (common, tail) = bytes.split_at_mut(others.len());
+        let pairs = common.iter_mut().zip(&others);
+        match self {
+            Self::And | Self::Or | Self::Xor => {}
+            Self::Not => tail.iter_mut().for_each(|byte| *byte = !*byte),
+            Self::Diff | Self::One => pairs.for_each(|(byte, other)| *byte &= !other),
+            Self::Diff1 => {
+                pairs.for_each(|(byte, other)| *byte = !*byte & other);
+                tail.fill(0);
+            }
+            Self::AndOr => {
                 pairs.for_each(|(byte, other)| *byte &= other);
                 tail.fill(0);
             }
-            Self::Or => pairs.for_each(|(byte, other)| *byte |= other),
-            Self::Xor => pairs.for_each(|(byte, other)| *byte ^= other),
-            Self::Not => unreachable!("NOT has one source"),
         }
+        bytes
     }
+}
+
+/// Sets the bits that `source` has, too.
+fn add_bits(bytes: &mut Vec<u8>, source: &[u8]) {
+    bytes.resize(bytes.len().max(source.len()), 0);
+    bytes.iter_mut().zip(source).for_each(|(byte, other)| *byte |= other);
 }
 
 /// BITOP operation destination key [key ...].
 pub(crate) fn bitop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let operation = BitOperation::parse(args[1])?;
     let (destination, sources) = (args[2], &args[3..]);
-    if operation == BitOperation::Not && sources.len() != 1 {
-        return Err(CommandError::other("ERR BITOP NOT must be called with a single source key."));
-    }
-    let mut result = Vec::new();
+    let operation = BitOperation::parse(args[1], sources.len())?;
+    let mut combined = Combined::default();
     for (index, key) in sources.iter().enumerate() {
         let mut digits = itoa::Buffer::new();
         let source = ctx.keyspace.string(ctx.db, key)?.unwrap_or(StringRef::Bytes(&[]));
         let source = source.as_bytes(&mut digits);
         if index == 0 {
-            result.extend_from_slice(source);
+            combined.bytes.extend_from_slice(source);
         } else {
-            operation.apply(&mut result, source);
+            operation.add(&mut combined, source);
         }
     }
-    if operation == BitOperation::Not {
-        result.iter_mut().for_each(|byte| *byte = !*byte);
-    }
+    let result = operation.finish(combined);
     if !result.is_empty() {
         ctx.keyspace.set_string_as(Form::Raw, ctx.db, destination, &result, Expiry::Clear);
         ctx.notify(Notify::STRING, "set", destination);
@@ -278,7 +348,44 @@ mod tests {
         bytes[at / 8] & (0x80 >> (at % 8)) != 0
     }
 
+    /// Whether a bit is in the result, by which sources have it.
+    fn is_set(operation: BitOperation, bits: &[bool]) -> bool {
+        let (first, others) = (bits[0], bits[1..].contains(&true));
+        let count = bits.iter().filter(|bit| **bit).count();
+        match operation {
+            BitOperation::And => count == bits.len(),
+            BitOperation::Or => count > 0,
+            BitOperation::Xor => count % 2 == 1,
+            BitOperation::Not => !first,
+            BitOperation::Diff => first && !others,
+            BitOperation::Diff1 => !first && others,
+            BitOperation::AndOr => first && others,
+            BitOperation::One => count == 1,
+        }
+    }
+
     proptest! {
+        #[test]
+        fn sources_are_combined_as_bit_by_bit(
+            sources in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..9), 1..6),
+        ) {
+            for (name, operation) in BitOperation::NAMES {
+                if BitOperation::parse(name.as_bytes(), sources.len()).is_err() {
+                    continue;
+                }
+                let mut combined = Combined { bytes: sources[0].clone(), others: Vec::new() };
+                sources[1..].iter().for_each(|source| operation.add(&mut combined, source));
+                let result = operation.finish(combined);
+                let len = sources.iter().map(Vec::len).max().unwrap_or(0);
+                prop_assert_eq!(result.len(), len, "{}", name);
+                for at in 0..len * 8 {
+                    let has = |source: &Vec<u8>| at / 8 < source.len() && bit_at(source, at);
+                    let bits: Vec<bool> = sources.iter().map(has).collect();
+                    prop_assert_eq!(bit_at(&result, at), is_set(operation, &bits), "{} at {}", name, at);
+                }
+            }
+        }
+
         #[test]
         fn bits_are_counted_and_found_as_one_by_one(
             bytes in prop::collection::vec(prop_oneof![Just(0u8), Just(0xff), any::<u8>()], 1..60),

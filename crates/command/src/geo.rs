@@ -100,11 +100,7 @@ fn write_position(reply: &mut resp::Writer, position: Position) {
         let text = format!("{degrees:.17}");
         let text = text.trim_end_matches('0').trim_end_matches('.');
         let text = if text == "-0" { "0" } else { text };
-        if reply.is_resp3() {
-            reply.raw(format!(",{text}\r\n").as_bytes());
-        } else {
-            reply.bulk_str(text);
-        }
+        reply.decimal(text);
     }
 }
 

@@ -181,7 +181,7 @@ pub(crate) fn hincrby(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
 pub(crate) fn hincrbyfloat(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let (key, field) = (args[1], args[2]);
     let by = LongDouble::parse(args[3]).ok_or(CommandError::NotAFloat)?;
-    if by == LongDouble::Infinite {
+    if !by.is_finite() {
         return Err(CommandError::other("ERR value is NaN or Infinity"));
     }
     let updated = ctx.keyspace.update::<Hash, _>(ctx.db, key, true, |hash| {

@@ -14,7 +14,7 @@ use keyspace::{Expiry, Notify};
 use crate::argument;
 use crate::context::Context;
 use crate::error::{CommandError, Done};
-use value::{Changes, Corrupted, HyperLogLog, REGISTER_COUNT, Registers, View, estimate};
+use value::{Changes, Corrupted, HyperLogLog, REGISTER_COUNT, Registers, View, estimate, place};
 
 /// A copy of the value of a key, to be changed.
 fn load(ctx: &mut Context<'_>, key: &[u8]) -> Result<Option<HyperLogLog>, CommandError> {
@@ -70,6 +70,17 @@ pub(crate) fn pfadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     }
     ctx.reply.int(i64::from(changed));
     Ok(())
+}
+
+/// About how many different elements there are, with the registers that PFADD would make of them: 16 KiB
+/// of memory, however many they are.
+pub(crate) fn estimate_of<'a>(elements: impl Iterator<Item = &'a [u8]>) -> usize {
+    let mut registers: Box<Registers> = Box::new([0; REGISTER_COUNT]);
+    for element in elements {
+        let (index, rank) = place(element);
+        registers[index] = registers[index].max(rank);
+    }
+    usize::try_from(estimate(&registers)).unwrap_or(0)
 }
 
 /// The highest of each register in these keys, and whether one of them is dense.

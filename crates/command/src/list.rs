@@ -1,5 +1,7 @@
 //! The list commands that never wait; [`crate::list_blocking`] has the others.
 
+pub(crate) mod moving;
+
 use keyspace::list::{End, List, ListGuard, ListView};
 use keyspace::{Notify, Updated};
 

@@ -1,10 +1,12 @@
-//! The numbers of INCRBYFLOAT and HINCRBYFLOAT: C's `long double` as it is on x86.
+//! The numbers of INCRBYFLOAT, HINCRBYFLOAT and INCREX: C's `long double` as it is on x86.
 //!
 //! Redis adds in this type and prints seventeen digits behind the point, and clients see the
 //! result: 3.0 and 1.1 make 4.1, but 5.0e3 and 1e-5 make 5000.00001000000000007. A number is a
 //! mantissa of 64 bits and an exponent; here both are exact integers, and rounding, to the nearest
 //! number and to the even one between two, happens where the processor would do it: when a text
 //! is read, when a sum is made, and when it is written.
+
+use std::cmp::Ordering;
 
 use num_bigint::{BigInt, BigUint, Sign};
 
@@ -39,7 +41,10 @@ pub(crate) enum LongDouble {
         exponent: i64,
     },
     /// Written so: a sum is never made infinite.
-    Infinite,
+    Infinite {
+        /// Below all numbers, rather than above them.
+        is_negative: bool,
+    },
 }
 
 impl LongDouble {
@@ -54,7 +59,7 @@ impl LongDouble {
             return None;
         }
         if [&b"inf"[..], b"infinity"].iter().any(|word| unsigned.eq_ignore_ascii_case(word)) {
-            return Some(Self::Infinite);
+            return Some(Self::Infinite { is_negative: sign == Sign::Minus });
         }
         let (numerator, denominator) = match unsigned {
             [b'0', b'x' | b'X', rest @ ..] => parse_fraction(rest, 16)?,
@@ -64,6 +69,51 @@ impl LongDouble {
         let vanished = mantissa == BigUint::ZERO && numerator != BigUint::ZERO;
         (!vanished)
             .then(|| Self::Finite { mantissa: BigInt::from_biguint(sign, mantissa), exponent })
+    }
+
+    /// The largest number.
+    pub(crate) fn largest() -> Self {
+        Self::Finite { mantissa: BigInt::from(u64::MAX), exponent: EXPONENT_END - MANTISSA_BITS }
+    }
+
+    pub(crate) const fn is_finite(&self) -> bool {
+        matches!(self, Self::Finite { .. })
+    }
+
+    pub(crate) fn is_negative(&self) -> bool {
+        match self {
+            Self::Finite { mantissa, .. } => mantissa.sign() == Sign::Minus,
+            Self::Infinite { is_negative } => *is_negative,
+        }
+    }
+
+    /// The same with the other sign.
+    pub(crate) fn negated(&self) -> Self {
+        match self {
+            Self::Finite { mantissa, exponent } => {
+                Self::Finite { mantissa: -mantissa, exponent: *exponent }
+            }
+            Self::Infinite { is_negative } => Self::Infinite { is_negative: !is_negative },
+        }
+    }
+
+    /// How it compares with another one.
+    pub(crate) fn order(&self, other: &Self) -> Ordering {
+        let beyond = |number: &Self| match number {
+            Self::Finite { .. } => 0,
+            Self::Infinite { is_negative: true } => -1,
+            Self::Infinite { is_negative: false } => 1,
+        };
+        match (self, other) {
+            (
+                Self::Finite { mantissa: a, exponent: i },
+                Self::Finite { mantissa: b, exponent: j },
+            ) => {
+                let exponent = *i.min(j);
+                (a << (i - exponent)).cmp(&(b << (j - exponent)))
+            }
+            _ => beyond(self).cmp(&beyond(other)),
+        }
     }
 
     /// The sum; `None` when it is not finite.
@@ -100,7 +150,11 @@ impl LongDouble {
 
     /// The decimal form with at most seventeen digits behind the point, and no zeros at its end.
     pub(crate) fn to_decimal(&self) -> String {
-        let Self::Finite { mantissa, exponent } = self else { return "inf".to_owned() };
+        let (mantissa, exponent) = match self {
+            Self::Finite { mantissa, exponent } => (mantissa, exponent),
+            Self::Infinite { is_negative: true } => return "-inf".to_owned(),
+            Self::Infinite { is_negative: false } => return "inf".to_owned(),
+        };
         let scaled = mantissa.magnitude() * FRACTION_SCALE;
         let digits = if *exponent < 0 {
             divide(&scaled, &(BigUint::from(1u8) << -exponent))
@@ -241,6 +295,32 @@ mod tests {
         assert_eq!(sum("1e308", "1e308").map(|sum| sum.len()), Some(309));
         assert_eq!(sum("1e4932", "1e4932"), None);
         assert_eq!(sum("1", "inf"), None);
+    }
+
+    #[test]
+    fn what_is_infinite_has_a_sign() {
+        for (text, decimal) in [("inf", "inf"), ("+Infinity", "inf"), ("-inf", "-inf")] {
+            assert_eq!(LongDouble::parse(text.as_bytes()).unwrap().to_decimal(), decimal);
+        }
+    }
+
+    #[test]
+    fn numbers_are_ordered_and_have_opposites() {
+        let parse = |text: &str| LongDouble::parse(text.as_bytes()).expect("a number");
+        let ascending =
+            ["-inf", "-1e4932", "-1.5", "-1", "-3.7e-4951", "0", "1e-4000", "1", "1e19", "inf"];
+        for (i, a) in ascending.iter().enumerate() {
+            for (j, b) in ascending.iter().enumerate() {
+                let (a, b) = (parse(a), parse(b));
+                assert_eq!(a.order(&b), i.cmp(&j), "{a:?} {b:?}");
+                assert_eq!(a.negated().order(&b.negated()), j.cmp(&i), "{a:?} {b:?}");
+            }
+            assert_eq!(parse(a).is_negative(), a.starts_with('-'));
+        }
+        let largest = LongDouble::largest();
+        assert!(largest.order(&parse("1.18e4932")).is_gt());
+        assert_eq!(largest.checked_add(&parse("1")), Some(largest.clone()));
+        assert_eq!(largest.checked_add(&largest), None);
     }
 
     #[test]

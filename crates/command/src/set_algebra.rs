@@ -11,6 +11,7 @@ use keyspace::{Notify, parse_int};
 use crate::argument;
 use crate::context::Context;
 use crate::error::{CommandError, Done};
+use crate::hyperloglog;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {
@@ -45,25 +46,73 @@ pub(crate) fn sdiffstore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
 
 /// SINTERCARD numkeys key [key ...] [LIMIT limit].
 pub(crate) fn sintercard(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    const NO_KEYS: CommandError = CommandError::other("ERR numkeys should be greater than 0");
-    const TOO_MANY_KEYS: CommandError =
-        CommandError::other("ERR Number of keys can't be greater than number of args");
-    const NEGATIVE: CommandError = CommandError::other("ERR LIMIT can't be negative");
-    let key_count = argument::count(args[1]).ok().filter(|count| *count > 0).ok_or(NO_KEYS)?;
-    let (keys, mut options) = args[2..].split_at_checked(key_count).ok_or(TOO_MANY_KEYS)?;
-    let mut limit = 0;
-    while let [word, rest @ ..] = options {
-        let [value, rest @ ..] = rest else { return Err(CommandError::Syntax) };
-        if !argument::is(word, "LIMIT") {
-            return Err(CommandError::Syntax);
+    count(ctx, Operation::Intersection, args)
+}
+
+/// SUNIONCARD numkeys key [key ...] [APPROX] [LIMIT limit].
+pub(crate) fn sunioncard(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    count(ctx, Operation::Union, args)
+}
+
+/// SDIFFCARD numkeys key [key ...] [LIMIT limit].
+pub(crate) fn sdiffcard(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    count(ctx, Operation::Difference, args)
+}
+
+/// Up to this limit members are counted although an estimate would do: it is faster, and exact.
+const COUNTED_MAX: usize = 4096;
+
+/// What a command that counts is asked for.
+struct Count<'a, 'b> {
+    keys: &'a [&'b [u8]],
+    /// The highest count that is told apart.
+    limit: usize,
+    /// APPROX: an estimate will do.
+    is_approximate: bool,
+}
+
+impl<'a, 'b> Count<'a, 'b> {
+    /// Reads `numkeys key … [LIMIT limit]`, of a union `[APPROX]`, too.
+    fn parse(operation: Operation, args: &'a [&'b [u8]]) -> Result<Self, CommandError> {
+        const NO_KEYS: CommandError = CommandError::other("ERR numkeys should be greater than 0");
+        const TOO_MANY_KEYS: CommandError =
+            CommandError::other("ERR Number of keys can't be greater than number of args");
+        const NEGATIVE: CommandError = CommandError::other("ERR LIMIT can't be negative");
+        let key_count = argument::count(args[0]).ok().filter(|count| *count > 0).ok_or(NO_KEYS)?;
+        let (keys, mut options) = args[1..].split_at_checked(key_count).ok_or(TOO_MANY_KEYS)?;
+        let mut asked = Self { keys, limit: usize::MAX, is_approximate: false };
+        while let [word, rest @ ..] = options {
+            if operation == Operation::Union && argument::is(word, "APPROX") {
+                asked.is_approximate = true;
+                options = rest;
+            } else if argument::is(word, "LIMIT")
+                && let [limit, rest @ ..] = rest
+            {
+                let limit = argument::count(limit).map_err(|_| NEGATIVE)?;
+                asked.limit = if limit == 0 { usize::MAX } else { limit };
+                options = rest;
+            } else {
+                return Err(CommandError::Syntax);
+            }
         }
-        limit = argument::count(value).map_err(|_| NEGATIVE)?;
-        options = rest;
+        Ok(asked)
     }
-    let sets = ctx.keyspace.read_many::<Set>(ctx.db, keys)?;
-    let limit = if limit == 0 { usize::MAX } else { limit };
-    let count = intersection(&sets).take(limit).count();
-    ctx.reply.count(count);
+}
+
+/// Replies how many members the result has.
+fn count(ctx: &mut Context<'_>, operation: Operation, args: &[&[u8]]) -> Done {
+    let asked = Count::parse(operation, &args[1..])?;
+    let sets = ctx.keyspace.read_many::<Set>(ctx.db, asked.keys)?;
+    let found = match operation {
+        Operation::Intersection => intersection(&sets).take(asked.limit).count(),
+        Operation::Union if asked.is_approximate && !is_soon_counted(&sets, asked.limit) => {
+            let members = sets.iter().flatten().flat_map(SetView::iter);
+            hyperloglog::estimate_of(members).min(asked.limit)
+        }
+        Operation::Union => union_count(&sets, asked.limit),
+        Operation::Difference => difference(&sets).take(asked.limit).count(),
+    };
+    ctx.reply.count(found);
     Ok(())
 }
 
@@ -131,6 +180,24 @@ fn intersection<'a>(sets: &[Option<SetView<'a>>]) -> impl Iterator<Item = &'a [u
     all.sort_by_key(SetView::len);
     let smallest = all.first().map(SetView::iter).into_iter().flatten();
     smallest.filter(move |member| all[1..].iter().all(|set| set.contains(member)))
+}
+
+/// How many members any of the sets has, at most `limit`. Only those that the largest set lacks are
+/// remembered meanwhile.
+fn union_count(sets: &[Option<SetView<'_>>], limit: usize) -> usize {
+    let mut all: Vec<SetView<'_>> = sets.iter().flatten().copied().collect();
+    all.sort_by_key(|set| std::cmp::Reverse(set.len()));
+    let Some((largest, others)) = all.split_first() else { return 0 };
+    let room = limit.saturating_sub(largest.len());
+    let mut seen: HashSet<&[u8]> = HashSet::new();
+    let lacking = others.iter().flat_map(SetView::iter).filter(|m| !largest.contains(m));
+    largest.len().min(limit) + lacking.filter(|member| seen.insert(member)).take(room).count()
+}
+
+/// Whether counting up to the limit reads few members: a set alone reaches the limit, or all are
+/// small if none does.
+fn is_soon_counted(sets: &[Option<SetView<'_>>], limit: usize) -> bool {
+    limit <= COUNTED_MAX || sets.iter().flatten().any(|set| set.len() >= limit)
 }
 
 /// The members of the first set that none of the others has.

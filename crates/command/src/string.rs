@@ -1,5 +1,8 @@
 //! The string commands.
 
+pub(crate) mod conditional;
+pub(crate) mod counter;
+
 use base::DbIndex;
 use keyspace::string::Form;
 use keyspace::{Expiry, Keyspace, Notify, StringRef, Type};
@@ -25,75 +28,6 @@ pub(crate) fn get(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
 pub(crate) fn strlen(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let len = ctx.keyspace.string(ctx.db, args[1])?.map_or(0, StringRef::len);
     ctx.reply.count(len);
-    Ok(())
-}
-
-/// The options of SET.
-#[derive(Default)]
-struct SetOptions {
-    only_if: Option<bool>,
-    get: bool,
-    keep_ttl: bool,
-    expires: Option<(TimeUnit, usize)>,
-}
-
-impl SetOptions {
-    fn parse(args: &[&[u8]]) -> Result<Self, CommandError> {
-        let mut options = Self::default();
-        let mut at = 3;
-        while let Some(&word) = args.get(at) {
-            let is = |keyword| argument::is(word, keyword);
-            if is("NX") && options.only_if != Some(true) {
-                options.only_if = Some(false);
-            } else if is("XX") && options.only_if != Some(false) {
-                options.only_if = Some(true);
-            } else if is("GET") {
-                options.get = true;
-            } else if is("KEEPTTL") && options.expires.is_none() {
-                options.keep_ttl = true;
-            } else if let Some(unit) = TimeUnit::parse(word)
-                && options.expires.is_none_or(|(before, _)| before == unit)
-                && !options.keep_ttl
-                && at + 1 < args.len()
-            {
-                at += 1;
-                options.expires = Some((unit, at));
-            } else {
-                return Err(CommandError::Syntax);
-            }
-            at += 1;
-        }
-        Ok(options)
-    }
-}
-
-pub(crate) fn set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let (key, value) = (args[1], args[2]);
-    let options = if args.len() == 3 { SetOptions::default() } else { SetOptions::parse(args)? };
-    let expiry = match options.expires {
-        Some((unit, at)) => Expiry::At(argument::expiry(args[at], unit, ctx.keyspace, "set")?),
-        None if options.keep_ttl => Expiry::Keep,
-        None => Expiry::Clear,
-    };
-    if options.get {
-        write_string(ctx.reply, ctx.keyspace.string(ctx.db, key)?);
-    }
-    if let Some(must_exist) = options.only_if
-        && ctx.keyspace.exists(ctx.db, key, false) != must_exist
-    {
-        if !options.get {
-            ctx.reply.null();
-        }
-        return Ok(());
-    }
-    ctx.keyspace.set_string(ctx.db, key, value, expiry);
-    ctx.notify(Notify::STRING, "set", key);
-    if matches!(expiry, Expiry::At(_)) {
-        ctx.notify(Notify::GENERIC, "expire", key);
-    }
-    if !options.get {
-        ctx.reply.ok();
-    }
     Ok(())
 }
 

@@ -230,6 +230,14 @@ impl Writer {
         }
     }
 
+    /// Appends a double with the digits that `text` has: a bulk string in RESP2.
+    pub fn decimal(&mut self, text: &str) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk_str(text),
+            Protocol::Resp3 => self.line(b',', text.as_bytes()),
+        }
+    }
+
     /// Appends a boolean: 1 or 0 in RESP2.
     pub fn boolean(&mut self, value: bool) {
         self.append(match (self.protocol, value) {
@@ -542,6 +550,7 @@ mod tests {
         assert_eq!(both(|w| w.push(3)), pair("*3\r\n", ">3\r\n"));
         assert_eq!(both(|w| w.double(1.5)), pair("$3\r\n1.5\r\n", ",1.5\r\n"));
         assert_eq!(both(|w| w.double(f64::INFINITY)), pair("$3\r\ninf\r\n", ",inf\r\n"));
+        assert_eq!(both(|w| w.decimal("0.10")), pair("$4\r\n0.10\r\n", ",0.10\r\n"));
         assert_eq!(both(|w| w.boolean(true)), pair(":1\r\n", "#t\r\n"));
         assert_eq!(
             both(|w| w.verbatim("txt", "hello")),

@@ -36,6 +36,7 @@ macro_rules! conformance {
 
 conformance!(
     bitops,
+    bitops_8_2,
     client,
     config,
     dump,

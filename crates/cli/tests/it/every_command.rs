@@ -472,7 +472,6 @@ fn modest(form: &[Slot]) -> Vec<Vec<u8>> {
             "min" => "-inf".to_owned(),
             "max" => "+inf".to_owned(),
             "encoding" => "u8".to_owned(),
-            "operation" => "XOR".to_owned(),
             "offset" | "start" => "0".to_owned(),
             "stop" => "-1".to_owned(),
             _ => "1".to_owned(),

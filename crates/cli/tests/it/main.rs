@@ -14,6 +14,7 @@
 //!   devices                                       log devices that come and go under load
 //!   narrow_start                                  more keys than memory holds, and no index to start by
 //!   cold_expiry                                   keys that expire while they are in the log only
+//!   later_commands                                what redis-server lacks, while values leave memory
 //!   object_ids                                    large objects over restarts
 //!   backups                                       named backups, and which command has emptied what
 //!   tracking                                      what clients are told that keep copies, next to Redis
@@ -86,6 +87,7 @@ mod instant_start;
 mod io_errors;
 mod kill;
 mod larger_than_memory;
+mod later_commands;
 mod lcs;
 mod ledger;
 mod lifecycle;

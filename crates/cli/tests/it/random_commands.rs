@@ -225,7 +225,7 @@ pub(crate) fn index(random: &mut Random, length: usize) -> usize {
     usize::try_from(random.below(u64::try_from(length).unwrap())).unwrap()
 }
 
-fn random_word(random: &mut Random, word: &str) -> String {
+pub(crate) fn random_word(random: &mut Random, word: &str) -> String {
     if matches!(word, "n" | "i" | "s" | "r" | "b") && random.below(12) == 0 {
         return extremes::NUMBERS[index(random, extremes::NUMBERS.len())].to_owned();
     }

@@ -339,7 +339,6 @@ fn text(name: &str, random: &mut Random, extreme: &dyn Fn(&mut Random) -> &'stat
         "offset" => {
             pick(random, &["0", "7", "100", "#1", "#30", "#9223372036854775807"]).to_owned()
         }
-        "operation" => pick(random, &["AND", "OR", "XOR", "NOT", "xor"]).to_owned(),
         "field" | "member" => format!("f{}", random.below(12)),
         _ => match random.below(4) {
             0 => random.below(1000).to_string(),

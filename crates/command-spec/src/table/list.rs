@@ -43,7 +43,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             KeySpec::one(2, key_flags![RW INSERT]),
         ],
         propagation: Propagation::Rewritten(&[always(
-            "LMOVEM source destination wherefrom whereto",
+            "LMOVEM source destination wherefrom whereto EXACTLY count ordering",
         )]),
         since: "8.10.0",
         origin: Origin::Redis,
@@ -70,7 +70,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -241,7 +240,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {

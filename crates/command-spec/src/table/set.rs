@@ -56,14 +56,12 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "8.10.0",
         origin: Origin::Redis,
         summary: "Counts the members of the first set that no other set has.",
-        complexity: "O(N), N the number of members of all sets.",
+        complexity: "O(N*M) at worst, N the size of the first set and M the number of sets.",
         arguments: &[
             Arg::integer("numkeys"),
             Arg::key("key", 0).multiple(),
-            Arg::word("approx", "APPROX").optional(),
             Arg::integer("limit").token("LIMIT").optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -272,7 +270,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::word("approx", "APPROX").optional(),
             Arg::integer("limit").token("LIMIT").optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {

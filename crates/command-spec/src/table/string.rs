@@ -56,9 +56,9 @@ pub(super) static COMMANDS: &[Spec] = &[
         keys: &[KeySpec::one(1, key_flags![RW DELETE VARIABLE_FLAGS])],
         propagation: Propagation::Rewritten(&[always("DEL key")]),
         since: "8.4.0",
-        origin: Origin::Redis,
-        summary: "Deletes a key if its value, or the digest of it, compares as asked.",
-        complexity: "O(1) to compare values, O(N) to compare digests, N the length of the string.",
+        origin: Origin::RedisThenValkey("9.2.0"),
+        summary: "Deletes a key if its value compares as asked.",
+        complexity: "O(1); O(N) for `IFDEQ` and `IFDNE`, N the length of the string.",
         arguments: &[
             Arg::key("key", 0),
             Arg::one_of(
@@ -66,13 +66,12 @@ pub(super) static COMMANDS: &[Spec] = &[
                 &[
                     Arg::string("ifeq-value").token("IFEQ"),
                     Arg::string("ifne-value").token("IFNE"),
-                    Arg::integer("ifdeq-digest").token("IFDEQ"),
-                    Arg::integer("ifdne-digest").token("IFDNE"),
+                    Arg::string("ifdeq-digest").token("IFDEQ"),
+                    Arg::string("ifdne-digest").token("IFDNE"),
                 ],
             )
             .optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -87,7 +86,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Deletes a key if it holds this string.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::string("value")],
-        served: false,
         ..BASE
     },
     Spec {
@@ -101,7 +99,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns a digest of the string at a key.",
         complexity: "O(N), N the length of the string.",
         arguments: &[Arg::key("key", 0)],
-        served: false,
         ..BASE
     },
     Spec {
@@ -235,8 +232,10 @@ pub(super) static COMMANDS: &[Spec] = &[
         acl: acl![STRING],
         keys: &[KeySpec::one(1, key_flags![RW ACCESS UPDATE])],
         propagation: Propagation::Rewritten(&[
-            when("with BYFLOAT and no time", "SET key value KEEPTTL"),
+            when("the expiry stays", "SET key value KEEPTTL"),
+            when("with PERSIST", "SET key value"),
             when("with a time to come", "SET key value PXAT unix-time-milliseconds"),
+            EXPIRED,
         ]),
         since: "8.8.0",
         origin: Origin::RedisThenValkey("9.2.0"),
@@ -244,6 +243,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         complexity: "O(1)",
         arguments: &[
             Arg::key("key", 0),
+            Arg::one_of("condition", &[Arg::word("nx", "NX"), Arg::word("xx", "XX")]).optional(),
             Arg::one_of(
                 "increment",
                 &[Arg::double("float").token("BYFLOAT"), Arg::integer("integer").token("BYINT")],
@@ -265,7 +265,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             .optional(),
             Arg::word("enx", "ENX").optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -352,7 +351,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -400,19 +398,25 @@ pub(super) static COMMANDS: &[Spec] = &[
             when("with GET and no time", "SET key value"),
         ]),
         since: "1.0.0",
-        history: &[
-            Change::new("7.0.0", "`NX` together with `GET`."),
-            Change::absent(Origin::ValkeyThenRedis("8.4.0"), "8.1.0", "`IFEQ`."),
-            Change::absent(Origin::Redis, "8.4.0", "`IFNE`, `IFDEQ` and `IFDNE`."),
-        ],
+        history: &[Change::new("7.0.0", "`NX` together with `GET`.")],
         summary: "Sets the string at a key, whatever was there before.",
         complexity: "O(1)",
         arguments: &[
             Arg::key("key", 0),
             Arg::string("value"),
-            Arg::one_of("condition", &[Arg::word("nx", "NX"), Arg::word("xx", "XX")])
-                .since("2.6.12")
-                .optional(),
+            Arg::one_of(
+                "condition",
+                &[
+                    Arg::word("nx", "NX"),
+                    Arg::word("xx", "XX"),
+                    Arg::string("ifeq-value").token("IFEQ").since("8.4.0"),
+                    Arg::string("ifne-value").token("IFNE").since("8.4.0"),
+                    Arg::string("ifdeq-digest").token("IFDEQ").since("8.4.0"),
+                    Arg::string("ifdne-digest").token("IFDNE").since("8.4.0"),
+                ],
+            )
+            .since("2.6.12")
+            .optional(),
             Arg::word("get", "GET").since("6.2.0").optional(),
             Arg::one_of(
                 "expiration",

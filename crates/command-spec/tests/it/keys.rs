@@ -30,6 +30,8 @@ fn keys_are_found_as_newer_servers_find_them() {
         ("migrate h 1 '' 0 10 auth keys keys a b", "a=RW,access,delete b=RW,access,delete"),
         ("georadius a 1 2 3 km store b", "a=RO,access b=OW,update"),
         ("georadius a 1 2 3 km", "a=RO,access"),
+        ("set a b ifeq c", "a=RW,update"),
+        ("set a b ifne c get", "a=RW,access,update"),
         ("delex a", "a=RM,delete"),
         ("delex a ifeq x", "a=RW,delete"),
         ("msetex 2 a 1 b 2 ex 10", "a=OW,update b=OW,update"),

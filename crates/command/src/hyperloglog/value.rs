@@ -400,7 +400,7 @@ fn tau(mut x: f64) -> f64 {
     clippy::cast_possible_truncation,
     reason = "the index has 14 bits, the rank is at most 51"
 )]
-fn place(element: &[u8]) -> (usize, u8) {
+pub(super) fn place(element: &[u8]) -> (usize, u8) {
     let hash = hash(element);
     let index = hash as usize & (REGISTER_COUNT - 1);
     let rest = hash >> INDEX_BITS | 1 << RANK_BITS;

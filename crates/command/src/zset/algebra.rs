@@ -32,18 +32,28 @@ enum Aggregate {
     Sum,
     Min,
     Max,
+    /// The sum of the weights of the sources that have it, whatever its scores.
+    Count,
 }
 
 impl Aggregate {
     fn parse(word: &[u8]) -> Option<Self> {
-        [("SUM", Self::Sum), ("MIN", Self::Min), ("MAX", Self::Max)]
+        [("SUM", Self::Sum), ("MIN", Self::Min), ("MAX", Self::Max), ("COUNT", Self::Count)]
             .into_iter()
             .find_map(|(name, aggregate)| argument::is(word, name).then_some(aggregate))
     }
 
+    /// What a source of this weight that has the member with this score contributes.
+    fn share(self, weight: f64, score: f64) -> f64 {
+        match self {
+            Self::Sum | Self::Min | Self::Max => weight * score,
+            Self::Count => weight,
+        }
+    }
+
     fn apply(self, sum: f64, score: f64) -> f64 {
         match self {
-            Self::Sum => zero_if_nan(sum + score),
+            Self::Sum | Self::Count => zero_if_nan(sum + score),
             Self::Min if score < sum => score,
             Self::Max if score > sum => score,
             Self::Min | Self::Max => sum,
@@ -176,7 +186,7 @@ impl<'a> Call<'a> {
         let mut scores: HashMap<&[u8], f64> = HashMap::new();
         for (source, weight) in &self.sources {
             for (member, score) in source.iter().flat_map(|source| source.iter()) {
-                let score = zero_if_nan(weight * score);
+                let score = zero_if_nan(self.options.aggregate.share(*weight, score));
                 scores
                     .entry(member)
                     .and_modify(|sum| *sum = self.options.aggregate.apply(*sum, score))
@@ -188,11 +198,12 @@ impl<'a> Call<'a> {
 
     fn intersection(&self) -> impl Iterator<Item = Member<'a>> {
         let ((smallest, weight), others) = self.sources.split_first().expect("there is a key");
+        let aggregate = self.options.aggregate;
         smallest.iter().flat_map(|source| source.iter()).filter_map(move |(member, score)| {
-            let first = zero_if_nan(weight * score);
+            let first = zero_if_nan(aggregate.share(*weight, score));
             let sum = others.iter().try_fold(first, |sum, (other, weight)| {
                 let score = other.as_ref()?.score(member)?;
-                Some(self.options.aggregate.apply(sum, score * weight))
+                Some(aggregate.apply(sum, aggregate.share(*weight, score)))
             });
             Some((member, sum?))
         })

@@ -2,16 +2,9 @@
 
 use resp::Protocol;
 
-use crate::session::{START_MS, Session};
+use crate::session::{START_MS, Session, replies};
 
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
-
-#[track_caller]
-fn replies(session: &mut Session, calls: &[(&str, &str)]) {
-    for (line, reply) in calls {
-        assert_eq!(session.run(line), *reply, "{line}");
-    }
-}
 
 #[test]
 fn elements_go_in_and_out_at_both_ends() {
@@ -210,4 +203,129 @@ fn an_index_can_be_any_number() {
             assert_eq!(session.run(&format!("LRANGE {key} {index} {}", i64::MAX)), "*0");
         }
     }
+}
+
+/// LMOVEM of Redis 8.10: the calls of its own tests and documentation.
+#[test]
+fn several_elements_move_one_by_one_or_in_one_piece() {
+    const SYNTAX: &str = "-ERR syntax error";
+    const NOT_POSITIVE: &str = "-ERR count should be greater than 0";
+    let mut session = Session::new();
+    for (call, reply, source, destination) in [
+        ("LEFT RIGHT", "*1 $1 1", "*4 $1 2 $1 3 $1 4 $1 5", "*2 $1 x $1 1"),
+        ("LEFT LEFT COUNT 3 OBO", "*3 $1 3 $1 2 $1 1", "*2 $1 4 $1 5", "*4 $1 3 $1 2 $1 1 $1 x"),
+        ("LEFT LEFT COUNT 3 BULK", "*3 $1 1 $1 2 $1 3", "*2 $1 4 $1 5", "*4 $1 1 $1 2 $1 3 $1 x"),
+        ("RIGHT RIGHT COUNT 3 OBO", "*3 $1 5 $1 4 $1 3", "*2 $1 1 $1 2", "*4 $1 x $1 5 $1 4 $1 3"),
+        ("RIGHT RIGHT count 3 bulk", "*3 $1 3 $1 4 $1 5", "*2 $1 1 $1 2", "*4 $1 x $1 3 $1 4 $1 5"),
+        ("LEFT RIGHT EXACTLY 2 OBO", "*2 $1 1 $1 2", "*3 $1 3 $1 4 $1 5", "*3 $1 x $1 1 $1 2"),
+        ("RIGHT LEFT EXACTLY 2 OBO", "*2 $1 4 $1 5", "*3 $1 1 $1 2 $1 3", "*3 $1 4 $1 5 $1 x"),
+        ("RIGHT LEFT COUNT 2 BULK", "*2 $1 4 $1 5", "*3 $1 1 $1 2 $1 3", "*3 $1 4 $1 5 $1 x"),
+        ("LEFT RIGHT EXACTLY 6 BULK", "*-1", "*5 $1 1 $1 2 $1 3 $1 4 $1 5", "*1 $1 x"),
+        (
+            "LEFT RIGHT COUNT 100 BULK",
+            "*5 $1 1 $1 2 $1 3 $1 4 $1 5",
+            "*0",
+            "*6 $1 x $1 1 $1 2 $1 3 $1 4 $1 5",
+        ),
+    ] {
+        session.run("DEL s d");
+        session.run("RPUSH s 1 2 3 4 5");
+        session.run("RPUSH d x");
+        assert_eq!(session.run(&format!("LMOVEM s d {call}")), reply, "{call}");
+        assert_eq!(session.run("LRANGE s 0 -1"), source, "{call}");
+        assert_eq!(session.run("LRANGE d 0 -1"), destination, "{call}");
+    }
+    session.run("DEL s d");
+    replies(
+        &mut session,
+        &[
+            ("EXISTS s", ":0"),
+            ("LMOVEM s d LEFT RIGHT", "*-1"),
+            ("LMOVEM s d LEFT RIGHT COUNT 5 BULK", "*-1"),
+            ("LMOVEM s d LEFT RIGHT EXACTLY 1 BULK", "*-1"),
+            ("EXISTS d", ":0"),
+            ("RPUSH k 1 2 3 4", ":4"),
+            ("LMOVEM k k LEFT RIGHT COUNT 2 BULK", "*2 $1 1 $1 2"),
+            ("LRANGE k 0 -1", "*4 $1 3 $1 4 $1 1 $1 2"),
+            ("LMOVEM k k LEFT LEFT EXACTLY 2 OBO", "*2 $1 4 $1 3"),
+            ("LMOVEM k k RIGHT RIGHT COUNT 9 BULK", "*4 $1 4 $1 3 $1 1 $1 2"),
+            ("LRANGE k 0 -1", "*4 $1 4 $1 3 $1 1 $1 2"),
+            ("LMOVEM k k RIGHT RIGHT COUNT 3 BULK", "*3 $1 3 $1 1 $1 2"),
+            ("LMOVEM k k LEFT LEFT EXACTLY 3 BULK", "*3 $1 4 $1 3 $1 1"),
+            ("LMOVEM k k LEFT LEFT EXACTLY 5 BULK", "*-1"),
+            ("LMOVEM k k LEFT LEFT COUNT 1 OBO", "*1 $1 4"),
+            ("LRANGE k 0 -1", "*4 $1 4 $1 3 $1 1 $1 2"),
+            ("LMOVEM k d LEFT RIGHT COUNT 0 BULK", NOT_POSITIVE),
+            ("LMOVEM k d LEFT RIGHT EXACTLY -1 BULK", NOT_POSITIVE),
+            ("LMOVEM k d LEFT RIGHT COUNT a BULK", NOT_POSITIVE),
+            ("LMOVEM k d LEFT RIGHT COUNT 0 BAD", NOT_POSITIVE),
+            ("LMOVEM k d LEFT RIGHT BAD 0 BULK", SYNTAX),
+            ("LMOVEM k d LEFT RIGHT COUNT 2", SYNTAX),
+            ("LMOVEM k d LEFT RIGHT COUNT 2 OBO more", SYNTAX),
+            ("LMOVEM k d LEFT RIGHT BAD 2 OBO", SYNTAX),
+            ("LMOVEM k d LEFT RIGHT COUNT 2 BAD", SYNTAX),
+            ("LMOVEM k d BAD RIGHT COUNT 2 OBO", SYNTAX),
+            ("LMOVEM k d LEFT BAD", SYNTAX),
+            ("SET string x", "+OK"),
+            ("LMOVEM string d LEFT RIGHT", WRONG_TYPE),
+            ("LMOVEM k string LEFT RIGHT COUNT 2 BULK", WRONG_TYPE),
+            ("LLEN k", ":4"),
+        ],
+    );
+    session.events();
+    session.run("LMOVEM k d LEFT RIGHT COUNT 2 BULK");
+    session.run("LMOVEM k d RIGHT LEFT COUNT 9 OBO");
+    session.run("LMOVEM d d LEFT RIGHT COUNT 2 BULK");
+    assert_eq!(
+        session.events(),
+        ["rpush d", "lpop k", "lpush d", "rpop k", "del k", "rpush d", "lpop d"]
+    );
+    session.run("LMOVEM d d RIGHT RIGHT COUNT 2 BULK");
+    assert_eq!(session.events(), ["rpush d", "rpop d"]);
+}
+
+#[test]
+fn several_elements_are_waited_for() {
+    let mut session = Session::new();
+    session.run("RPUSH s 1 2 3");
+    assert_eq!(session.run_blocked("BLMOVEM s d LEFT RIGHT 0 COUNT 2 BULK", None), "*2 $1 1 $1 2");
+    // One that wants so many waits for changes of what there is.
+    let exactly = "BLMOVEM s d LEFT RIGHT 1.5 EXACTLY 3 BULK";
+    assert_eq!(session.run_blocked(exactly, None), "");
+    let blocking = session.blocking.take().expect("it waits");
+    assert_eq!(blocking.keys, [Box::from(*b"s")]);
+    assert_eq!(blocking.deadline_ms, Some(START_MS + 1500));
+    assert!(blocking.at_any_change);
+    session.run("RPUSH s 4");
+    assert_eq!(session.run_blocked(exactly, Some("s")), "");
+    assert!(session.blocking.take().is_some());
+    assert_eq!(session.run("LRANGE s 0 -1"), "*2 $1 3 $1 4");
+    session.run("LINSERT s BEFORE 4 x");
+    assert_eq!(session.run_blocked(exactly, Some("s")), "*3 $1 3 $1 x $1 4");
+    assert_eq!(session.run("LRANGE d 0 -1"), "*5 $1 1 $1 2 $1 3 $1 x $1 4");
+    assert_eq!(session.run("EXISTS s"), ":0");
+    // One that takes what there is waits for the list.
+    let count = "BLMOVEM s d RIGHT LEFT 0 COUNT 3 OBO";
+    assert_eq!(session.run_blocked(count, None), "");
+    assert!(!session.blocking.take().expect("it waits").at_any_change);
+    session.run("SET s text");
+    assert_eq!(session.run_blocked(count, Some("s")), "");
+    assert_eq!(session.run_blocked(exactly, Some("s")), "");
+    assert_eq!(session.run_blocked(count, None), WRONG_TYPE);
+    // In a transaction nothing waits.
+    session.run("DEL s");
+    assert_eq!(session.run(exactly), "*-1");
+    assert_eq!(session.run(count), "*-1");
+    assert_eq!(session.run("BLMOVEM s d LEFT RIGHT -1"), "-ERR timeout is negative");
+    // The ends are read first, then the timeout, then the rest.
+    const NOT_A_FLOAT: &str = "-ERR timeout is not a float or out of range";
+    replies(
+        &mut session,
+        &[
+            ("BLMOVEM s d LEFT BAD abc", "-ERR syntax error"),
+            ("BLMOVEM s d LEFT RIGHT abc COUNT abc BULK", NOT_A_FLOAT),
+            ("BLMOVEM s d LEFT RIGHT abc COUNT", NOT_A_FLOAT),
+            ("BLMOVEM s d LEFT RIGHT 0 COUNT abc BAD", "-ERR count should be greater than 0"),
+        ],
+    );
 }

@@ -7,6 +7,8 @@ mod hyperloglog;
 mod introspect;
 mod list;
 mod session;
+mod set;
 mod sort;
 mod stream;
+mod string;
 mod zset;

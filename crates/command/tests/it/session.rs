@@ -100,3 +100,11 @@ impl Session {
             .collect()
     }
 }
+
+/// Runs commands, and compares the reply to each with what [`Session::run`] is to make of it.
+#[track_caller]
+pub(crate) fn replies(session: &mut Session, calls: &[(&str, &str)]) {
+    for (line, reply) in calls {
+        assert_eq!(session.run(line), *reply, "{line}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use resp::Protocol;
 
-use crate::session::Session;
+use crate::session::{Session, replies};
 
 /// A session with some sorted sets: `z` with a to e at 1 to 5, `lex` with a to e at 0, and `long`,
 /// which is `z` with 200 more members behind.
@@ -19,16 +19,10 @@ fn session() -> Session {
     session
 }
 
-fn check(session: &mut Session, cases: &[(&str, &str)]) {
-    for (line, reply) in cases {
-        assert_eq!(session.run(line), *reply, "{line}");
-    }
-}
-
 #[test]
 fn adding_counts_what_is_new_and_obeys_its_options() {
     let mut session = Session::new();
-    check(
+    replies(
         &mut session,
         &[
             ("ZADD z 1 a 2 b", ":2"),
@@ -80,7 +74,7 @@ fn adding_counts_what_is_new_and_obeys_its_options() {
 #[test]
 fn increments_make_members_and_never_nan() {
     let mut session = Session::new();
-    check(
+    replies(
         &mut session,
         &[
             ("ZINCRBY z 2.5 a", "$3 2.5"),
@@ -109,7 +103,7 @@ fn members_are_removed_and_the_key_with_the_last() {
 
 #[test]
 fn scores_and_ranks() {
-    check(
+    replies(
         &mut session(),
         &[
             ("ZSCORE z b", "$1 2"),
@@ -153,7 +147,7 @@ fn scores_and_ranks() {
 
 #[test]
 fn ranges_by_rank_score_and_member() {
-    check(
+    replies(
         &mut session(),
         &[
             ("ZRANGE z 0 1", "*2 $1 a $1 b"),
@@ -205,7 +199,7 @@ fn ranges_by_rank_score_and_member() {
 fn resp3_replies_pairs_and_doubles() {
     let mut session = session();
     session.protocol = Protocol::Resp3;
-    check(
+    replies(
         &mut session,
         &[
             ("ZRANGE z 0 1 WITHSCORES", "*2 *2 $1 a ,1 *2 $1 b ,2"),
@@ -239,7 +233,7 @@ fn resp3_replies_pairs_and_doubles() {
 #[test]
 fn ranges_are_removed() {
     let mut session = session();
-    check(
+    replies(
         &mut session,
         &[
             ("ZREMRANGEBYRANK z 0 1", ":2"),
@@ -277,7 +271,7 @@ fn ranges_are_removed() {
 #[test]
 fn ranges_are_stored() {
     let mut session = session();
-    check(
+    replies(
         &mut session,
         &[
             ("ZRANGESTORE d z 1 2", ":2"),
@@ -304,7 +298,7 @@ fn ranges_are_stored() {
 #[test]
 fn popping_takes_the_ends() {
     let mut session = session();
-    check(
+    replies(
         &mut session,
         &[
             ("ZPOPMIN z", "*2 $1 a $1 1"),
@@ -368,7 +362,7 @@ fn algebra_of_sorted_sets_and_sets() {
     let mut session = session();
     session.run("ZADD y 10 b 20 c 30 x");
     session.run("SADD s b e q");
-    check(
+    replies(
         &mut session,
         &[
             (
@@ -409,7 +403,7 @@ fn algebra_of_infinities_has_no_nan() {
     let mut session = Session::new();
     session.run("ZADD up inf a");
     session.run("ZADD down -inf a");
-    check(
+    replies(
         &mut session,
         &[
             ("ZUNION 2 up down WITHSCORES", "*2 $1 a $1 0"),
@@ -422,7 +416,7 @@ fn algebra_of_infinities_has_no_nan() {
 
 #[test]
 fn algebra_complains_as_redis_does() {
-    check(
+    replies(
         &mut session(),
         &[
             ("ZUNION 0 z", "-ERR at least 1 input key is needed for 'zunion' command"),
@@ -478,7 +472,7 @@ fn random_members_are_members_and_differ_if_wanted() {
             &session.run(&format!("ZRANDMEMBER {key}")).split(' ').nth(1).unwrap().into()
         ));
     }
-    check(
+    replies(
         &mut session,
         &[
             ("ZRANDMEMBER nokey", "$-1"),
@@ -529,7 +523,7 @@ fn encodings_are_the_ones_that_redis_names() {
     for number in 0..128 {
         session.run(&format!("ZADD full 1 m{number}"));
     }
-    check(
+    replies(
         &mut session,
         &[
             ("OBJECT ENCODING z", "$8 listpack"),
@@ -564,7 +558,7 @@ fn iterations_return_names_alone_when_they_are_asked_to() {
     session.run("ZADD z 1 a 2 b");
     session.run("HSET h f 1 g 2");
     session.run("SADD s m");
-    check(
+    replies(
         &mut session,
         &[
             ("ZSCAN z 0", "*2 $1 0 *4 $1 a $1 1 $1 b $1 2"),
@@ -582,6 +576,38 @@ fn iterations_return_names_alone_when_they_are_asked_to() {
             ("SCAN 0 NOVALUES", FOR_HASHES),
             ("SCAN 0 COUNT 5 NOSCORES", FOR_SORTED_SETS),
             ("HSCAN nokey 0 NOSCORES", "*2 $1 0 *0"),
+        ],
+    );
+}
+
+/// AGGREGATE COUNT of Redis 8.8.
+#[test]
+fn sources_can_be_counted_whatever_their_scores() {
+    let mut session = Session::new();
+    session.run("ZADD z1 1 foo -inf bar");
+    session.run("ZADD z2 2 foo 2 bar");
+    session.run("ZADD z3 3 foo 99 other");
+    session.run("SADD s foo member");
+    replies(
+        &mut session,
+        &[
+            ("ZUNIONSTORE out 3 z1 z2 z3 AGGREGATE COUNT", ":3"),
+            ("ZRANGE out 0 -1 WITHSCORES", "*6 $5 other $1 1 $3 bar $1 2 $3 foo $1 3"),
+            ("ZINTERSTORE out 2 z1 z2 AGGREGATE count", ":2"),
+            ("ZRANGE out 0 -1 WITHSCORES", "*4 $3 bar $1 2 $3 foo $1 2"),
+            (
+                "ZUNION 3 z1 z2 z3 WEIGHTS 1 10 0.5 AGGREGATE COUNT WITHSCORES",
+                "*6 $5 other $3 0.5 $3 bar $2 11 $3 foo $4 11.5",
+            ),
+            ("ZINTER 3 z1 z2 z3 AGGREGATE COUNT WEIGHTS 1 10 100 WITHSCORES", "*2 $3 foo $3 111"),
+            ("ZINTER 2 z1 s AGGREGATE COUNT WITHSCORES", "*2 $3 foo $1 2"),
+            (
+                "ZUNION 2 z1 z1 WEIGHTS inf -inf AGGREGATE COUNT WITHSCORES",
+                "*4 $3 bar $1 0 $3 foo $1 0",
+            ),
+            ("ZUNION 1 z1 AGGREGATE COUNTS", "-ERR syntax error"),
+            ("ZDIFF 1 z1 AGGREGATE COUNT", "-ERR syntax error"),
+            ("ZINTERCARD 1 z1 AGGREGATE COUNT", "-ERR syntax error"),
         ],
     );
 }

@@ -465,7 +465,7 @@ impl Engine {
 
 /// What a client is told whose request is too much for the memory.
 pub(super) const TOO_MUCH: &str =
-    "OOM the values that this command needs take more than half of 'maxmemory', or than is left of it.";
+    "OOM the values that this command needs take more than half of 'maxmemory', or than is left.";
 
 /// What becomes of a key of which the index does not tell.
 const UNLISTED: &str = "; if the log has it, it is found once the index is built anew: the server does that by itself when \

@@ -385,6 +385,8 @@ fn need_of(command: Command, flags: KeyFlags) -> Need {
         | "expiretime" | "pexpiretime" | "memory|usage" | "object|freq" | "object|idletime" => {
             Need::Name
         }
+        // Without a condition.
+        "delex" if flags.has(KeyFlags::RM) => Need::Name,
         _ if is_overwritten => Need::Name,
         _ => Need::Value,
     }

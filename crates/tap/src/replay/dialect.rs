@@ -175,6 +175,7 @@ fn timeout_of(name: &[u8], words: &[&[u8]]) -> Option<usize> {
             words.len() - 1
         }
         b"blmpop" | b"bzmpop" => 1,
+        b"blmovem" => 5,
         b"xread" | b"xreadgroup" => block()? + 1,
         _ => return None,
     };
@@ -254,6 +255,10 @@ mod tests {
         for (line, sent) in [
             ("BLPOP a b 1.5", "BLPOP a b 0"),
             ("blmpop 3 1 k LEFT", "blmpop 0 1 k LEFT"),
+            (
+                "BLMOVEM s d LEFT RIGHT 1.5 EXACTLY 3 BULK",
+                "BLMOVEM s d LEFT RIGHT 0 EXACTLY 3 BULK",
+            ),
             ("XREAD COUNT 1 BLOCK 100 STREAMS s $", "XREAD COUNT 1 BLOCK 0 STREAMS s $"),
         ] {
             assert_eq!(of(line, None, &mut session), Outgoing::Blocks(bytes(sent)), "{line}");

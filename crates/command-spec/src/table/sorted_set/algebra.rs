@@ -1,7 +1,7 @@
 //! Unions, intersections and differences of sorted sets.
 
 use super::BASE;
-use crate::spec::{Arg, Change, KeySpec, Origin, Propagation, Spec, acl, flags, key_flags};
+use crate::spec::{Arg, KeySpec, Propagation, Spec, acl, flags, key_flags};
 
 /// The commands, by name.
 pub(in crate::table) static COMMANDS: &[Spec] = &[
@@ -45,7 +45,6 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
         acl: acl![SORTEDSET],
         keys: &[KeySpec::counted(1, key_flags![RO ACCESS])],
         since: "6.2.0",
-        history: &[Change::absent(Origin::Redis, "8.8.0", "`AGGREGATE COUNT`.")],
         summary: "Returns the members that all the sorted sets have.",
         complexity: "O(N*K)+O(M*log(M)) at worst, N the size of the smallest set, K the number of sets and M the size of the result.",
         arguments: &[
@@ -54,7 +53,12 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             Arg::integer("weight").token("WEIGHTS").optional().multiple(),
             Arg::one_of(
                 "aggregate",
-                &[Arg::word("sum", "SUM"), Arg::word("min", "MIN"), Arg::word("max", "MAX")],
+                &[
+                    Arg::word("sum", "SUM"),
+                    Arg::word("min", "MIN"),
+                    Arg::word("max", "MAX"),
+                    Arg::word("count", "COUNT").since("8.8.0"),
+                ],
             )
             .token("AGGREGATE")
             .optional(),
@@ -86,7 +90,6 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
         keys: &[KeySpec::one(1, key_flags![OW UPDATE]), KeySpec::counted(2, key_flags![RO ACCESS])],
         propagation: Propagation::Verbatim,
         since: "2.0.0",
-        history: &[Change::absent(Origin::Redis, "8.8.0", "`AGGREGATE COUNT`.")],
         summary: "Stores the members that all the sorted sets have.",
         complexity: "O(N*K)+O(M*log(M)) at worst, N the size of the smallest set, K the number of sets and M the size of the result.",
         arguments: &[
@@ -96,7 +99,12 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             Arg::integer("weight").token("WEIGHTS").optional().multiple(),
             Arg::one_of(
                 "aggregate",
-                &[Arg::word("sum", "SUM"), Arg::word("min", "MIN"), Arg::word("max", "MAX")],
+                &[
+                    Arg::word("sum", "SUM"),
+                    Arg::word("min", "MIN"),
+                    Arg::word("max", "MAX"),
+                    Arg::word("count", "COUNT").since("8.8.0"),
+                ],
             )
             .token("AGGREGATE")
             .optional(),
@@ -110,7 +118,6 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
         acl: acl![SORTEDSET],
         keys: &[KeySpec::counted(1, key_flags![RO ACCESS])],
         since: "6.2.0",
-        history: &[Change::absent(Origin::Redis, "8.8.0", "`AGGREGATE COUNT`.")],
         summary: "Returns the members that any of the sorted sets has.",
         complexity: "O(N)+O(M*log(M)), N the number of members of all the sets and M the size of the result.",
         arguments: &[
@@ -119,7 +126,12 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             Arg::integer("weight").token("WEIGHTS").optional().multiple(),
             Arg::one_of(
                 "aggregate",
-                &[Arg::word("sum", "SUM"), Arg::word("min", "MIN"), Arg::word("max", "MAX")],
+                &[
+                    Arg::word("sum", "SUM"),
+                    Arg::word("min", "MIN"),
+                    Arg::word("max", "MAX"),
+                    Arg::word("count", "COUNT").since("8.8.0"),
+                ],
             )
             .token("AGGREGATE")
             .optional(),
@@ -135,7 +147,6 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
         keys: &[KeySpec::one(1, key_flags![OW UPDATE]), KeySpec::counted(2, key_flags![RO ACCESS])],
         propagation: Propagation::Verbatim,
         since: "2.0.0",
-        history: &[Change::absent(Origin::Redis, "8.8.0", "`AGGREGATE COUNT`.")],
         summary: "Stores the members that any of the sorted sets has.",
         complexity: "O(N)+O(M*log(M)), N the number of members of all the sets and M the size of the result.",
         arguments: &[
@@ -145,7 +156,12 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             Arg::integer("weight").token("WEIGHTS").optional().multiple(),
             Arg::one_of(
                 "aggregate",
-                &[Arg::word("sum", "SUM"), Arg::word("min", "MIN"), Arg::word("max", "MAX")],
+                &[
+                    Arg::word("sum", "SUM"),
+                    Arg::word("min", "MIN"),
+                    Arg::word("max", "MAX"),
+                    Arg::word("count", "COUNT").since("8.8.0"),
+                ],
             )
             .token("AGGREGATE")
             .optional(),
