@@ -224,7 +224,7 @@ enum BitOperation {
 #[derive(Default)]
 struct Combined {
     bytes: Vec<u8>,
-    /// Of DIFF, DIFF1 and ANDOR, what any source but the first has; of ONE, what several sources have.
+    /// Of DIFF, DIFF1 and ANDOR, what any source but the first has; of ONE, what several have.
     others: Vec<u8>,
 }
 

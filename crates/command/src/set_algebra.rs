@@ -59,7 +59,7 @@ pub(crate) fn sdiffcard(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     count(ctx, Operation::Difference, args)
 }
 
-/// Up to this limit members are counted one by one although an estimate would do: it is faster, and exact.
+/// Up to this limit members are counted although an estimate would do: it is faster, and exact.
 const COUNTED_MAX: usize = 4096;
 
 /// What a command that counts is asked for.
@@ -194,8 +194,8 @@ fn union_count(sets: &[Option<SetView<'_>>], limit: usize) -> usize {
     largest.len().min(limit) + lacking.filter(|member| seen.insert(member)).take(room).count()
 }
 
-/// Whether counting up to the limit reads few members: a set alone reaches the limit, or all are small if
-/// none does.
+/// Whether counting up to the limit reads few members: a set alone reaches the limit, or all are
+/// small if none does.
 fn is_soon_counted(sets: &[Option<SetView<'_>>], limit: usize) -> bool {
     limit <= COUNTED_MAX || sets.iter().flatten().any(|set| set.len() >= limit)
 }

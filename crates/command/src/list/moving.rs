@@ -1,4 +1,4 @@
-//! LMOVEM and BLMOVEM: several elements from an end of a list to an end of another, or of the same one.
+//! LMOVEM and BLMOVEM: several elements from an end of a list to an end of another, or of the same.
 //!
 //! ```text
 //!   a b c │ …    LEFT LEFT COUNT 3 BULK    a b c │ …      as they lay
@@ -6,8 +6,8 @@
 //!                LEFT RIGHT, either        … │ a b c
 //! ```
 //!
-//! OBO takes all the elements before it puts the first: of one list, `k k LEFT LEFT` reverses them, where
-//! LMOVE, called as often, leaves the list as it was.
+//! OBO takes all the elements before it puts the first: of one list, `k k LEFT LEFT` reverses them,
+//! where LMOVE, called as often, leaves the list as it was.
 
 use keyspace::list::{End, List, ListGuard};
 use keyspace::{Notify, Type};
@@ -39,7 +39,7 @@ impl<'a> Move<'a> {
         Ok(Self { source, destination, from, to, count: 1, is_exact: false, one_by_one: false })
     }
 
-    /// Reads how many elements are moved, and how: the words at the end of a call, if there are any.
+    /// Reads how many elements are moved, and how: the words at the end of a call, if any.
     fn of(self, words: &[&[u8]]) -> Result<Self, CommandError> {
         const NOT_POSITIVE: CommandError =
             CommandError::other("ERR count should be greater than 0");
@@ -60,8 +60,8 @@ impl<'a> Move<'a> {
         Ok(Self { count, is_exact, one_by_one, ..self })
     }
 
-    /// Moves the elements and replies them as they lie in the destination. Returns whether there are
-    /// enough; otherwise nothing is moved or replied.
+    /// Moves the elements and replies them as they lie in the destination. Returns whether there
+    /// are enough; otherwise nothing is moved or replied.
     fn run(self, ctx: &mut Context<'_>) -> Result<bool, CommandError> {
         let Self { source, destination, from, to, .. } = self;
         let Some(list) = ctx.keyspace.read_to_change::<List>(ctx.db, source)? else {
@@ -118,8 +118,8 @@ pub(crate) fn lmovem(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
 
 /// BLMOVEM source destination LEFT | RIGHT LEFT | RIGHT timeout [COUNT | EXACTLY count OBO | BULK].
 ///
-/// With EXACTLY it waits until the list is long enough, and looks at it whenever it has changed; each
-/// time both values are needed in memory, although the destination's is used by the last look only.
+/// With EXACTLY it waits until the list is long enough, and looks at it whenever it has changed.
+/// Each look needs both values in memory, although only the last one uses the destination's.
 pub(crate) fn blmovem(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let ends = Move::one(args)?;
     let deadline_ms = argument::deadline(args[5], ctx.keyspace.now_ms())?;

@@ -134,7 +134,7 @@ pub(crate) fn set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     Ok(())
 }
 
-/// Sets a key and tells of it. `set` comes before `expire` here, of every command; MSETEX of Redis 8.4 tells
+/// Sets a key and tells of it: `set` before `expire`, of every command. MSETEX of Redis 8.4 tells
 /// them the other way round.
 fn put(ctx: &mut Context<'_>, key: &[u8], value: &[u8], expiry: Expiry) {
     ctx.keyspace.set_string(ctx.db, key, value, expiry);

@@ -111,8 +111,8 @@ impl<'a> Options<'a> {
 /// INCREX key [NX | XX] [BYINT integer | BYFLOAT float] [LBOUND bound] [UBOUND bound] [SATURATE]
 /// [EX | PX | EXAT | PXAT time | PERSIST] [ENX].
 ///
-/// A call whose condition does not hold is declined like one beyond a bound: it replies the value as it
-/// is, and 0.
+/// A call whose condition does not hold is declined like one beyond a bound: it replies the value
+/// as it is, and 0.
 pub(crate) fn increx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let options = Options::parse(&args[2..])?;
     match options.float {

@@ -56,6 +56,11 @@ fn about_how_many_is_what_pfcount_says() {
     assert_eq!(session.run("SUNIONCARD 2 a b"), ":3000");
     let about = session.run("PFCOUNT h");
     assert_eq!(session.run("SUNIONCARD 2 b a APPROX"), about);
+    // Of many, too, the reply is at most the limit.
+    for number in 3000..9000 {
+        session.run(&format!("SADD {} m{number}", if number % 2 == 0 { "a" } else { "b" }));
+    }
+    assert_eq!(session.run("SUNIONCARD 2 b a APPROX LIMIT 6000"), ":6000");
 }
 
 #[test]

@@ -339,6 +339,10 @@ fn a_counter_of_floats_stops_or_stays_at_its_bounds() {
     session.run("SET k 10");
     assert_eq!(session.run("INCREX k BYFLOAT 1e4932 UBOUND 100 SATURATE"), "*2 $3 100 $2 90");
     session.run("SET k -1e4932");
+    assert!(session.run("INCREX k BYFLOAT -1e4932 EX 60").ends_with(" $1 0"));
+    let saturated = session.run("INCREX k BYFLOAT -1e4932 SATURATE");
+    assert!(saturated.starts_with("*2 $4934 -118973149535723176502126385303097020"), "{saturated}");
+    session.run("SET k -1e4932");
     assert_eq!(
         session.run("INCREX k BYFLOAT 1e4932 LBOUND 1e4932 SATURATE"),
         "-ERR applied increment would be Infinity"
