@@ -51,7 +51,9 @@ fn check(server: &Server, directory: &Path) {
 fn what_segments_of_format_1_have_leaves_memory_and_comes_back() {
     for index in ["no", "yes"] {
         let options = ["--log-index", index, "--debug-drop-values", "100", "--maxmemory", "100mb"];
-        let options = [&options[..], &["--maxmemory-policy", "cold-lfu"]].concat();
+        // Nothing comes back unasked.
+        let more = ["--maxmemory-policy", "cold-lfu", "--debug-restore-delay-ms", "3600000"];
+        let options = [&options[..], &more].concat();
         let directory = tempfile::tempdir().unwrap();
         lay_out(directory.path());
         let mut server = Program::indelible().start_on(directory.path(), &options);
