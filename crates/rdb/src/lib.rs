@@ -168,7 +168,7 @@ mod tests {
     fn value() -> impl Strategy<Value = Value> {
         let many = || prop::collection::vec(bytes(), 1..20);
         let scores = prop::collection::btree_map(bytes(), -1e9..1e9, 1..20);
-        let times = prop::option::of(0..i64::MAX - 1);
+        let times = prop::option::of(0..=strings::FIELD_TIME_MS_MAX);
         let fields = prop::collection::btree_map(bytes(), (bytes(), times), 1..20);
         prop_oneof![
             bytes().prop_map(Value::String),

@@ -459,7 +459,10 @@ impl Checked {
                     stream.set_message_limits(*limits);
                 });
                 let stream = self.model.get_or_insert_default();
-                (stream.limits, stream.messages) = (Some(*limits), BTreeMap::new());
+                // The same again forget nothing.
+                if stream.limits.replace(*limits) != Some(*limits) {
+                    stream.messages.clear();
+                }
             }
             Step::DeleteKey => {
                 assert_eq!(self.keyspace.delete(DB0, b"s"), self.model.take().is_some());

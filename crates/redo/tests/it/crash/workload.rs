@@ -133,7 +133,9 @@ impl Executor {
         let (root, element) = self.pick(&OBJECTS);
         let object = ObjectId(self.next_object);
         self.next_object += 1;
-        let (value, expiry) = (self.value(), self.expiry());
+        let (mut value, expiry) = (self.value(), self.expiry());
+        // A root that says so would have to be declared between two commands.
+        value.iter_mut().take(1).for_each(|flags| *flags &= !Record::EXPIRING_FIELDS);
         let root = Record::root(root, db, key, object, &value, expiry);
         let root_first = self.rng.coin();
         if root_first {
