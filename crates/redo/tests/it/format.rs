@@ -292,16 +292,16 @@ fn a_program_that_does_not_know_a_kind_refuses_the_file_by_name_and_changes_noth
     let disk = SimDisk::new(0, Faults::default());
     write_losses(&disk);
     let path = "/data/redo/0000000003.redo";
-    // To this program kind 29 is what kind 28 is to one that does not know it.
+    // To this program kind 30 is what kind 28 is to one that does not know it.
     let mut bytes = read(&disk, path);
-    bytes[91] = 0x38;
+    bytes[91] = 0x58;
     let crc = base::checksum::crc32c(&bytes[16..redo::segment::HEADER_BYTES]);
     bytes[12..16].copy_from_slice(&crc.to_le_bytes());
     let file = env::Disk::open(&disk, Path::new(path), env::Access::ReadWrite).unwrap();
     file.write_all_at(&bytes, 0).unwrap();
     let before = LOSSES.map(|(_, path)| read(&disk, path));
     let says = format!(
-        "{path} may have records of kind 29, which this program does not know; use a newer one"
+        "{path} may have records of kind 30, which this program does not know; use a newer one"
     );
     let opened = Database::open_on(Arc::new(disk.clone()), options(Path::new("/data")));
     assert_eq!(opened.err().expect("it is refused").to_string(), says);
