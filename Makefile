@@ -54,7 +54,7 @@ PEERS = INDELIBLE_PEERS="$(CURDIR)/target/peers"
 
 test-rust:
 	@tests/install-tools build redis redis-peers disks network mariadb
-	$(PEERS) $(CARGO) test --workspace
+	$(PEERS) $(CARGO) test --workspace --no-fail-fast
 
 test-peers:
 	@tests/install-tools build redis redis-peers
