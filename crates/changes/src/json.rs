@@ -295,7 +295,11 @@ fn write_stream_record(record: &Record<'_>, out: &mut Vec<u8>) {
             }
         }
         StreamRecord::Pending { consumer, at_ms, count, .. } => {
-            put(out, format_args!(r#","consumer":{consumer},"delivered_ms":{at_ms}"#));
+            match consumer {
+                Some(consumer) => put(out, format_args!(r#","consumer":{consumer}"#)),
+                None => out.extend_from_slice(br#","consumer":null"#),
+            }
+            put(out, format_args!(r#","delivered_ms":{at_ms}"#));
             put(out, format_args!(r#","deliveries":"{count}""#));
         }
         StreamRecord::Message { producer, message, at_ms, .. } => {

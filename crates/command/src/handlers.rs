@@ -232,6 +232,7 @@ const LIST: &[(&str, Handler)] = &[
     ("xinfo|help", stream::info::help),
     ("xinfo|stream", stream::info::stream),
     ("xlen", stream::xlen),
+    ("xnack", stream::nack::xnack),
     ("xpending", stream::pending::xpending),
     ("xrange", stream::xrange),
     ("xread", stream::read::xread),

@@ -7,6 +7,7 @@ pub(crate) mod group;
 mod id;
 pub(crate) mod info;
 mod message;
+pub(crate) mod nack;
 mod options;
 pub(crate) mod pending;
 pub(crate) mod read;

@@ -52,6 +52,17 @@ struct Consumer {
     active_ms: Option<i64>,
 }
 
+impl Consumer {
+    /// The one without a name, that has in a dump what was given back and what no consumer has: servers before Redis 8.8
+    /// read no entry that waits without a consumer.
+    const fn unnamed() -> Self {
+        Self { name: Vec::new(), seen_ms: 0, active_ms: None }
+    }
+}
+
+/// The number that no consumer has.
+const NO_CONSUMER: u32 = 0;
+
 #[derive(Debug, Clone, Copy)]
 struct Pending {
     consumer: u32,
@@ -121,6 +132,7 @@ impl StreamParts {
             }
             StreamRecord::Pending { group, id: of, consumer, at_ms, count } => {
                 let entry = PendingEntry { id: id(of), at_ms, count };
+                let consumer = consumer.unwrap_or(NO_CONSUMER);
                 self.group(group).pending.push(Pending { consumer, entry });
             }
             // No form before Redis 8.6 has them.
@@ -149,8 +161,15 @@ impl StreamParts {
 
 impl Group {
     fn write<W: Write>(self, writer: &mut Writer<W>) -> Result<(), WriteError> {
-        let Self { head, consumers, mut pending } = self;
+        let Self { head, mut consumers, mut pending } = self;
         let head = head.expect("the caller has looked");
+        if pending.iter().any(|pending| pending.consumer == NO_CONSUMER) {
+            let unnamed = consumers.iter().find(|(_, consumer)| consumer.name.is_empty());
+            let number = unnamed.map_or(NO_CONSUMER, |(number, _)| *number);
+            consumers.entry(number).or_insert_with(Consumer::unnamed);
+            let given_back = pending.iter_mut().filter(|it| it.consumer == NO_CONSUMER);
+            given_back.for_each(|pending| pending.consumer = number);
+        }
         pending.retain(|pending| consumers.contains_key(&pending.consumer));
         pending.sort_unstable_by_key(|pending| pending.entry.id);
         let entries = pending.iter().map(|pending| pending.entry);

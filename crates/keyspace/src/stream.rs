@@ -447,6 +447,15 @@ impl GroupGuard<'_> {
         oldest.map(|(_, delivery)| delivery.at_ms)
     }
 
+    /// Takes an entry from the consumer that has it, if one has, and leaves it pending: it was given `count` times, and
+    /// may be claimed whatever the least idle time is. The caller has seen that the group waits for it or the
+    /// stream has it.
+    pub fn give_back(&mut self, id: StreamId, count: u64) {
+        let LargeStream { groups, tracker, .. } = self.stream;
+        *self.changed = true;
+        groups.give_back(self.number, id, count, tracker);
+    }
+
     /// An entry waits no longer to be acknowledged. Whether it did.
     pub fn release(&mut self, id: StreamId) -> bool {
         let LargeStream { groups, tracker, .. } = self.stream;

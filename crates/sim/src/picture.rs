@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use base::DbIndex;
-use keyspace::stream::{Delivery, StreamId, StreamRecord, StreamView};
+use keyspace::stream::{Delivery, PendingView, StreamId, StreamRecord, StreamView};
 use keyspace::{Contents, Inspected, Keyspace};
 use rdb::{EntriesRead, Kind, PendingEntry, StreamGroup};
 
@@ -205,10 +205,15 @@ fn parts_of(contents: &Contents<'_>, mut visit: impl FnMut(&[u8], &[u8])) {
                     let name = [group.name(), b"/", consumer.name()].concat();
                     visit(&name, consumer.seen_ms().to_string().as_bytes());
                 }
+                let is_given_back = |it: &PendingView<'_>| it.consumer.is_none();
+                if group.pending_from(StreamId::MIN).any(|it| is_given_back(&it)) {
+                    // A dump has a consumer without a name for what was given back.
+                    visit(&[group.name(), b"/"].concat(), b"0");
+                }
                 for pending in group.pending_from(StreamId::MIN) {
                     let name = [group.name(), b"#", pending.id.to_string().as_bytes()].concat();
                     let Delivery { at_ms, count } = pending.delivery;
-                    let held = format!("{:?} {at_ms} {count}", pending.consumer);
+                    let held = format!("{:?} {at_ms} {count}", pending.consumer.unwrap_or_default());
                     visit(&name, held.as_bytes());
                 }
             }

@@ -619,7 +619,12 @@ impl Workload {
             32..34 => format!("XACK {key} {group} {id} {} {}", self.entry_id(), self.entry_id()),
             34 => format!("XCLAIM {key} {group} {consumer} 0 {id} {}", self.entry_id()),
             35 => format!("XAUTOCLAIM {key} {group} {consumer} 0 0 COUNT {count}"),
-            36 => format!("XPENDING {key} {group}"),
+            36 => match self.below(4) {
+                0 => format!("XPENDING {key} {group}"),
+                1 => format!("XNACK {key} {group} SILENT IDS 1 {id} FORCE"),
+                2 => format!("XNACK {key} {group} FAIL IDS 2 {id} {}", self.entry_id()),
+                _ => format!("XNACK {key} {group} FATAL RETRYCOUNT {count} IDS 1 {id}"),
+            },
             37 => format!("XREAD COUNT {count} STREAMS {key} 0"),
             43 => format!(
                 "XREADGROUP GROUP {group} {consumer} COUNT {count} MAXSIZE 200 CLAIM 9 STREAMS {key} >"

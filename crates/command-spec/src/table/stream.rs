@@ -336,7 +336,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::integer("count").token("RETRYCOUNT").optional(),
             Arg::word("force", "FORCE").optional(),
         ],
-        served: false,
         ..BASE
     },
     Spec {

@@ -1,7 +1,7 @@
 //! XCLAIM and XAUTOCLAIM: entries that a consumer takes over from others.
 
 use keyspace::Notify;
-use keyspace::stream::{ConsumerId, Delivery, Stream, StreamGuard, StreamId};
+use keyspace::stream::{ConsumerId, Delivery, PendingView, Stream, StreamGuard, StreamId};
 
 use super::{group, id, write_entry, write_id};
 use crate::argument::{self, is};
@@ -34,9 +34,10 @@ impl Claim<'_> {
         Claimant { id, is_new: known.is_none() }
     }
 
-    /// Whether what was delivered last at that time has been idle for long enough.
-    fn is_idle(&self, delivery: Delivery) -> bool {
-        self.min_idle_ms <= 0 || self.now_ms.saturating_sub(delivery.at_ms) >= self.min_idle_ms
+    /// Whether it has been idle for long enough; what was given back has.
+    fn is_idle(&self, pending: PendingView<'_>) -> bool {
+        let idle_ms = self.now_ms.saturating_sub(pending.delivery.at_ms);
+        pending.consumer.is_none() || self.min_idle_ms <= 0 || idle_ms >= self.min_idle_ms
     }
 
     /// Gives an entry to the consumer; `before` is when and how often it was delivered.
@@ -149,7 +150,7 @@ pub(crate) fn xclaim(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
                 stream.group(claim.group).expect("as above").release(id);
                 continue;
             };
-            if before.map_or(!options.force, |before| !claim.is_idle(before)) {
+            if pending.map_or(!options.force, |pending| !claim.is_idle(pending)) {
                 continue;
             }
             if options.just_id {
@@ -211,17 +212,18 @@ pub(crate) fn xautoclaim(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         let (mut claimed, mut deleted) = (Vec::new(), Vec::new());
         let next = |stream: &StreamGuard<'_>, from: Option<StreamId>| {
             let group = stream.view().group(claim.group)?;
-            group.pending_from(from?).next().map(|pending| (pending.id, pending.delivery))
+            let pending = group.pending_from(from?).next()?;
+            Some((pending.id, pending.delivery, claim.is_idle(pending)))
         };
         while looks > 0
             && left > 0
-            && let Some((id, before)) = next(&*stream, cursor)
+            && let Some((id, before, is_idle)) = next(&*stream, cursor)
         {
             (looks, cursor) = (looks - 1, id.next());
             if stream.view().get(id).is_none() {
                 stream.group(claim.group).expect("it was just seen").release(id);
                 deleted.push(id);
-            } else if claim.is_idle(before) {
+            } else if is_idle {
                 claim.take(stream, &claimant, id, before, now_ms, None);
                 claimed.push(id);
             } else {
@@ -234,7 +236,7 @@ pub(crate) fn xautoclaim(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
             group.note_seen(claimant.id, now_ms, true);
         }
         ctx.reply.array(3);
-        write_id(ctx.reply, next(&*stream, cursor).map_or(StreamId::MIN, |(id, _)| id));
+        write_id(ctx.reply, next(&*stream, cursor).map_or(StreamId::MIN, |(id, ..)| id));
         ctx.reply.array(claimed.len());
         for id in claimed {
             match stream.view().get(id) {

@@ -48,12 +48,38 @@ fn group_of(group: GroupView<'_>) -> StreamGroup {
             pending: held.collect(),
         }
     });
+    let mut consumers: Vec<StreamConsumer> = consumers.collect();
+    hold_given_back(group, &mut consumers);
     StreamGroup {
         name: group.name().to_vec(),
         last_id: dumped_id(group.last_id()),
         entries_read: group.entries_read().map_or(EntriesRead::Unknown, EntriesRead::Known),
-        consumers: consumers.collect(),
+        consumers,
     }
+}
+
+/// What was given back is held by a consumer without a name: servers before Redis 8.8 read no entry without one.
+fn hold_given_back(group: GroupView<'_>, consumers: &mut Vec<StreamConsumer>) {
+    let given_back = group.pending_from(StreamId::MIN).filter(|it| it.consumer.is_none());
+    let given_back: Vec<PendingEntry> = given_back
+        .map(|it| PendingEntry {
+            id: dumped_id(it.id),
+            at_ms: it.delivery.at_ms,
+            count: it.delivery.count,
+        })
+        .collect();
+    if given_back.is_empty() {
+        return;
+    }
+    // Consumers are in the order of their names.
+    if consumers.first().is_none_or(|first| !first.name.is_empty()) {
+        let unnamed =
+            StreamConsumer { name: Vec::new(), seen_ms: 0, active_ms: None, pending: Vec::new() };
+        consumers.insert(0, unnamed);
+    }
+    let pending = &mut consumers[0].pending;
+    pending.extend(given_back);
+    pending.sort_unstable_by_key(|pending| pending.id);
 }
 
 /// A payload of this stream has at least so many bytes; each name and value at least those that `bytes` says.

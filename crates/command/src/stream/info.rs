@@ -151,7 +151,7 @@ fn write_group(reply: &mut Writer, stream: StreamView<'_>, group: GroupView<'_>,
     for pending in group.pending_from(StreamId::MIN).take(count) {
         reply.array(4);
         write_id(reply, pending.id);
-        reply.bulk(pending.consumer);
+        reply.bulk(pending.consumer.unwrap_or_default());
         reply.int(pending.delivery.at_ms);
         reply.int(i64::try_from(pending.delivery.count).unwrap_or(i64::MAX));
     }

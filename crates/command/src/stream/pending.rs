@@ -69,14 +69,17 @@ pub(crate) fn xpending(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         return Ok(());
     };
     let idle_ms = |pending: &PendingView<'_>| now_ms.saturating_sub(pending.delivery.at_ms);
-    let is_asked =
-        |pending: &PendingView<'_>| asked.min_idle_ms == 0 || idle_ms(pending) >= asked.min_idle_ms;
+    // What was given back is idle for any time.
+    let is_asked = |pending: &PendingView<'_>| {
+        let is_given_back = pending.consumer.is_none();
+        is_given_back || asked.min_idle_ms == 0 || idle_ms(pending) >= asked.min_idle_ms
+    };
     let (mark, mut count) = (reply.mark(), 0);
     let mut write = |pending: PendingView<'_>| {
         reply.array(4);
         write_id(reply, pending.id);
-        reply.bulk(pending.consumer);
-        reply.int(idle_ms(&pending).max(0));
+        reply.bulk(pending.consumer.unwrap_or_default());
+        reply.int(pending.consumer.map_or(-1, |_| idle_ms(&pending).max(0)));
         reply.int(i64::try_from(pending.delivery.count).unwrap_or(i64::MAX));
         count += 1;
     };

@@ -9,7 +9,7 @@
 //! A pending entry, a consumer and a group have a record each: an acknowledgement logs that one entry is gone.
 //!
 //! # Invariants
-//! - Each pending entry is held by the consumer that it names, and by no other one.
+//! - Each pending entry is held by the consumer that it names, and by no other one; by none if it names [`NO_CONSUMER`].
 //! - No two groups, and no two consumers of a group, have one name, or one number.
 
 mod value;
@@ -36,10 +36,14 @@ pub struct Delivery {
     pub count: u64,
 }
 
+/// The number that no consumer has: what a pending entry names that was given back, and that none holds.
+pub(super) const NO_CONSUMER: Number = 0;
+
 /// An entry that waits to be acknowledged.
 pub(super) struct Pending {
     pub(super) id: StreamId,
     pub(super) addr: Option<RecordAddr>,
+    /// Of one that was given back, it says in place of the time which was given back before which.
     pub(super) delivery: Delivery,
     pub(super) consumer: Number,
 }
@@ -76,6 +80,8 @@ pub(super) struct Group {
     pub(super) entries_read: Option<u64>,
     pub(super) pending: RankTree<Pending>,
     by_time: Option<BTreeSet<(i64, StreamId)>>,
+    /// What was given back last has it, or had.
+    last_turn: i64,
     pub(super) consumers: BTreeMap<Number, Consumer>,
     pub(super) consumers_by_name: BTreeMap<Box<[u8]>, Number>,
 }
@@ -109,6 +115,21 @@ impl Pending {
         out.extend_from_slice(&self.delivery.at_ms.to_le_bytes());
     }
 
+    /// Its place among those that wait for a consumer: one that was given back has waited longer than all others.
+    const fn since_ms(&self) -> i64 {
+        if self.consumer == NO_CONSUMER {
+            i64::MIN.saturating_add(self.delivery.at_ms)
+        } else {
+            self.delivery.at_ms
+        }
+    }
+
+    /// When and how often it was given; one that was given back was given at 0.
+    pub(super) const fn delivery(&self) -> Delivery {
+        let at_ms = if self.consumer == NO_CONSUMER { 0 } else { self.delivery.at_ms };
+        Delivery { at_ms, count: self.delivery.count }
+    }
+
     pub(super) fn touch(&self, group: Number, tracker: &mut Tracker) {
         tracker.touch(Name::Pending(group, self.id), self.addr, |out| self.put(out));
     }
@@ -136,26 +157,46 @@ impl Group {
         self.consumers.get_mut(&number).expect("the number was asked for")
     }
 
+    fn hold(&mut self, consumer: Number, id: StreamId) {
+        if consumer != NO_CONSUMER {
+            self.consumer_mut(consumer).hold(id);
+        }
+    }
+
+    fn let_go(&mut self, consumer: Number, id: StreamId) {
+        if consumer != NO_CONSUMER {
+            self.consumer_mut(consumer).release(id);
+        }
+    }
+
+    /// The turn of what is given back next.
+    pub(super) const fn next_turn(&self) -> i64 {
+        self.last_turn.saturating_add(1)
+    }
+
     /// Takes over a pending entry. Returns where its record was.
     pub(super) fn put_pending(&mut self, pending: Pending) -> Option<RecordAddr> {
         let (index, is_there) = self.find(pending.id);
         let (id, consumer) = (pending.id, pending.consumer);
+        if consumer == NO_CONSUMER {
+            self.last_turn = self.last_turn.max(pending.delivery.at_ms);
+        }
         if let Some(by_time) = &mut self.by_time {
-            by_time.insert((pending.delivery.at_ms, id));
+            by_time.insert((pending.since_ms(), id));
         }
         if !is_there {
             self.pending.insert(index, pending);
-            self.consumer_mut(consumer).hold(id);
+            self.hold(consumer, id);
             return None;
         }
-        let at_ms = pending.delivery.at_ms;
+        let since_ms = pending.since_ms();
         let old = self.pending.update(index, |old| std::mem::replace(old, pending));
-        if old.delivery.at_ms != at_ms {
+        if old.since_ms() != since_ms {
             self.forget_time(&old);
         }
         if old.consumer != consumer {
-            self.consumer_mut(old.consumer).release(id);
-            self.consumer_mut(consumer).hold(id);
+            self.let_go(old.consumer, id);
+            self.hold(consumer, id);
         }
         old.addr
     }
@@ -163,7 +204,7 @@ impl Group {
     /// Takes out a pending entry.
     pub(super) fn take_pending(&mut self, id: StreamId) -> Option<Pending> {
         let pending = self.take_from_all(id)?;
-        self.consumer_mut(pending.consumer).release(id);
+        self.let_go(pending.consumer, id);
         Some(pending)
     }
 
@@ -177,24 +218,24 @@ impl Group {
 
     fn forget_time(&mut self, pending: &Pending) {
         if let Some(by_time) = &mut self.by_time {
-            by_time.remove(&(pending.delivery.at_ms, pending.id));
+            by_time.remove(&(pending.since_ms(), pending.id));
         }
     }
 
-    /// What was given until then and is pending, the longest first.
+    /// What was given until then and is pending, the longest first, behind what was given back.
     pub(super) fn given_until(
         &mut self,
         until_ms: i64,
     ) -> impl Iterator<Item = (StreamId, Delivery)> {
         if self.by_time.is_none() {
-            let by_time = self.pending.iter().map(|it| (it.delivery.at_ms, it.id));
+            let by_time = self.pending.iter().map(|it| (it.since_ms(), it.id));
             self.by_time = Some(by_time.collect());
         }
         let Self { by_time, pending, .. } = &*self;
         let until = by_time.iter().flat_map(move |it| it.range(..=(until_ms, StreamId::MAX)));
         until.map(move |(_, id)| {
             let index = pending.partition_point(|pending| pending.id < *id);
-            (*id, pending.get(index).expect("it is pending").delivery)
+            (*id, pending.get(index).expect("it is pending").delivery())
         })
     }
 
@@ -225,6 +266,7 @@ impl Group {
             entries_read: self.entries_read,
             pending: pending.collect(),
             by_time: None,
+            last_turn: self.last_turn,
             consumers: consumers.collect(),
             consumers_by_name: self.consumers_by_name.clone(),
         }
@@ -252,6 +294,7 @@ impl Group {
             entries_read,
             pending: RankTree::new(),
             by_time: None,
+            last_turn: 0,
             consumers: BTreeMap::new(),
             consumers_by_name: BTreeMap::new(),
         }

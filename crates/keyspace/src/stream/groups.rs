@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::RecordAddr;
 
 use super::StreamId;
-use super::group::{Consumer, Delivery, Group, GroupView, Pending, Value};
+use super::group::{Consumer, Delivery, Group, GroupView, NO_CONSUMER, Pending, Value};
 use super::name::{Name, Number};
 use super::tracker::Tracker;
 
@@ -235,6 +235,18 @@ impl Groups {
         group.put_pending(Pending { id, addr, delivery, consumer });
     }
 
+    /// An entry waits for a consumer that none holds, whichever has held it before.
+    pub(super) fn give_back(
+        &mut self,
+        number: Number,
+        id: StreamId,
+        count: u64,
+        tracker: &mut Tracker,
+    ) {
+        let turn = self.group_mut(number).next_turn();
+        self.deliver(number, NO_CONSUMER, id, Delivery { at_ms: turn, count }, tracker);
+    }
+
     /// An entry is no longer pending. Whether it was.
     pub(super) fn release(&mut self, number: Number, id: StreamId, tracker: &mut Tracker) -> bool {
         let group = self.group_mut(number);
@@ -353,7 +365,7 @@ impl Groups {
             }
             (Name::Pending(group, id), Value::Pending { consumer, delivery }) => {
                 let group = self.groups.get_mut(&group).ok_or(NoOwner)?;
-                if !group.consumers.contains_key(&consumer) {
+                if consumer != NO_CONSUMER && !group.consumers.contains_key(&consumer) {
                     return Err(NoOwner);
                 }
                 Ok(group.put_pending(Pending { id, addr: Some(addr), delivery, consumer }))

@@ -2,7 +2,7 @@
 
 use super::StreamId;
 use super::entries::Root;
-use super::group::Value;
+use super::group::{NO_CONSUMER, Value};
 use super::name::Name;
 use super::node::{Entries, NodeRecord, StreamEntry};
 use super::producers::{self, MessageLimits};
@@ -73,9 +73,9 @@ pub enum StreamRecord<'a> {
         group: u32,
         /// Its id.
         id: StreamId,
-        /// The number of the consumer that holds it.
-        consumer: u32,
-        /// When it was given to that one, in Unix milliseconds.
+        /// The number of the consumer that holds it; `None` if it was given back.
+        consumer: Option<u32>,
+        /// When it was given to that one, in Unix milliseconds; 0 if it was given back.
         at_ms: i64,
         /// How often it was given to one.
         count: u64,
@@ -155,6 +155,9 @@ impl<'a> StreamRecord<'a> {
             }
             (Name::Pending(group, id), Value::Pending { consumer, delivery }) => {
                 let (at_ms, count) = (delivery.at_ms, delivery.count);
+                let consumer = Some(consumer).filter(|consumer| *consumer != NO_CONSUMER);
+                // Which of those that were given back was so first is nothing to others.
+                let at_ms = consumer.map_or(0, |_| at_ms);
                 Self::Pending { group, id, consumer, at_ms, count }
             }
             _ => return None,

@@ -51,7 +51,7 @@ pub(crate) fn seen(stream: StreamView<'_>) -> Seen {
     let groups = stream.groups().map(|group| {
         let pending = group.pending_from(StreamId::MIN);
         let pending: BTreeMap<_, _> =
-            pending.map(|it| (it.id, (it.consumer.to_vec(), it.delivery))).collect();
+            pending.map(|it| (it.id, (it.consumer.unwrap_or_default().to_vec(), it.delivery))).collect();
         assert_eq!(group.pending_count(), pending.len());
         for consumer in group.consumers() {
             let held = group.held_from(consumer, StreamId::MIN).map(|it| it.id);

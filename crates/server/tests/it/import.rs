@@ -351,9 +351,9 @@ fn what_is_not_served_is_refused_with_counts_or_left_out() {
     let error = refused(&[(AOF, &file[..3].concat())], AOF, &[]);
     assert!(error.contains("1 commands restore of a type that is not served"), "{error}");
     let file =
-        aof(&["XNACK s g 1", "SET a 1", "XNACK s g 1", "VADD p VALUES 1 1 m", "SCRIPT LOAD x"]);
+        aof(&["VSIM p 1", "SET a 1", "VSIM p 1", "VADD p VALUES 1 1 m", "SCRIPT LOAD x"]);
     let error = refused(&[(AOF, &file)], AOF, &[]);
-    assert!(error.contains("1 commands vadd, 2 commands xnack"), "{error}");
+    assert!(error.contains("1 commands vadd, 2 commands vsim"), "{error}");
     assert_eq!(imported(&[(AOF, &file)], AOF, skip), ["0 a string 1"]);
 }
 

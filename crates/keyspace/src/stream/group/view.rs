@@ -1,6 +1,6 @@
 //! Groups, their consumers, and what they wait for, read.
 
-use super::{Consumer, Delivery, Group, Pending};
+use super::{Consumer, Delivery, Group, NO_CONSUMER, Pending};
 use crate::stream::StreamId;
 use crate::stream::name::Number;
 
@@ -19,8 +19,8 @@ pub struct PendingView<'a> {
     pub id: StreamId,
     /// When and how often it was given.
     pub delivery: Delivery,
-    /// The name of the consumer that holds it.
-    pub consumer: &'a [u8],
+    /// The name of the consumer that holds it; `None` if it was given back.
+    pub consumer: Option<&'a [u8]>,
 }
 
 impl<'a> GroupView<'a> {
@@ -103,8 +103,11 @@ impl<'a> GroupView<'a> {
     }
 
     fn pending_view(self, pending: &Pending) -> PendingView<'a> {
-        let Pending { id, delivery, consumer, .. } = *pending;
-        PendingView { id, delivery, consumer: &self.0.consumers[&consumer].name }
+        let Pending { id, consumer, .. } = *pending;
+        let delivery = pending.delivery();
+        let is_held = consumer != NO_CONSUMER;
+        let consumer = is_held.then(|| &*self.0.consumers[&consumer].name);
+        PendingView { id, delivery, consumer }
     }
 }
 
