@@ -391,6 +391,119 @@ fn all_of_a_stream_is_told() {
     assert_eq!(session.run("XREAD STREAMS none 0"), "_");
 }
 
+/// Replies as in Redis 8.8's tests of XNACK.
+#[test]
+fn what_is_given_back_is_pending_and_no_consumer_has_it() {
+    let mut session = Session::new();
+    let fill = |session: &mut Session| {
+        session.run("DEL s");
+        for ms in 1..=3 {
+            session.run(&format!("XADD s {ms}-0 f v"));
+        }
+        session.run("XGROUP CREATE s g 0");
+        session.run("XREADGROUP GROUP g c STREAMS s >");
+    };
+    let pending = |id: &str, count: &str| format!("*4 $3 {id} $0  :-1 :{count}");
+    fill(&mut session);
+    assert_eq!(session.run("XNACK s g FAIL IDS 3 1-0 9-9 1-0"), ":2");
+    assert_eq!(session.run("XPENDING s g - + 1"), format!("*1 {}", pending("1-0", "1")));
+    // Idle for any time, in the group's list alone.
+    assert_eq!(
+        session.run("XPENDING s g IDLE 9000000 - + 9"),
+        format!("*1 {}", pending("1-0", "1"))
+    );
+    assert!(session.run("XPENDING s g - + 9 c").starts_with("*2 *4 $3 2-0 $1 c "));
+    assert!(session.run("XPENDING s g").starts_with("*4 :3 $3 1-0 $3 3-0 *1 *2 $1 c $1 2"));
+    assert!(session.run("XREADGROUP GROUP g c STREAMS s 0").starts_with("*1 *2 $1 s *2 *2 $3 2-0"));
+    // The modes, and what is set in their place.
+    for (call, count) in [
+        ("XNACK s g SILENT IDS 1 1-0", "0"),
+        ("XNACK s g SILENT IDS 1 1-0", "0"),
+        ("XNACK s g FATAL IDS 1 1-0", "9223372036854775807"),
+        ("XNACK s g FAIL IDS 1 1-0", "9223372036854775807"),
+        ("XNACK s g FATAL RETRYCOUNT 42 IDS 1 1-0", "42"),
+        ("XNACK s g silent ids 1 1-0 retrycount 0", "0"),
+    ] {
+        assert_eq!(session.run(call), ":1", "{call}");
+        let expected = format!("*1 {}", pending("1-0", count));
+        assert_eq!(session.run("XPENDING s g - + 1"), expected, "{call}");
+    }
+    // Each way to claim takes it, however long an entry must have been idle.
+    for call in [
+        "XCLAIM s g d 9000000000000000000 1-0 JUSTID",
+        "XAUTOCLAIM s g d 9000000000000000000 0 JUSTID",
+        "XREADGROUP GROUP g d COUNT 1 CLAIM 9223372036854775807 STREAMS s >",
+    ] {
+        session.run("XNACK s g FAIL IDS 1 1-0");
+        assert!(session.run(call).contains("$3 1-0"), "{call}");
+        assert!(session.run("XPENDING s g - + 9 d").starts_with("*1 *4 $3 1-0 $1 d "), "{call}");
+    }
+    // The consumer goes, and what it gave back stays.
+    session.run("XNACK s g FAIL IDS 1 3-0");
+    assert_eq!(session.run("XGROUP DELCONSUMER s g c"), ":1");
+    assert!(session.run("XPENDING s g").starts_with("*4 :2 $3 1-0 $3 3-0 "));
+    assert_eq!(session.run("XACK s g 3-0"), ":1");
+}
+
+/// Redis keeps what was given back in the order in which it was; what is given back again is the last.
+#[test]
+fn what_was_given_back_first_is_claimed_first() {
+    let mut session = Session::new();
+    for ms in 1..=4 {
+        session.run(&format!("XADD s {ms}-0 f v"));
+    }
+    session.run("XGROUP CREATE s g 0");
+    session.run("XREADGROUP GROUP g c STREAMS s >");
+    session.run("XNACK s g FAIL IDS 3 3-0 1-0 2-0");
+    session.run("XNACK s g FAIL IDS 1 3-0");
+    for id in ["1-0", "2-0", "3-0", "4-0"] {
+        let reply = session.run("XREADGROUP GROUP g d COUNT 1 CLAIM 0 STREAMS s >");
+        assert!(reply.starts_with(&format!("*1 *2 $1 s *1 *4 $3 {id} ")), "{reply}");
+        session.run(&format!("XACK s g {id}"));
+    }
+}
+
+#[test]
+fn xnack_force_gives_back_what_is_not_pending() {
+    let mut session = Session::new();
+    session.run("XADD s 1-0 f v");
+    session.run("XGROUP CREATE s g 0");
+    for (call, count) in [
+        ("XNACK s g FAIL FORCE IDS 1 1-0", "0"),
+        ("XNACK s g SILENT IDS 1 1-0 FORCE", "0"),
+        ("XNACK s g FATAL IDS 1 1-0 FORCE", "9223372036854775807"),
+        ("XNACK s g FAIL FORCE RETRYCOUNT 7 IDS 1 1-0", "7"),
+    ] {
+        assert_eq!(session.run(call), ":1", "{call}");
+        let expected = format!("*1 *4 $3 1-0 $0  :-1 :{count}");
+        assert_eq!(session.run("XPENDING s g - + 9"), expected, "{call}");
+        session.run("XACK s g 1-0");
+    }
+    assert_eq!(session.run("XNACK s g FAIL IDS 1 1-0"), ":0");
+    assert_eq!(session.run("XNACK s g FAIL IDS 1 9-9 FORCE"), ":0");
+    for (call, error) in [
+        ("XNACK none g FAIL IDS 1 1-0", "-NOGROUP No such key 'none' or consumer group 'g'"),
+        ("XNACK s none FAIL IDS 1 1-0", "-NOGROUP No such key 's' or consumer group 'none'"),
+        ("XNACK s g BAD IDS 1 1-0", "-ERR mode must be SILENT, FAIL, or FATAL"),
+        ("XNACK s g FAIL IDS 0 1-0", "-ERR numids must be a positive integer"),
+        ("XNACK s g FAIL IDS x 1-0", "-ERR numids must be a positive integer"),
+        ("XNACK s g FAIL IDS 2 1-0", "-ERR number of IDs doesn't match numids"),
+        ("XNACK s g FAIL IDS 1 1-0 1-0", "-ERR Unrecognized XNACK option '1-0'"),
+        ("XNACK s g FAIL FORCE RETRYCOUNT 1", "-ERR syntax error, expected IDS keyword"),
+        ("XNACK s g FAIL IDS 1 1-0 RETRYCOUNT -1", "-ERR Invalid RETRYCOUNT value, must be >= 0"),
+        (
+            "XNACK s g FAIL IDS 1 1-0 RETRYCOUNT x",
+            "-ERR value is not an integer or out of range",
+        ),
+        (
+            "XNACK s g FAIL IDS 1 x",
+            "-ERR Invalid stream ID specified as stream command argument",
+        ),
+    ] {
+        assert_eq!(session.run(call), error, "{call}");
+    }
+}
+
 #[test]
 fn groups_are_no_concern_of_a_transaction() {
     let mut session = Session::new();

@@ -407,6 +407,40 @@ fn what_belongs_to_a_group_waits_for_it() {
     assert!(live > 4 && retired.len() == live, "each record belongs to something");
 }
 
+/// The log says which entry was given back before which, and that no consumer has it.
+#[test]
+fn what_was_given_back_comes_in_its_order_after_a_start() {
+    let log = MemoryLog::default();
+    let mut keyspace = filled(&log, 9);
+    change(&mut keyspace, b"s", |stream| {
+        stream.create_group(b"g", StreamId::MIN, None);
+        let mut group = stream.group(b"g").expect("it was just made");
+        let consumer = group.create_consumer(b"c", 1);
+        for seq in 1..=3 {
+            group.deliver(consumer, id(5, seq), Delivery { at_ms: 1, count: 1 });
+        }
+    });
+    change(&mut keyspace, b"s", |stream| {
+        let mut group = stream.group(b"g").expect("it is there");
+        [3, 1, 2, 3].into_iter().for_each(|seq| group.give_back(id(5, seq), 4));
+        let consumer = group.consumer(b"c").expect("it was made");
+        assert_eq!(group.delete_consumer(consumer), 0);
+    });
+    let made = seen_in(&mut keyspace, b"s");
+    for mut again in [log.replay_after_crash(|_| true), log.replay_after_crash(|_| false)] {
+        assert_eq!(seen_in(&mut again, b"s"), made);
+        change(&mut again, b"s", |stream| {
+            let mut group = stream.group(b"g").expect("it is there");
+            group.give_back(id(5, 2), 4);
+            let pending = group.view().pending(id(5, 2)).expect("it waits");
+            assert_eq!((pending.consumer, pending.delivery.at_ms), (None, 0));
+            let idle = group.idle_since(i64::MIN + 9, 9);
+            let given = Delivery { at_ms: 0, count: 4 };
+            assert_eq!(idle.there, [1, 3, 2].map(|seq| (id(5, seq), given)));
+        });
+    }
+}
+
 /// A group that is made when the one before is lost would have what that one's consumers hold.
 #[test]
 fn nothing_takes_over_what_a_lost_group_or_consumer_left() {

@@ -33,6 +33,8 @@ enum Step {
     BeginAnew,
     KeepMessages(MessageLimits),
     Claim(u8, u8, Vec<Index>),
+    /// Entries that are pending are given back to the group.
+    GiveBack(u8, Vec<Index>),
     DeleteKey,
     /// Replaces the stream by a copy of it.
     Copy,
@@ -72,6 +74,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (group.clone(), consumer.clone()).prop_map(|(g, c)| Step::DeleteConsumer(g, c)),
         6 => (group.clone(), consumer.clone(), 1..90usize).prop_map(|(g, c, n)| Step::Read(g, c, n)),
         4 => (group.clone(), some()).prop_map(|(g, some)| Step::Acknowledge(g, some)),
+        2 => (group.clone(), some()).prop_map(|(g, some)| Step::GiveBack(g, some)),
         2 => (group, consumer, some()).prop_map(|(g, c, some)| Step::Claim(g, c, some)),
         4 => (0..3u8, 0..6u8, prop_oneof![5 => 0..3i64, 1 => -20..20i64]).prop_map(|(p, m, s)| Step::Produce(p, m, s)),
         1 => (1..9u32, 1..5u32).prop_map(|(duration_s, messages_max)| {
@@ -449,6 +452,18 @@ impl Checked {
                 let stream = self.model.as_mut().expect("it has a group");
                 let pending = &mut stream.groups.get_mut(&group).expect("it is there").pending;
                 pending.extend(ids.into_iter().map(|id| (id, (name.clone(), delivery))));
+            }
+            Step::GiveBack(group, indexes) => {
+                let (group, _) = self.group(*group);
+                let ids = self.pending_of(&group, indexes);
+                self.change(|stream| {
+                    let mut group = stream.group(&group).expect("it is there");
+                    ids.iter().for_each(|id| group.give_back(*id, 7));
+                });
+                let stream = self.model.as_mut().expect("it has a group");
+                let pending = &mut stream.groups.get_mut(&group).expect("it is there").pending;
+                let given_back = Delivery { at_ms: 0, count: 7 };
+                pending.extend(ids.into_iter().map(|id| (id, (Bytes::new(), given_back))));
             }
             Step::Produce(producer, message, later_s) => {
                 self.produce(*producer, *message, *later_s)
