@@ -213,7 +213,8 @@ fn parts_of(contents: &Contents<'_>, mut visit: impl FnMut(&[u8], &[u8])) {
                 for pending in group.pending_from(StreamId::MIN) {
                     let name = [group.name(), b"#", pending.id.to_string().as_bytes()].concat();
                     let Delivery { at_ms, count } = pending.delivery;
-                    let held = format!("{:?} {at_ms} {count}", pending.consumer.unwrap_or_default());
+                    let held =
+                        format!("{:?} {at_ms} {count}", pending.consumer.unwrap_or_default());
                     visit(&name, held.as_bytes());
                 }
             }

@@ -491,14 +491,8 @@ fn xnack_force_gives_back_what_is_not_pending() {
         ("XNACK s g FAIL IDS 1 1-0 1-0", "-ERR Unrecognized XNACK option '1-0'"),
         ("XNACK s g FAIL FORCE RETRYCOUNT 1", "-ERR syntax error, expected IDS keyword"),
         ("XNACK s g FAIL IDS 1 1-0 RETRYCOUNT -1", "-ERR Invalid RETRYCOUNT value, must be >= 0"),
-        (
-            "XNACK s g FAIL IDS 1 1-0 RETRYCOUNT x",
-            "-ERR value is not an integer or out of range",
-        ),
-        (
-            "XNACK s g FAIL IDS 1 x",
-            "-ERR Invalid stream ID specified as stream command argument",
-        ),
+        ("XNACK s g FAIL IDS 1 1-0 RETRYCOUNT x", "-ERR value is not an integer or out of range"),
+        ("XNACK s g FAIL IDS 1 x", "-ERR Invalid stream ID specified as stream command argument"),
     ] {
         assert_eq!(session.run(call), error, "{call}");
     }

@@ -50,8 +50,9 @@ pub(crate) fn seen(stream: StreamView<'_>) -> Seen {
     let range = stream.range(StreamId::MIN, StreamId::MAX);
     let groups = stream.groups().map(|group| {
         let pending = group.pending_from(StreamId::MIN);
-        let pending: BTreeMap<_, _> =
-            pending.map(|it| (it.id, (it.consumer.unwrap_or_default().to_vec(), it.delivery))).collect();
+        let pending: BTreeMap<_, _> = pending
+            .map(|it| (it.id, (it.consumer.unwrap_or_default().to_vec(), it.delivery)))
+            .collect();
         assert_eq!(group.pending_count(), pending.len());
         for consumer in group.consumers() {
             let held = group.held_from(consumer, StreamId::MIN).map(|it| it.id);

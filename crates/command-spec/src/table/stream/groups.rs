@@ -146,12 +146,12 @@ pub(super) const XINFO: &[Spec] = &[
                 "The fields `max-deleted-entry-id`, `entries-added`, `recorded-first-entry-id`, `entries-read` and `lag`.",
             ),
             Change::new("7.2.0", "The field `active-time`; `seen-time` counts attempts too."),
-            Change::absent(Origin::Redis, "8.8.0", "The field `nacked-count` of a group."),
             Change::absent(
                 Origin::Redis,
                 "8.6.0",
                 "The fields `iids-added` and `iids-duplicates`.",
             ),
+            Change::absent(Origin::Redis, "8.8.0", "The field `nacked-count` of a group."),
         ],
         summary: "Describes a stream.",
         complexity: "O(1)",
