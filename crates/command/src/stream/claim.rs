@@ -133,6 +133,7 @@ pub(crate) fn xclaim(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let now_ms = ctx.keyspace.now_ms();
     let options = Options::parse(&args[5 + ids.len()..], now_ms)?;
     let claim = Claim { group, consumer, now_ms, min_idle_ms, just_id: options.just_id };
+    let mut was_made_older = false;
     let updated = ctx.keyspace.update::<Stream, _>(ctx.db, key, false, |stream| {
         let mut group = stream.group(claim.group).expect("it was just seen");
         if options.last_id > group.view().last_id() {
@@ -165,11 +166,16 @@ pub(crate) fn xclaim(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
             count += 1;
         }
         ctx.reply.finish_array(mark, count);
+        was_made_older = count > 0 && options.delivered_ms.is_some();
         if count > 0 {
             stream.group(claim.group).expect("as above").note_seen(claimant.id, now_ms, true);
         }
         claimant.is_new
     })?;
+    if was_made_older {
+        // One that waits to claim looks when what it knew of is due, which may be later.
+        ctx.keyspace.wake(ctx.db, key);
+    }
     if updated.is_some_and(|updated| updated.value) {
         ctx.notify(Notify::STREAM, "xgroup-createconsumer", key);
     }

@@ -463,6 +463,28 @@ fn what_was_given_back_first_is_claimed_first() {
     }
 }
 
+/// Both make claimable at once what was not.
+#[test]
+fn those_that_wait_are_told_of_what_is_given_back_or_made_older() {
+    let mut session = Session::new();
+    session.run("XADD s 1-0 f v");
+    session.run("XGROUP CREATE s g 0");
+    session.run("XREADGROUP GROUP g c STREAMS s >");
+    session.keyspace.await_changes(session.db, b"s");
+    for (call, is_told) in [
+        ("XCLAIM s g d 0 1-0", false),
+        ("XCLAIM s g d 0 1-0 IDLE 9", true),
+        ("XCLAIM s g d 0 1-0 TIME 9", true),
+        ("XCLAIM s g d 0 9-9 TIME 9", false),
+        ("XNACK s g FAIL IDS 1 9-9", false),
+        ("XNACK s g FAIL IDS 1 1-0", true),
+    ] {
+        session.keyspace.take_effects();
+        session.run(call);
+        assert_eq!(!session.keyspace.take_effects().ready.is_empty(), is_told, "{call}");
+    }
+}
+
 #[test]
 fn xnack_force_gives_back_what_is_not_pending() {
     let mut session = Session::new();
