@@ -347,6 +347,11 @@ pub struct Idle {
     pub gone: Vec<StreamId>,
 }
 
+impl Idle {
+    /// One command logs at most so many deletions, whatever its COUNT.
+    pub const GONE_MAX: usize = 1000;
+}
+
 /// A group of consumers, to be changed.
 pub struct GroupGuard<'a> {
     stream: &'a mut LargeStream,
@@ -420,8 +425,8 @@ impl GroupGuard<'_> {
         groups.deliver(self.number, consumer.0, id, delivery, tracker);
     }
 
-    /// What was given until then and was not acknowledged: the first `count` entries that are there, and all that are
-    /// deleted before those.
+    /// What was given until then and was not acknowledged: the first `count` entries that are there, and those that are
+    /// deleted before those. At [`Idle::GONE_MAX`] deleted ones it ends; the caller forgets these, and finds others next.
     pub fn idle_since(&mut self, until_ms: i64, count: usize) -> Idle {
         let LargeStream { entries, groups, .. } = &mut *self.stream;
         let mut idle = Idle::default();
@@ -431,6 +436,9 @@ impl GroupGuard<'_> {
         for (id, delivery) in groups.given_until(self.number, until_ms) {
             if entries.get(id).is_none() {
                 idle.gone.push(id);
+                if idle.gone.len() == Idle::GONE_MAX {
+                    break;
+                }
                 continue;
             }
             idle.there.push((id, delivery));

@@ -408,6 +408,30 @@ fn what_belongs_to_a_group_waits_for_it() {
     assert!(live > 4 && retired.len() == live, "each record belongs to something");
 }
 
+/// Ten million entries that were trimmed are not forgotten in one block.
+#[test]
+fn what_is_gone_is_found_some_at_a_time() {
+    let log = MemoryLog::default();
+    let mut keyspace = filled(&log, 1200);
+    let mut found = Vec::new();
+    change(&mut keyspace, b"s", |stream| {
+        stream.create_group(b"g", StreamId::MIN, None);
+        let mut group = stream.group(b"g").expect("it was just made");
+        let consumer = group.create_consumer(b"c", 1);
+        for seq in 1..=1200 {
+            group.deliver(consumer, id(5, seq), Delivery { at_ms: 1, count: 1 });
+        }
+        (1..1200).for_each(|seq| assert!(stream.delete(id(5, seq))));
+        for _ in 0..2 {
+            let mut group = stream.group(b"g").expect("it is there");
+            let idle = group.idle_since(9, 1);
+            found.push((idle.gone.len(), idle.there.len()));
+            assert!(idle.gone.into_iter().all(|id| group.release(id)));
+        }
+    });
+    assert_eq!(found, [(1000, 0), (199, 1)]);
+}
+
 /// The log says which entry was given back before which, and that no consumer has it.
 #[test]
 fn what_was_given_back_comes_in_its_order_after_a_start() {
