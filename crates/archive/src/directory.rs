@@ -157,7 +157,7 @@ impl Target for Directory {
 }
 
 /// So much of an object is fetched ahead: as long as most are.
-const FETCHED_MAX: u64 = 16 << 20;
+const FETCHED_BYTES: u64 = 16 << 20;
 
 struct FileObject(Box<dyn File>);
 
@@ -171,6 +171,6 @@ impl Object for FileObject {
     }
 
     fn fetch_ahead(&self) {
-        self.0.fetch_ahead(0, FETCHED_MAX);
+        self.0.fetch_ahead(0, FETCHED_BYTES);
     }
 }

@@ -31,8 +31,8 @@ const LOOKS_MAX: usize = 100;
 const AHEAD_MAX: usize = 32;
 const OPENERS_MAX: usize = 8;
 
-/// So many objects are fetched while one is copied: the disk that is read need not wait for the one that is written.
-const FETCHED_MAX: usize = 8;
+/// So many objects are being fetched while one is copied: what is read need not wait for what is written.
+const FETCHED_AHEAD: usize = 8;
 
 /// So many objects are asked for their length before they are read, lest each is opened twice.
 const SAMPLES_MAX: usize = 64;
@@ -467,9 +467,10 @@ impl Copy<'_, '_> {
             if opened.is_empty() {
                 let names: Vec<Name> = logs.drain(..logs.len().min(AHEAD_MAX)).collect();
                 opened = self.open_all(&names).into();
+                opened.iter().take(FETCHED_AHEAD).flatten().for_each(ObjectReader::fetch_ahead);
             }
             let Some(object) = opened.pop_front() else { break };
-            for next in opened.iter().take(FETCHED_MAX).flatten() {
+            if let Some(Ok(next)) = opened.get(FETCHED_AHEAD - 1) {
                 next.fetch_ahead();
             }
             match object.and_then(|object| self.copy_log(object, &mut end, log)) {

@@ -144,8 +144,8 @@ pub(crate) fn verify_unlocked(
     verify_rest(disk, dir, devices, threads, Report::default())
 }
 
-/// The same of a log all of whose files were checked as they were made, and nothing since; `checked` is what was found in them. Of any
-/// other number of files than there are it is not believed.
+/// The same of a log whose files were checked one by one as they were made; `checked` is what was found, all files added up. If it
+/// is not of as many files as there are, all are checked again.
 pub(crate) fn verify_rest(
     disk: &Arc<dyn Disk>,
     dir: &Path,

@@ -106,13 +106,13 @@ impl Building {
         self.manifest.listed.push(Listed { segment, part, last_lsn: Listed::SEALED });
     }
 
-    /// Notes what was found in an image when it was read after it was complete.
+    /// Adds what was found in an image that was read when it was complete.
     pub(crate) fn take_checked(&mut self, found: Report) {
         self.checked.add(found);
     }
 
-    /// Reads it in its order, and what was not read before, which must be so many blocks and records, and makes it the log of its
-    /// directory.
+    /// Reads the log in its order, and each image that was not read yet by itself. There must be so many blocks and records. Then it
+    /// becomes the log of its directory.
     ///
     /// # Errors
     /// When what is read is not what was put, or the disk refuses. Then there is no log in the directory.

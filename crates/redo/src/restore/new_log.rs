@@ -128,8 +128,8 @@ impl NewLog {
     /// When what is read is not what was put, or the disk refuses. Then there is no log in the directory.
     pub fn finish(mut self, time_ms: i64) -> Result<Made> {
         self.end_image()?;
-        while self.ending.is_some() {
-            self.take_ended()?;
+        while let Some(ended) = self.ending.wait() {
+            self.count(ended?);
         }
         let manifest = &mut self.building.manifest;
         manifest.history_floor_ms = time_ms;
@@ -181,16 +181,12 @@ impl NewLog {
             self.count(ended);
             return Ok(());
         }
-        if self.ending.is_full() {
-            self.take_ended()?;
+        if self.ending.is_full()
+            && let Some(ended) = self.ending.wait()
+        {
+            self.count(ended?);
         }
         self.ending.begin(image, disk)
-    }
-
-    fn take_ended(&mut self) -> Result<()> {
-        let ended = self.ending.wait()?;
-        self.count(ended);
-        Ok(())
     }
 
     fn count(&mut self, ended: Report) {
@@ -207,10 +203,6 @@ impl Ending {
     /// So many images end at a time.
     const TOGETHER: usize = 2;
 
-    fn is_some(&self) -> bool {
-        !self.0.is_empty()
-    }
-
     fn is_full(&self) -> bool {
         self.0.len() >= Self::TOGETHER
     }
@@ -224,10 +216,10 @@ impl Ending {
         Ok(())
     }
 
-    /// Waits until the oldest one was read. Returns what was found in it; nothing if there is none.
-    fn wait(&mut self) -> Result<Report> {
-        let Some(thread) = self.0.pop_front() else { return Ok(Report::default()) };
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    /// Waits until the oldest one was read. Returns what was found in it; `None` if there is none.
+    fn wait(&mut self) -> Option<Result<Report>> {
+        let thread = self.0.pop_front()?;
+        Some(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     }
 }
 

@@ -29,7 +29,7 @@ use crate::restore::expiry::Expiry;
 use crate::restore::source::{ImageBlocks, Source};
 use crate::restore::timeline::{BlockTime, RestorePoint, Timeline};
 
-/// So many images a thread are copied before it is said how far the restore is: at the end of each such step threads wait for the last one.
+/// So many images a thread are copied in one step. After each it is told how far the restore is, and no thread works while the last one ends.
 const IMAGES_TOGETHER: usize = 4;
 
 /// What is restored.
