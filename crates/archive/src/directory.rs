@@ -156,6 +156,9 @@ impl Target for Directory {
     }
 }
 
+/// So much of an object is fetched ahead: as long as most are.
+const FETCHED_BYTES: u64 = 16 << 20;
+
 struct FileObject(Box<dyn File>);
 
 impl Object for FileObject {
@@ -165,5 +168,9 @@ impl Object for FileObject {
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.0.read_exact_at(buffer, offset)
+    }
+
+    fn fetch_ahead(&self) {
+        self.0.fetch_ahead(0, FETCHED_BYTES);
     }
 }

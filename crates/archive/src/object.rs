@@ -463,6 +463,11 @@ impl ObjectReader {
         Ok(Self { object, header, frames, at, end, chunk, chunk_at: at, seen, next, before })
     }
 
+    /// See [`Object::fetch_ahead`].
+    pub(crate) fn fetch_ahead(&self) {
+        self.object.fetch_ahead();
+    }
+
     /// All of it, of an object that has a text.
     pub(crate) fn text(mut self, bytes_max: u64) -> Result<String> {
         let bytes = self.header.bytes;

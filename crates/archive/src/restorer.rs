@@ -31,6 +31,9 @@ const LOOKS_MAX: usize = 100;
 const AHEAD_MAX: usize = 32;
 const OPENERS_MAX: usize = 8;
 
+/// So many objects are being fetched while one is copied: what is read need not wait for what is written.
+const FETCHED_AHEAD: usize = 8;
+
 /// So many objects are asked for their length before they are read, lest each is opened twice.
 const SAMPLES_MAX: usize = 64;
 
@@ -444,6 +447,7 @@ impl Copy<'_, '_> {
         let (mut blocks, mut records) = (0, 0);
         for index in 0..chain.objects {
             let mut object = self.open(Name::Base { fill: chain.fill, index })?;
+            object.fetch_ahead();
             self.bytes = self.bytes.saturating_add(object.header().bytes);
             (blocks, records) =
                 (blocks + object.header().blocks, records + object.header().records);
@@ -463,8 +467,12 @@ impl Copy<'_, '_> {
             if opened.is_empty() {
                 let names: Vec<Name> = logs.drain(..logs.len().min(AHEAD_MAX)).collect();
                 opened = self.open_all(&names).into();
+                opened.iter().take(FETCHED_AHEAD).flatten().for_each(ObjectReader::fetch_ahead);
             }
             let Some(object) = opened.pop_front() else { break };
+            if let Some(Ok(next)) = opened.get(FETCHED_AHEAD - 1) {
+                next.fetch_ahead();
+            }
             match object.and_then(|object| self.copy_log(object, &mut end, log)) {
                 Err(Error::Target(error)) if error.is_not_found() && looks > 0 => {
                     // It was made one with others meanwhile.

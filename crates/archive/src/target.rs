@@ -144,6 +144,9 @@ pub trait Object: Send {
     /// # Errors
     /// When the object ends before, or the target cannot be used.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// Announces that all of it is read soon, from its beginning: it may be fetched meanwhile. Does nothing where it cannot.
+    fn fetch_ahead(&self) {}
 }
 
 /// Whether what is there is what an attempt of which nothing was heard has put.

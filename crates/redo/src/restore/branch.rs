@@ -15,13 +15,12 @@ use crate::format::groups::GROUP_BYTES;
 use crate::format::record;
 use crate::format::segment::{self, SegmentHeader};
 use crate::id::Id;
+use crate::inspect::verify::{Report, check_image};
 use crate::read::catalog::Catalog;
 use crate::read::scan::{Block, SegmentFile};
 use crate::restore::expiry::ExpiryRule;
+use crate::restore::image_writer::ImageWriter;
 use crate::restore::source::ImageBlocks;
-
-/// How much is gathered for a write.
-const WRITE_BYTES: usize = 1 << 20;
 
 /// What was copied.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -45,17 +44,23 @@ pub(crate) struct Branch<'a> {
 }
 
 impl Branch<'_> {
-    /// Copies the image, as far as it goes; nothing is made of one without a block.
-    pub(crate) fn copy(&self, catalog: &Catalog, image: &SegmentFile) -> Result<CopyCount> {
+    /// Copies the image, as far as it goes, and reads what it has written; nothing is made of one without a block. Where several
+    /// are copied side by side, one is read while another waits for the disk.
+    pub(crate) fn copy(
+        &self,
+        catalog: &Catalog,
+        image: &SegmentFile,
+    ) -> Result<(CopyCount, Report)> {
         let header = &image.header;
         let (count, written) = self.write(catalog, image, header.segment)?;
         if count.blocks == 0 {
             self.disk.remove(written.temporary()).at(written.temporary(), "remove")?;
-            return Ok(count);
+            return Ok((count, Report::default()));
         }
         let name = segment::file_name(header.segment, header.part);
-        written.publish(self.disk, &self.path.join(&name))?;
-        Ok(count)
+        let path = self.path.join(&name);
+        written.publish(self.disk, &path)?;
+        Ok((count, check_image(self.disk, &path)?))
     }
 
     /// Copies the image, as far as it goes, as one of the segment `number`, to a file that has its name not yet.
@@ -68,7 +73,7 @@ impl Branch<'_> {
         let header = &image.header;
         let path = self.path.join(segment::file_name(number, header.part));
         let output = Unpublished::create(self.disk, &segment::temp_path(&path))?;
-        let mut writer = Writer { output: &output, buffer: Vec::new(), at: 0 };
+        let mut writer = ImageWriter::new(output);
         let own = SegmentHeader {
             database: self.database,
             device: self.device,
@@ -93,16 +98,15 @@ impl Branch<'_> {
         }
         check_whole(catalog, image, last_read, self.last)?;
         if count.blocks == 0 {
-            return Ok((count, output));
+            return Ok((count, writer.finish()?));
         }
         let footer = match &image.footer {
             Some(old) if header.generation > 0 => footer.finish_with(old.survivors.len()),
             _ => footer.finish(),
         };
         writer.put(&footer.encode(self.database))?;
-        writer.flush()?;
-        count.bytes = writer.at;
-        Ok((count, output))
+        count.bytes = writer.len();
+        Ok((count, writer.finish()?))
     }
 
     fn copy_block(
@@ -110,7 +114,7 @@ impl Branch<'_> {
         (image, number): (&SegmentFile, SegmentId),
         block: &Block,
         footer: &mut FooterBuilder,
-        writer: &mut Writer<'_>,
+        writer: &mut ImageWriter,
         count: &mut CopyCount,
     ) -> Result<()> {
         let corrupt = |what: &str| image.corrupt(block.offset, what);
@@ -162,26 +166,4 @@ pub(crate) fn check_whole(
     listed.try_for_each(|entry| {
         image.check_listed(entry, if last_read > end { Lsn::MAX } else { last_read })
     })
-}
-
-/// Gathers writes to a file.
-struct Writer<'a> {
-    output: &'a Unpublished,
-    buffer: Vec<u8>,
-    at: u64,
-}
-
-impl Writer<'_> {
-    fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        self.buffer.extend_from_slice(bytes);
-        if self.buffer.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        let path = self.output.temporary();
-        self.output.file().write_all_at(&self.buffer, self.at).at(path, "write")?;
-        self.at += self.buffer.len() as u64;
-        self.buffer.clear();
-        Ok(())
-    }
 }

@@ -21,7 +21,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::format::listing::Listed;
 use crate::format::manifest::{DeviceMark, Manifest, ManifestDevice, Parent};
 use crate::id::Id;
-use crate::inspect::verify::verify_unlocked;
+use crate::inspect::verify::{Report, verify_rest};
 use crate::options::default_device;
 use crate::read::in_use::{is_there, lock, lock_path};
 use crate::write::publication::{begin, discard, publish};
@@ -36,6 +36,8 @@ pub(crate) struct Building {
     into: PathBuf,
     build: PathBuf,
     threads: usize,
+    /// What was found in the images that were read.
+    checked: Report,
     _lock: Box<dyn Lock>,
 }
 
@@ -90,7 +92,8 @@ impl Building {
         disk.create_dir_all(&device).at(&device, "make")?;
         DeviceMark { database, device: id }.write(&**disk, &device)?;
         let (disk, into) = (Arc::clone(disk), into.to_owned());
-        Ok(Self { disk, device, manifest, into, build, threads, _lock: lock })
+        let checked = Report::default();
+        Ok(Self { disk, device, manifest, into, build, threads, checked, _lock: lock })
     }
 
     /// On how many threads it is made at most.
@@ -103,14 +106,20 @@ impl Building {
         self.manifest.listed.push(Listed { segment, part, last_lsn: Listed::SEALED });
     }
 
-    /// Reads all of it again, which must be so many blocks and records, and makes it the log of its directory.
+    /// Adds what was found in an image that was read when it was complete.
+    pub(crate) fn take_checked(&mut self, found: Report) {
+        self.checked.add(found);
+    }
+
+    /// Reads the log in its order, and each image that was not read yet by itself. There must be so many blocks and records. Then it
+    /// becomes the log of its directory.
     ///
     /// # Errors
     /// When what is read is not what was put, or the disk refuses. Then there is no log in the directory.
     pub(crate) fn finish(self, blocks: u64, records: u64) -> Result<()> {
         self.manifest.write(&*self.disk, &self.build)?;
         let devices = std::slice::from_ref(&self.device);
-        let report = verify_unlocked(&self.disk, &self.build, devices, self.threads);
+        let report = verify_rest(&self.disk, &self.build, devices, self.threads, self.checked);
         if let Some(error) = report.errors.into_iter().next() {
             return Err(error);
         }

@@ -10,6 +10,7 @@
 //! refers to those that they had. Until [`NewLog::finish`] has returned no log is found in the directory, and a
 //! server refuses to start there.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
@@ -28,12 +29,11 @@ use crate::format::record;
 use crate::format::registry::Registry;
 use crate::format::segment::{self, SEGMENT_VERSION, SegmentHeader};
 use crate::id::Id;
+use crate::inspect::verify::{Report, check_image};
 use crate::restore::building::Building;
 use crate::restore::expiry::{Expiry, ExpiryRule};
+use crate::restore::image_writer::ImageWriter;
 use crate::restore::restoring::nearest_dir;
-
-/// How much is gathered for a write.
-const WRITE_BYTES: usize = 1 << 20;
 
 /// Past so many bytes an image takes no further block.
 const IMAGE_BYTES: u64 = 64 << 20;
@@ -55,7 +55,7 @@ pub struct Made {
 
 /// See the file's top.
 pub struct NewLog {
-    /// The image before this one. First: it is waited for before the directory's lock is given back.
+    /// The images before this one. First: they are waited for before the directory's lock is given back.
     ending: Ending,
     building: Building,
     image: Option<Image>,
@@ -108,7 +108,7 @@ impl NewLog {
         let takes = |image: &Image| {
             image.is_compacted() == is_compacted
                 && lsn > image.last
-                && image.at + bytes <= IMAGE_BYTES
+                && image.writer.len() + bytes <= IMAGE_BYTES
         };
         if !self.image.as_ref().is_some_and(takes) {
             self.end_image()?;
@@ -128,7 +128,9 @@ impl NewLog {
     /// When what is read is not what was put, or the disk refuses. Then there is no log in the directory.
     pub fn finish(mut self, time_ms: i64) -> Result<Made> {
         self.end_image()?;
-        self.made.bytes += self.ending.wait()?;
+        while let Some(ended) = self.ending.wait() {
+            self.count(ended?);
+        }
         let manifest = &mut self.building.manifest;
         manifest.history_floor_ms = time_ms;
         // They were those of another log. Their notes are in this one: a start must know them.
@@ -157,14 +159,13 @@ impl NewLog {
             horizon: if is_compacted { horizon } else { Lsn::ZERO },
             kinds: Kinds::default(),
         };
+        let mut writer = ImageWriter::new(output);
+        writer.put(&[0; segment::HEADER_BYTES])?;
         Ok(Image {
-            output,
+            writer,
             path,
             header,
             footer: FooterBuilder::new(GROUP_BYTES),
-            buffer: Vec::new(),
-            written: segment::HEADER_BYTES as u64,
-            at: segment::HEADER_BYTES as u64,
             next_ordinal: 0,
             last: Lsn::ZERO,
         })
@@ -174,56 +175,70 @@ impl NewLog {
         let Some(image) = self.image.take() else { return Ok(()) };
         self.made.files += 1;
         self.building.list(image.header.segment, 0);
-        self.made.bytes += self.ending.wait()?;
         let disk = Arc::clone(&self.building.disk);
         if self.building.threads() == 1 {
-            self.made.bytes += image.end(&*disk)?;
-        } else {
-            self.ending.begin(image, disk)?;
+            let ended = image.end(&*disk)?;
+            self.count(ended);
+            return Ok(());
         }
-        Ok(())
+        if self.ending.is_full()
+            && let Some(ended) = self.ending.wait()
+        {
+            self.count(ended?);
+        }
+        self.ending.begin(image, disk)
+    }
+
+    fn count(&mut self, ended: Report) {
+        self.made.bytes += ended.bytes;
+        self.building.take_checked(ended);
     }
 }
 
-/// Gives an image its end and its name while the next one is written: that waits for the disk.
+/// Gives images their ends and names, and reads them, while the next one is written: one waits for the disk, another is read.
 #[derive(Default)]
-struct Ending(Option<JoinHandle<Result<u64>>>);
+struct Ending(VecDeque<JoinHandle<Result<Report>>>);
 
 impl Ending {
+    /// So many images end at a time.
+    const TOGETHER: usize = 2;
+
+    fn is_full(&self) -> bool {
+        self.0.len() >= Self::TOGETHER
+    }
+
     /// Begins with the next image.
     fn begin(&mut self, image: Image, disk: Arc<dyn Disk>) -> Result<()> {
         let path = image.path.clone();
         let thread = Builder::new().name("restore".to_owned());
-        self.0 = Some(thread.spawn(move || image.end(&*disk)).at(&path, "start a thread for")?);
+        let ending = thread.spawn(move || image.end(&*disk)).at(&path, "start a thread for")?;
+        self.0.push_back(ending);
         Ok(())
     }
 
-    /// Waits until the last one has its name. Returns its length, or 0 if there is none.
-    fn wait(&mut self) -> Result<u64> {
-        let Some(thread) = self.0.take() else { return Ok(0) };
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    /// Waits until the oldest one was read. Returns what was found in it; `None` if there is none.
+    fn wait(&mut self) -> Option<Result<Report>> {
+        let thread = self.0.pop_front()?;
+        Some(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     }
 }
 
 impl Drop for Ending {
     fn drop(&mut self) {
         // What has failed already says why.
-        let _ended = self.0.take().map(JoinHandle::join);
+        for ending in self.0.drain(..) {
+            let _ended = ending.join();
+        }
     }
 }
 
 /// An image that is written.
 struct Image {
-    output: Unpublished,
+    writer: ImageWriter,
     path: PathBuf,
     /// Written last, when it is known what it must say.
     header: SegmentHeader,
     footer: FooterBuilder,
-    buffer: Vec<u8>,
-    /// How far it is written.
-    written: u64,
-    /// Where the next block begins.
-    at: u64,
     next_ordinal: u32,
     last: Lsn,
 }
@@ -244,7 +259,7 @@ impl Image {
         let known = registry.last_command();
         let (mut rest, mut offsets, mut delete_count) = (records, Vec::new(), 0);
         let mut ordinal = self.next_ordinal;
-        let wrong = |what: &str| Error::corrupt(&self.path, self.at, what);
+        let wrong = |what: &str| Error::corrupt(&self.path, self.writer.len(), what);
         while !rest.is_empty() {
             let at = block::HEADER_BYTES + records.len() - rest.len();
             let body = record::take_body(&mut rest).map_err(wrong)?;
@@ -282,35 +297,21 @@ impl Image {
             record_count,
             delete_count,
         });
-        self.write(&encoded)?;
-        self.write(records)?;
+        self.writer.put(&encoded)?;
+        self.writer.put(records)?;
         (self.next_ordinal, self.last) = (ordinal, lsn);
         Ok(record_count)
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.buffer.extend_from_slice(bytes);
-        self.at += bytes.len() as u64;
-        if self.buffer.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        let path = self.output.temporary();
-        self.output.file().write_all_at(&self.buffer, self.written).at(path, "write")?;
-        self.written += self.buffer.len() as u64;
-        self.buffer.clear();
-        Ok(())
-    }
-
-    /// Writes what is left, and gives the file its name. Returns its length.
-    fn end(mut self, disk: &dyn Disk) -> Result<u64> {
+    /// Writes what is left, gives the file its name, and reads it. Returns what was found.
+    fn end(mut self, disk: &dyn Disk) -> Result<Report> {
         let footer = self.footer.finish().encode(self.header.database);
-        self.write(&footer)?;
-        self.flush()?;
-        let path = self.output.temporary();
-        self.output.file().write_all_at(&self.header.encode(), 0).at(path, "write")?;
-        self.output.publish(disk, &self.path)?;
-        Ok(self.at)
+        self.writer.put(&footer)?;
+        let output = self.writer.finish()?;
+        let path = output.temporary();
+        output.file().write_all_at(&self.header.encode(), 0).at(path, "write")?;
+        output.publish(disk, &self.path)?;
+        check_image(disk, &self.path)
     }
 }
 

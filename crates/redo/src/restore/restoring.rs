@@ -29,6 +29,9 @@ use crate::restore::expiry::Expiry;
 use crate::restore::source::{ImageBlocks, Source};
 use crate::restore::timeline::{BlockTime, RestorePoint, Timeline};
 
+/// So many images a thread are copied in one step. After each it is told how far the restore is, and no thread works while the last one ends.
+const IMAGES_TOGETHER: usize = 4;
+
 /// What is restored.
 #[derive(Debug, Clone)]
 pub struct RestoreRequest<'a> {
@@ -219,10 +222,11 @@ fn carry_out(
     let branch = Branch { disk: &**disk, database, device, path: &path, last: lsn, expiry };
     let (mut total, mut done) = (CopyCount::default(), 0);
     restored.files = 0;
-    for together in images.files.chunks(threads) {
+    for together in images.files.chunks(threads * IMAGES_TOGETHER) {
         let copied = side_by_side(together, threads, |image| branch.copy(&images, image));
         for (image, count) in together.iter().zip(copied) {
-            let count = count?;
+            let (count, found) = count?;
+            building.take_checked(found);
             if count.blocks > 0 {
                 restored.files += 1;
                 building.list(image.header.segment, image.header.part);

@@ -50,6 +50,11 @@ impl Busy {
         *self.on_remove.lock().unwrap() = Some(Box::new(event));
     }
 
+    /// Lets `event` happen before each file gets the name that it is told.
+    pub(crate) fn before_renames(&self, event: impl FnMut(&Path) + Send + 'static) {
+        *self.on_rename.lock().unwrap() = Some(Box::new(event));
+    }
+
     /// Lets `event` happen right before the call after `calls` others.
     fn after(&self, calls: u64, event: impl FnOnce() + Send + 'static) {
         *self.event.lock().unwrap() = Some((calls, Box::new(event)));

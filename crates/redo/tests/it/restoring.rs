@@ -10,6 +10,7 @@ use redo::{Error, Options, RestorePoint, RestoreRequest, Restored};
 
 use crate::harness::{Counter, Database, key, options};
 use crate::history::{ALL, Contents, World, copy, world_options};
+use crate::racing::Busy;
 
 pub(crate) const INTO: &str = "/new";
 
@@ -235,6 +236,37 @@ fn a_point_is_found_before_each_flush() {
     let disk = copy(&world.disk);
     let error = restore(&disk, &request(RestorePoint::BeforeFlush(99))).unwrap_err();
     assert!(matches!(error, Error::NoFlush { .. }), "{error}");
+}
+
+#[test]
+fn an_image_that_is_read_other_than_it_was_written_makes_no_log() {
+    let world = busy(1);
+    let last = world.database.log.durable_lsn().0;
+    for threads in 1..=3 {
+        for n in 0..24 {
+            let mut disk = Busy::new(0);
+            disk.disk = copy(&world.disk);
+            let (inner, mut images) = (disk.disk.clone(), 0);
+            disk.before_renames(move |path| {
+                let name = path.file_name().and_then(|name| name.to_str());
+                if name.and_then(redo::segment::parse_file_name).is_some() {
+                    // From the first block to the end of the footer.
+                    let written = path.with_extension("tmp");
+                    let bytes = inner.version(&written).unwrap().bytes;
+                    let at = 128 + (bytes - 129) * n / 23;
+                    assert!(images < n % 3 || inner.flip_bit(&written, at, 5));
+                    images += 1;
+                }
+            });
+            let mut request = request(RestorePoint::Lsn(last));
+            request.threads = NonZero::new(threads).unwrap();
+            let inner = disk.disk.clone();
+            let shared: Arc<dyn Disk> = Arc::new(disk);
+            let restored = redo::restore(&shared, &request, &mut Counter(7), &mut |_| {});
+            assert!(restored.is_err(), "{threads} threads, damage {n}");
+            assert!(!redo::is_there(&inner, Path::new(INTO)));
+        }
+    }
 }
 
 #[test]
