@@ -2,6 +2,7 @@
 
 mod nearest;
 mod options;
+mod polygon;
 mod position;
 
 use keyspace::zset::{ScoreRange, ZSet, ZSetView};
