@@ -11,6 +11,7 @@ pub(super) fn help(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done 
     let lines: &[&str] = match container.as_str() {
         "BACKUP" => BACKUP,
         "CLIENT" => CLIENT,
+        "COMMANDLOG" => COMMANDLOG,
         "CONFIG" => CONFIG,
         "FUNCTION" => FUNCTION,
         "SCRIPT" => SCRIPT,
@@ -173,6 +174,22 @@ const CONFIG: &[&str] = &[
     "    Reset statistics reported by the INFO command.",
     "REWRITE",
     "    Rewrite the configuration file.",
+];
+
+const COMMANDLOG: &[&str] = &[
+    "GET <count> <type>",
+    "    Return top <count> entries of the specified <type> from the commandlog (-1 mean all).",
+    "    Entries are made of:",
+    "    id, timestamp,",
+    "        time in microseconds for type of slow,",
+    "        or size in bytes for type of large-request,",
+    "        or size in bytes for type of large-reply",
+    "    arguments array, client IP and port,",
+    "    client name",
+    "LEN <type>",
+    "    Return the length of the specified type of commandlog.",
+    "RESET <type>",
+    "    Reset the specified type of commandlog.",
 ];
 
 const SLOWLOG: &[&str] = &[
