@@ -239,7 +239,10 @@ mod tests {
     fn requests_are_as_long_as_in_the_protocol() {
         for (args, expected) in [
             (&[&b"PING"[..]][..], "*1\r\n$4\r\nPING\r\n".len()),
-            (&[&b"SET"[..], b"", b"0123456789"], "*3\r\n$3\r\nSET\r\n$0\r\n\r\n$10\r\n0123456789\r\n".len()),
+            (
+                &[&b"SET"[..], b"", b"0123456789"],
+                "*3\r\n$3\r\nSET\r\n$0\r\n\r\n$10\r\n0123456789\r\n".len(),
+            ),
         ] {
             assert_eq!(request_bytes(args), expected as u64, "{args:?}");
         }

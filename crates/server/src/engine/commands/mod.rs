@@ -3,6 +3,7 @@
 
 mod acl;
 mod backup;
+mod client_filter;
 mod client_info;
 pub(super) mod client_pause;
 mod clients;
