@@ -4,6 +4,7 @@ mod nearest;
 mod options;
 mod polygon;
 mod position;
+mod shape;
 
 use keyspace::zset::{ScoreRange, ZSet, ZSetView};
 

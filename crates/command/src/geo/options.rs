@@ -1,7 +1,8 @@
 //! The options of GEOSEARCH and GEORADIUS.
 
 use super::polygon::{Polygon, VERTICES_MIN};
-use super::position::{Position, Shape};
+use super::position::Position;
+use super::shape::Shape;
 use crate::argument::{self, is};
 use crate::error::CommandError;
 use crate::float;

@@ -1,12 +1,10 @@
 //! Positions on the sphere as numbers of 52 bits: the bits of longitude and latitude in turn, so
 //! that a cell of a grid is a range of scores.
 
-use super::polygon::Polygon;
-
 const LONGITUDE_MAX: f64 = 180.0;
 /// Where the Mercator projection ends.
-const LATITUDE_MAX: f64 = 85.051_128_78;
-const EARTH_RADIUS_M: f64 = 6_372_797.560_856;
+pub(super) const LATITUDE_MAX: f64 = 85.051_128_78;
+pub(super) const EARTH_RADIUS_M: f64 = 6_372_797.560_856;
 const MERCATOR_MAX_M: f64 = 20_037_726.37;
 /// The bits of each coordinate in a score.
 const STEP_MAX: u32 = 26;
@@ -83,7 +81,7 @@ impl Position {
         2.0 * EARTH_RADIUS_M * a.sqrt().min(1.0).asin()
     }
 
-    fn latitude_distance_m(self, other: Self) -> f64 {
+    pub(super) fn latitude_distance_m(self, other: Self) -> f64 {
         EARTH_RADIUS_M * (other.latitude * RADIANS - self.latitude * RADIANS).abs()
     }
 }
@@ -98,20 +96,20 @@ fn bits_of(score: f64) -> u64 {
 
 /// A cell of the grid with `2^step` columns and rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Cell {
+pub(super) struct Cell {
     column: u32,
     row: u32,
-    step: u32,
+    pub(super) step: u32,
 }
 
 impl Cell {
-    fn of(position: Position, step: u32) -> Self {
+    pub(super) fn of(position: Position, step: u32) -> Self {
         let column = offset(position.longitude, LONGITUDE_MAX, step);
         Self { column, row: offset(position.latitude, LATITUDE_MAX, step), step }
     }
 
     /// The cell of a position, or the one at the edge of the grid that is nearest to it.
-    fn nearest(position: Position, step: u32) -> Self {
+    pub(super) fn nearest(position: Position, step: u32) -> Self {
         let latitude = position.latitude.clamp(-LATITUDE_MAX, LATITUDE_MAX);
         let Self { column, row, .. } = Self::of(Position { latitude, ..position }, step);
         let last = (1 << step) - 1;
@@ -119,7 +117,7 @@ impl Cell {
     }
 
     /// Whether the cell and its neighbours, around the globe, have all that is within `bounds`.
-    fn reaches(self, bounds: &Bounds) -> bool {
+    pub(super) fn reaches(self, bounds: &Bounds) -> bool {
         let last = (1_u32 << self.step) - 1;
         let is_near = |at: u32, here: u32| {
             let away = at.wrapping_sub(here) & last;
@@ -132,7 +130,7 @@ impl Cell {
     }
 
     /// Whether the cell has some of what is within `bounds`.
-    fn is_within(self, bounds: &Bounds) -> bool {
+    pub(super) fn is_within(self, bounds: &Bounds) -> bool {
         let low = Self::nearest(bounds.south_west(), self.step);
         let high = Self::nearest(bounds.north_east(), self.step);
         (low.column..=high.column).contains(&self.column)
@@ -151,18 +149,18 @@ impl Cell {
         -max + at / f64::from(1_u32 << self.step) * (max * 2.0)
     }
 
-    fn longitudes(self) -> (f64, f64) {
+    pub(super) fn longitudes(self) -> (f64, f64) {
         let at = f64::from(self.column);
         (self.edge(at, LONGITUDE_MAX), self.edge(at + 1.0, LONGITUDE_MAX))
     }
 
-    fn latitudes(self) -> (f64, f64) {
+    pub(super) fn latitudes(self) -> (f64, f64) {
         let at = f64::from(self.row);
         (self.edge(at, LATITUDE_MAX), self.edge(at + 1.0, LATITUDE_MAX))
     }
 
     /// The cell so many columns and rows away, around the globe; what is not moved is left.
-    fn moved(self, columns: i32, rows: i32) -> Self {
+    pub(super) fn moved(self, columns: i32, rows: i32) -> Self {
         let wrap = |at: u32, by: i32| match by {
             0 => at,
             by => at.wrapping_add_signed(by) & ((1 << self.step) - 1),
@@ -172,18 +170,10 @@ impl Cell {
 
     /// The scores of the cell, the last one excluded.
     #[expect(clippy::cast_precision_loss, reason = "54 bits, those of a cell's edge")]
-    fn scores(self) -> (f64, f64) {
+    pub(super) fn scores(self) -> (f64, f64) {
         let shift = 2 * (STEP_MAX - self.step);
         ((self.bits() << shift) as f64, ((self.bits() + 1) << shift) as f64)
     }
-}
-
-/// What is searched; lengths are in meters.
-#[derive(Debug, Clone)]
-pub(super) enum Shape {
-    Circle { radius: f64 },
-    Box { width: f64, height: f64 },
-    Polygon(Polygon),
 }
 
 /// The sides of what is searched, in degrees.
@@ -197,7 +187,7 @@ pub(super) struct Bounds {
 
 impl Bounds {
     /// The sides of a rectangle around `middle`, half of its sides in meters.
-    fn around(middle: Position, half_width: f64, half_height: f64) -> Self {
+    pub(super) fn around(middle: Position, half_width: f64, half_height: f64) -> Self {
         let up = half_height / EARTH_RADIUS_M / RADIANS;
         let wide = if middle.latitude < 0.0 { middle.latitude - up } else { middle.latitude + up };
         let across = half_width / EARTH_RADIUS_M / (wide * RADIANS).cos() / RADIANS;
@@ -223,7 +213,7 @@ impl Bounds {
     }
 
     /// Meters from `middle` to the farthest corner.
-    fn reach_m(&self, middle: Position) -> f64 {
+    pub(super) fn reach_m(&self, middle: Position) -> f64 {
         let south_east = Position { longitude: self.east, latitude: self.south };
         let north_west = Position { longitude: self.west, latitude: self.north };
         [self.south_west(), south_east, north_west, self.north_east()]
@@ -233,105 +223,8 @@ impl Bounds {
     }
 }
 
-impl Shape {
-    /// Meters from the middle to `position`, if that is inside.
-    pub(super) fn distance_m(&self, middle: Position, position: Position) -> Option<f64> {
-        match self {
-            Self::Circle { radius } => {
-                let distance = middle.distance_m(position);
-                let is_outside = distance > *radius;
-                (!is_outside).then_some(distance)
-            }
-            Self::Box { width, height } => {
-                let beside = Position { longitude: middle.longitude, ..position };
-                let is_outside = position.latitude_distance_m(middle) > height / 2.0
-                    || position.distance_m(beside) > width / 2.0;
-                (!is_outside).then(|| middle.distance_m(position))
-            }
-            Self::Polygon(polygon) => {
-                polygon.contains(position).then(|| middle.distance_m(position))
-            }
-        }
-    }
-
-    /// The ranges of scores that together have all of it: at most nine cells.
-    pub(super) fn score_ranges(&self, middle: Position) -> Vec<(f64, f64)> {
-        let cells = match self {
-            Self::Circle { radius } => {
-                cells_around(middle, &Bounds::around(middle, *radius, *radius), *radius)
-            }
-            Self::Box { width, height } => {
-                let (w, h) = (width / 2.0, height / 2.0);
-                cells_around(middle, &Bounds::around(middle, w, h), (w * w + h * h).sqrt())
-            }
-            Self::Polygon(polygon) => cells_over(middle, polygon.bounds()),
-        };
-        cells.into_iter().map(Cell::scores).collect()
-    }
-}
-
-/// The cell of `middle` whose neighbours reach as far as `bounds`, in all but rare cases. `cell_of`
-/// makes a cell of a position and a step.
-fn middle_cell(
-    middle: Position,
-    bounds: &Bounds,
-    reach_m: f64,
-    cell_of: fn(Position, u32) -> Cell,
-) -> Cell {
-    let cell = cell_of(middle, step_of(reach_m, middle.latitude));
-    let is_short = cell.moved(0, 1).latitudes().1 < bounds.north
-        || cell.moved(0, -1).latitudes().0 > bounds.south
-        || cell.moved(1, 0).longitudes().1 < bounds.east
-        || cell.moved(-1, 0).longitudes().0 > bounds.west;
-    if cell.step > 1 && is_short { cell_of(middle, cell.step - 1) } else { cell }
-}
-
-/// The cells in which a circle or a box is searched. They are those of Redis, which near the poles
-/// do not have all of it.
-fn cells_around(middle: Position, bounds: &Bounds, reach_m: f64) -> Vec<Cell> {
-    let cell = middle_cell(middle, bounds, reach_m, Cell::of);
-    let skips = |columns: i32, rows: i32| {
-        cell.step >= 2
-            && ((rows < 0 && cell.latitudes().0 < bounds.south)
-                || (rows > 0 && cell.latitudes().1 > bounds.north)
-                || (columns < 0 && cell.longitudes().0 < bounds.west)
-                || (columns > 0 && cell.longitudes().1 > bounds.east))
-    };
-    let around = AROUND.into_iter().filter(|(columns, rows)| !skips(*columns, *rows));
-    distinct(around.map(|(columns, rows)| cell.moved(columns, rows)))
-}
-
-/// The cells that have all that is within `bounds`, which do not go around the globe: in the order
-/// of [`cells_around`], on a coarser grid until the neighbours of the middle are enough.
-///
-/// The middle of a polygon is on the sphere. It can be outside of `bounds`, and on the other side
-/// of the globe: that of -170 and 170 degrees is 180, and the polygon has what is near 0.
-fn cells_over(middle: Position, bounds: &Bounds) -> Vec<Cell> {
-    let mut cell = middle_cell(middle, bounds, bounds.reach_m(middle), Cell::nearest);
-    while cell.step > 1 && !cell.reaches(bounds) {
-        cell = Cell::nearest(middle, cell.step - 1);
-    }
-    let around = AROUND.into_iter().map(|(columns, rows)| cell.moved(columns, rows));
-    distinct(around.filter(|cell| cell.is_within(bounds)))
-}
-
-/// The columns and rows to a cell's neighbours, after the cell itself.
-const AROUND: [(i32, i32); 9] =
-    [(0, 0), (0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1)];
-
-/// Without those that are there already: on a coarse grid neighbours are the same.
-fn distinct(cells: impl Iterator<Item = Cell>) -> Vec<Cell> {
-    let mut distinct: Vec<Cell> = Vec::with_capacity(AROUND.len());
-    for cell in cells {
-        if !distinct.contains(&cell) {
-            distinct.push(cell);
-        }
-    }
-    distinct
-}
-
 /// How fine a grid is whose neighbouring cells reach so far.
-fn step_of(reach_m: f64, latitude: f64) -> u32 {
+pub(super) fn step_of(reach_m: f64, latitude: f64) -> u32 {
     if reach_m == 0.0 {
         return STEP_MAX;
     }
@@ -342,61 +235,4 @@ fn step_of(reach_m: f64, latitude: f64) -> u32 {
     }
     let polar = u32::from(latitude.abs() > 66.0) + u32::from(latitude.abs() > 80.0);
     step.saturating_sub(2 + polar).clamp(1, STEP_MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Whether each of `positions` that is within `bounds` is in the cells for them.
-    fn all_are_covered(middle: Position, bounds: &Bounds, positions: &[Position]) -> bool {
-        let cells = cells_over(middle, bounds);
-        assert!(cells.len() <= 9, "{} cells", cells.len());
-        let ranges: Vec<_> = cells.into_iter().map(Cell::scores).collect();
-        positions.iter().filter(|position| bounds.contain(**position)).all(|position| {
-            let score = position.score();
-            ranges.iter().any(|(from, to)| (*from..*to).contains(&score))
-        })
-    }
-
-    #[test]
-    fn cells_have_all_of_the_bounds_wherever_the_middle_is() {
-        let latitudes = [-85.0, -84.9, -70.0, -45.0, -0.001, 0.0, 0.001, 30.0, 66.5, 80.5, 85.0];
-        let longitudes =
-            [-179.9, -170.0, -90.0, -45.1, -0.001, 0.0, 0.001, 12.0, 89.9, 170.0, 179.9];
-        let positions: Vec<Position> = longitudes
-            .iter()
-            .flat_map(|longitude| latitudes.map(|latitude| (*longitude, latitude)))
-            .map(|(longitude, latitude)| Position { longitude, latitude })
-            .collect();
-        for from in &positions {
-            for to in &positions {
-                let bounds = Bounds {
-                    west: from.longitude.min(to.longitude),
-                    south: from.latitude.min(to.latitude),
-                    east: from.longitude.max(to.longitude),
-                    north: from.latitude.max(to.latitude),
-                };
-                for longitude in [-180.0, -91.0, 0.0, 45.0, 180.0] {
-                    for latitude in [-90.0, -60.0, 0.0, 75.0, 90.0] {
-                        let middle = Position { longitude, latitude };
-                        assert!(
-                            all_are_covered(middle, &bounds, &positions),
-                            "{middle:?} {bounds:?}"
-                        );
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_small_area_is_searched_in_small_cells() {
-        let bounds = Bounds { west: 13.0, south: 38.0, east: 13.01, north: 38.01 };
-        let cells = cells_over(Position { longitude: 13.005, latitude: 38.005 }, &bounds);
-        assert!(cells.iter().all(|cell| cell.step >= 13), "{cells:?}");
-        let bounds = Bounds { west: 179.0, south: 84.0, east: 180.0, north: LATITUDE_MAX };
-        let cells = cells_over(Position { longitude: 179.5, latitude: 84.6 }, &bounds);
-        assert!(cells.iter().all(|cell| cell.step >= 4), "{cells:?}");
-    }
 }
