@@ -2,7 +2,9 @@
 
 mod nearest;
 mod options;
+mod polygon;
 mod position;
+mod shape;
 
 use keyspace::zset::{ScoreRange, ZSet, ZSetView};
 

@@ -146,6 +146,7 @@ type IsOne = fn(&[Vec<u8>]) -> bool;
 
 /// Calls that are not sent: of a command, whether it is one, and the reason.
 const CALLS_NOT_SENT: &[(&str, IsOne, &str)] = &[
+    ("CLIENT", has_later_filters, "Valkey's filters: server/src/engine/tests/connections.rs"),
     (
         "WAIT",
         |words| number(words, 1).is_some_and(|replicas| replicas > i64::from(i32::MAX)),
@@ -162,6 +163,21 @@ const CALLS_NOT_SENT: &[(&str, IsOne, &str)] = &[
         "in which order it stores what compares as equal is by chance in Redis",
     ),
 ];
+
+/// Whether a call of CLIENT has a filter that only Valkey has: another one, or another id, behind the first.
+fn has_later_filters(words: &[Vec<u8>]) -> bool {
+    let is = |at: usize, name: &str| {
+        words.get(at).is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    let has_ids = |at: usize| is(at, "ID") && number(words, at + 1).is_some();
+    let other = |at: usize| has_ids(at) && number(words, at + 2).is_some();
+    match words.get(1).map(|word| word.to_ascii_lowercase()).as_deref() {
+        Some(b"list") if is(2, "ID") => (3..words.len()).any(|at| number(words, at).is_none()),
+        Some(b"list") => words.len() > 4 || (words.len() > 2 && !is(2, "TYPE")),
+        Some(b"kill") => (2..words.len()).any(other),
+        _ => false,
+    }
+}
 
 /// Whether a SORT compares texts that keys name, which may be the same, or not be there.
 fn is_sorted_by_texts(words: &[Vec<u8>]) -> bool {

@@ -29,6 +29,8 @@ const SHAPES: &[&str] = &[
     "LMOVEM k k LEFT RIGHT", "LMOVEM k k LEFT LEFT COUNT 3 OBO", "LMOVEM k k RIGHT RIGHT EXACTLY 4 OBO",
     "LMOVEM k k RIGHT LEFT COUNT 9 BULK", "LMOVEM k k LEFT LEFT COUNT 4 BULK",
     "INCREX k BYINT n NX EX 1000", "INCREX k XX UBOUND 30",
+    "GEOADD k s s f s s f s s f", "GEOSEARCH k BYPOLYGON 3 s s s s s s ASC WITHDIST",
+    "GEOSEARCHSTORE k k BYPOLYGON 4 -170 -80 170 -80 170 80 -170 80 STOREDIST",
     "EVAL return(redis.call('SET',KEYS[1],ARGV[2],'IFEQ',ARGV[1])) 1 k n v",
     "EVAL return(redis.call('DELEX',KEYS[1],'IFNE',ARGV[1])) 1 k v",
     "EVAL return(redis.call('INCREX',KEYS[1],'BYINT',ARGV[1],'UBOUND','30')) 1 k n",

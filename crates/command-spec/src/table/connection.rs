@@ -4,6 +4,22 @@ use crate::spec::{Arg, Change, Group, Origin, Spec, acl, flags};
 
 const BASE: Spec = Spec { group: Group::Connection, ..Spec::BLANK };
 
+/// A filter of CLIENT LIST and CLIENT KILL.
+const NOT_TYPE: Arg = Arg::one_of(
+    "not-type",
+    &[
+        Arg::word("normal", "NORMAL"),
+        Arg::word("master", "MASTER"),
+        Arg::word("primary", "PRIMARY"),
+        Arg::word("slave", "SLAVE"),
+        Arg::word("replica", "REPLICA"),
+        Arg::word("pubsub", "PUBSUB"),
+    ],
+)
+.token("NOT-TYPE")
+.since("9.0.0")
+.optional();
+
 /// The commands of the group, by name.
 pub(super) static COMMANDS: &[Spec] = &[
     Spec {
@@ -225,13 +241,15 @@ const CLIENT: &[Spec] = &[
         acl: acl![CONNECTION],
         since: "2.4.0",
         history: &[
-            Change::absent(Origin::Valkey, "8.0.0", "`TYPE PRIMARY`."),
-            Change::absent(Origin::Valkey, "8.1.0", "`ID` takes several ids."),
-            Change::absent(
-                Origin::Valkey,
-                "9.0.0",
-                "`NAME`, `IDLE`, `FLAGS`, `LIB-NAME`, `LIB-VER`, `DB`, `CAPA`, `IP`, and `NOT-` with any filter.",
-            ),
+            Change { origin: Origin::Valkey, ..Change::new("8.0.0", "`TYPE PRIMARY`.") },
+            Change { origin: Origin::Valkey, ..Change::new("8.1.0", "`ID` takes several ids.") },
+            Change {
+                origin: Origin::Valkey,
+                ..Change::new(
+                    "9.0.0",
+                    "`NAME`, `IDLE`, `FLAGS`, `LIB-NAME`, `LIB-VER`, `DB`, `CAPA`, `IP`, and `NOT-` with most filters.",
+                )
+            },
         ],
         summary: "Closes connections.",
         complexity: "O(N), N the number of connections.",
@@ -248,6 +266,7 @@ const CLIENT: &[Spec] = &[
                             &[
                                 Arg::word("normal", "NORMAL"),
                                 Arg::word("master", "MASTER").since("3.2.0"),
+                                Arg::word("primary", "PRIMARY").since("8.0.0"),
                                 Arg::word("slave", "SLAVE"),
                                 Arg::word("replica", "REPLICA").since("5.0.0"),
                                 Arg::word("pubsub", "PUBSUB"),
@@ -261,6 +280,30 @@ const CLIENT: &[Spec] = &[
                         Arg::string("ip:port").token("LADDR").since("6.2.0").optional(),
                         Arg::string("yes/no").token("SKIPME").optional(),
                         Arg::integer("maxage").token("MAXAGE").since("7.4.0").optional(),
+                        Arg::string("name").token("NAME").since("9.0.0").optional(),
+                        Arg::integer("idle").token("IDLE").since("9.0.0").optional(),
+                        Arg::string("flags").token("FLAGS").since("9.0.0").optional(),
+                        Arg::string("lib-name").token("LIB-NAME").since("9.0.0").optional(),
+                        Arg::string("lib-ver").token("LIB-VER").since("9.0.0").optional(),
+                        Arg::integer("db").token("DB").since("9.0.0").optional(),
+                        Arg::string("capa").token("CAPA").since("9.0.0").optional(),
+                        Arg::string("ip").token("IP").since("9.0.0").optional(),
+                        Arg::integer("not-client-id")
+                            .token("NOT-ID")
+                            .since("9.0.0")
+                            .multiple()
+                            .optional(),
+                        NOT_TYPE,
+                        Arg::string("not-username").token("NOT-USER").since("9.0.0").optional(),
+                        Arg::string("not-addr").token("NOT-ADDR").since("9.0.0").optional(),
+                        Arg::string("not-laddr").token("NOT-LADDR").since("9.0.0").optional(),
+                        Arg::string("not-name").token("NOT-NAME").since("9.0.0").optional(),
+                        Arg::string("not-flags").token("NOT-FLAGS").since("9.0.0").optional(),
+                        Arg::string("not-lib-name").token("NOT-LIB-NAME").since("9.0.0").optional(),
+                        Arg::string("not-lib-ver").token("NOT-LIB-VER").since("9.0.0").optional(),
+                        Arg::integer("not-db").token("NOT-DB").since("9.0.0").optional(),
+                        Arg::string("not-capa").token("NOT-CAPA").since("9.0.0").optional(),
+                        Arg::string("not-ip").token("NOT-IP").since("9.0.0").optional(),
                     ],
                 )
                 .multiple(),
@@ -284,17 +327,18 @@ const CLIENT: &[Spec] = &[
             Change::new("7.2.0", "The fields `lib-name` and `lib-ver`."),
             Change::absent(Origin::Redis, "7.4.0", "The field `watch`."),
             Change::absent(Origin::Redis, "8.0.0", "The field `io-thread`."),
-            Change::absent(Origin::Valkey, "8.0.0", "`TYPE PRIMARY`."),
-            Change::absent(
-                Origin::Valkey,
-                "8.1.0",
-                "`USER`, `ADDR`, `LADDR`, `SKIPME` and `MAXAGE`.",
-            ),
-            Change::absent(
-                Origin::Valkey,
-                "9.0.0",
-                "`NAME`, `IDLE`, `FLAGS`, `LIB-NAME`, `LIB-VER`, `DB`, `CAPA`, `IP`, and `NOT-` with any filter.",
-            ),
+            Change { origin: Origin::Valkey, ..Change::new("8.0.0", "`TYPE PRIMARY`.") },
+            Change {
+                origin: Origin::Valkey,
+                ..Change::new("8.1.0", "`USER`, `ADDR`, `LADDR`, `SKIPME` and `MAXAGE`.")
+            },
+            Change {
+                origin: Origin::Valkey,
+                ..Change::new(
+                    "9.0.0",
+                    "`NAME`, `IDLE`, `FLAGS`, `LIB-NAME`, `LIB-VER`, `DB`, `CAPA`, `IP`, and `NOT-` with most filters.",
+                )
+            },
         ],
         summary: "Describes all connections.",
         complexity: "O(N), N the number of connections.",
@@ -304,6 +348,7 @@ const CLIENT: &[Spec] = &[
                 &[
                     Arg::word("normal", "NORMAL"),
                     Arg::word("master", "MASTER"),
+                    Arg::word("primary", "PRIMARY").since("8.0.0"),
                     Arg::word("replica", "REPLICA"),
                     Arg::word("pubsub", "PUBSUB"),
                 ],
@@ -315,6 +360,31 @@ const CLIENT: &[Spec] = &[
                 .token("ID")
                 .since("6.2.0")
                 .optional(),
+            Arg::string("username").token("USER").since("8.1.0").optional(),
+            Arg::string("addr").token("ADDR").since("8.1.0").optional(),
+            Arg::string("laddr").token("LADDR").since("8.1.0").optional(),
+            Arg::string("yes/no").token("SKIPME").since("8.1.0").optional(),
+            Arg::integer("maxage").token("MAXAGE").since("8.1.0").optional(),
+            Arg::string("name").token("NAME").since("9.0.0").optional(),
+            Arg::integer("idle").token("IDLE").since("9.0.0").optional(),
+            Arg::string("flags").token("FLAGS").since("9.0.0").optional(),
+            Arg::string("lib-name").token("LIB-NAME").since("9.0.0").optional(),
+            Arg::string("lib-ver").token("LIB-VER").since("9.0.0").optional(),
+            Arg::integer("db").token("DB").since("9.0.0").optional(),
+            Arg::string("capa").token("CAPA").since("9.0.0").optional(),
+            Arg::string("ip").token("IP").since("9.0.0").optional(),
+            Arg::integer("not-client-id").token("NOT-ID").since("9.0.0").multiple().optional(),
+            NOT_TYPE,
+            Arg::string("not-username").token("NOT-USER").since("9.0.0").optional(),
+            Arg::string("not-addr").token("NOT-ADDR").since("9.0.0").optional(),
+            Arg::string("not-laddr").token("NOT-LADDR").since("9.0.0").optional(),
+            Arg::string("not-name").token("NOT-NAME").since("9.0.0").optional(),
+            Arg::string("not-flags").token("NOT-FLAGS").since("9.0.0").optional(),
+            Arg::string("not-lib-name").token("NOT-LIB-NAME").since("9.0.0").optional(),
+            Arg::string("not-lib-ver").token("NOT-LIB-VER").since("9.0.0").optional(),
+            Arg::integer("not-db").token("NOT-DB").since("9.0.0").optional(),
+            Arg::string("not-capa").token("NOT-CAPA").since("9.0.0").optional(),
+            Arg::string("not-ip").token("NOT-IP").since("9.0.0").optional(),
         ],
         ..BASE
     },

@@ -1,7 +1,7 @@
 //! Geographic indices: sorted sets whose scores are positions.
 
 use crate::spec::{
-    Arg, BeginSearch, Change, Deprecation, FindKeys, Group, KeySpec, Propagation, Spec, acl,
+    Arg, BeginSearch, Change, Deprecation, FindKeys, Group, KeySpec, Origin, Propagation, Spec, acl,
     always, flags, key_flags,
 };
 
@@ -306,9 +306,12 @@ pub(super) static COMMANDS: &[Spec] = &[
         acl: acl![GEO],
         keys: &[KeySpec::one(1, key_flags![RO ACCESS])],
         since: "6.2.0",
-        history: &[Change::new("7.0.0", "Names of units in upper case.")],
+        history: &[
+            Change::new("7.0.0", "Names of units in upper case."),
+            Change { origin: Origin::Valkey, ..Change::new("9.0.0", "`BYPOLYGON`.") },
+        ],
         summary: "Returns the members inside a circle, a box or a polygon.",
-        complexity: "O(N+log(M)), N the number of members in the box around the shape and M the size of the index.",
+        complexity: "O(N+log(M)), N the number of members in the box around the shape, times the number of vertices of a polygon, and M the size of the index.",
         arguments: &[
             Arg::key("key", 0),
             Arg::one_of(
@@ -388,9 +391,12 @@ pub(super) static COMMANDS: &[Spec] = &[
         keys: &[KeySpec::one(1, key_flags![OW UPDATE]), KeySpec::one(2, key_flags![RO ACCESS])],
         propagation: Propagation::Verbatim,
         since: "6.2.0",
-        history: &[Change::new("7.0.0", "Names of units in upper case.")],
+        history: &[
+            Change::new("7.0.0", "Names of units in upper case."),
+            Change { origin: Origin::Valkey, ..Change::new("9.0.0", "`BYPOLYGON`.") },
+        ],
         summary: "Stores the members inside a circle, a box or a polygon.",
-        complexity: "O(N+log(M)), N the number of members in the box around the shape and M the size of the index.",
+        complexity: "O(N+log(M)), N the number of members in the box around the shape, times the number of vertices of a polygon, and M the size of the index.",
         arguments: &[
             Arg::key("destination", 0),
             Arg::key("source", 1),

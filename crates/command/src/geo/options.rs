@@ -1,6 +1,8 @@
 //! The options of GEOSEARCH and GEORADIUS.
 
-use super::position::{Position, Shape};
+use super::polygon::{Polygon, VERTICES_MIN};
+use super::position::Position;
+use super::shape::Shape;
 use crate::argument::{self, is};
 use crate::error::CommandError;
 use crate::float;
@@ -79,6 +81,28 @@ fn rectangle(width: &[u8], height: &[u8], unit: &[u8]) -> Result<(Shape, Unit), 
     Ok((Shape::Box { width: width * unit.meters, height: height * unit.meters }, unit))
 }
 
+/// The polygon that `BYPOLYGON count longitude latitude …` names, and the words after it.
+fn polygon<'w, 'a>(
+    count: &[u8],
+    words: &'w [&'a [u8]],
+) -> Result<(Polygon, &'w [&'a [u8]]), CommandError> {
+    const NO_NUMBER: CommandError = CommandError::other("ERR invalid number of vertices");
+    const TOO_FEW: CommandError =
+        CommandError::other("ERR GEOSEARCH BYPOLYGON must have at least 3 vertices");
+    let count = argument::int(count).ok().and_then(|count| i32::try_from(count).ok());
+    let count = usize::try_from(count.ok_or(NO_NUMBER)?).unwrap_or(0);
+    if count < VERTICES_MIN || words.len() / 2 < count {
+        return Err(TOO_FEW);
+    }
+    let (vertices, rest) = words.split_at(2 * count);
+    let (pairs, _) = vertices.as_chunks::<2>();
+    let vertices: Vec<Position> = pairs
+        .iter()
+        .map(|[longitude, latitude]| super::position(longitude, latitude))
+        .collect::<Result<_, CommandError>>()?;
+    Ok((Polygon::new(vertices), rest))
+}
+
 impl<'a> Options<'a> {
     pub(super) fn parse(
         args: &[&'a [u8]],
@@ -111,8 +135,8 @@ impl<'a> Options<'a> {
         }
         let is_search = matches!(family, Family::Search | Family::SearchStore);
         let may_store = matches!(family, Family::Radius { stores: true, .. });
-        let (mut by_circle, mut by_box, mut by_member, mut by_position) =
-            (false, false, false, false);
+        let (mut by_circle, mut by_box, mut by_polygon) = (false, false, false);
+        let (mut by_member, mut by_position) = (false, false);
         let (mut with_distance, mut with_hash, mut with_position) = (false, false, false);
         let (mut is_descending, mut count, mut any) = (None, None, false);
         while let [word, rest @ ..] = words {
@@ -138,27 +162,38 @@ impl<'a> Options<'a> {
                     (store, words) = (Some((*key, true)), rest);
                 }
                 (word, [member, rest @ ..])
-                    if is_search && !by_position && is(word, "FROMMEMBER") =>
+                    if is_search && !by_position && !by_polygon && is(word, "FROMMEMBER") =>
                 {
                     (from, words, by_member) = (locate(member)?, rest, true);
                 }
                 (word, [longitude, latitude, rest @ ..])
-                    if is_search && !by_member && is(word, "FROMLONLAT") =>
+                    if is_search && !by_member && !by_polygon && is(word, "FROMLONLAT") =>
                 {
                     from = From::Position(super::position(longitude, latitude)?);
                     (words, by_position) = (rest, true);
                 }
                 (word, [radius, unit, rest @ ..])
-                    if is_search && !by_box && is(word, "BYRADIUS") =>
+                    if is_search && !by_box && !by_polygon && is(word, "BYRADIUS") =>
                 {
                     shape = Some(circle(radius, unit)?);
                     (words, by_circle) = (rest, true);
                 }
                 (word, [width, height, unit, rest @ ..])
-                    if is_search && !by_circle && is(word, "BYBOX") =>
+                    if is_search && !by_circle && !by_polygon && is(word, "BYBOX") =>
                 {
                     shape = Some(rectangle(width, height, unit)?);
                     (words, by_box) = (rest, true);
+                }
+                (word, [vertices, rest @ ..])
+                    if is_search
+                        && !(by_circle || by_box || by_member || by_position)
+                        && !rest.is_empty()
+                        && is(word, "BYPOLYGON") =>
+                {
+                    let (area, rest) = polygon(vertices, rest)?;
+                    from = From::Position(area.middle());
+                    shape = Some((Shape::Polygon(area), Unit::METER));
+                    (words, by_polygon) = (rest, true);
                 }
                 (word, _) if family == Family::SearchStore && is(word, "STOREDIST") => {
                     store = Some((args[1], true));

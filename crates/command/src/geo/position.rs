@@ -3,12 +3,12 @@
 
 const LONGITUDE_MAX: f64 = 180.0;
 /// Where the Mercator projection ends.
-const LATITUDE_MAX: f64 = 85.051_128_78;
-const EARTH_RADIUS_M: f64 = 6_372_797.560_856;
+pub(super) const LATITUDE_MAX: f64 = 85.051_128_78;
+pub(super) const EARTH_RADIUS_M: f64 = 6_372_797.560_856;
 const MERCATOR_MAX_M: f64 = 20_037_726.37;
 /// The bits of each coordinate in a score.
 const STEP_MAX: u32 = 26;
-const RADIANS: f64 = std::f64::consts::PI / 180.0;
+pub(super) const RADIANS: f64 = std::f64::consts::PI / 180.0;
 
 /// Degrees.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -81,7 +81,7 @@ impl Position {
         2.0 * EARTH_RADIUS_M * a.sqrt().min(1.0).asin()
     }
 
-    fn latitude_distance_m(self, other: Self) -> f64 {
+    pub(super) fn latitude_distance_m(self, other: Self) -> f64 {
         EARTH_RADIUS_M * (other.latitude * RADIANS - self.latitude * RADIANS).abs()
     }
 }
@@ -96,16 +96,45 @@ fn bits_of(score: f64) -> u64 {
 
 /// A cell of the grid with `2^step` columns and rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Cell {
+pub(super) struct Cell {
     column: u32,
     row: u32,
-    step: u32,
+    pub(super) step: u32,
 }
 
 impl Cell {
-    fn of(position: Position, step: u32) -> Self {
+    pub(super) fn of(position: Position, step: u32) -> Self {
         let column = offset(position.longitude, LONGITUDE_MAX, step);
         Self { column, row: offset(position.latitude, LATITUDE_MAX, step), step }
+    }
+
+    /// The cell of a position, or the one at the edge of the grid that is nearest to it.
+    pub(super) fn nearest(position: Position, step: u32) -> Self {
+        let latitude = position.latitude.clamp(-LATITUDE_MAX, LATITUDE_MAX);
+        let Self { column, row, .. } = Self::of(Position { latitude, ..position }, step);
+        let last = (1 << step) - 1;
+        Self { column: column.min(last), row: row.min(last), step }
+    }
+
+    /// Whether the cell and its neighbours, around the globe, have all that is within `bounds`.
+    pub(super) fn reaches(self, bounds: &Bounds) -> bool {
+        let last = (1_u32 << self.step) - 1;
+        let is_near = |at: u32, here: u32| {
+            let away = at.wrapping_sub(here) & last;
+            away <= 1 || away == last
+        };
+        let low = Self::nearest(bounds.south_west(), self.step);
+        let high = Self::nearest(bounds.north_east(), self.step);
+        (low.column..=high.column).all(|column| is_near(column, self.column))
+            && (low.row..=high.row).all(|row| is_near(row, self.row))
+    }
+
+    /// Whether the cell has some of what is within `bounds`.
+    pub(super) fn is_within(self, bounds: &Bounds) -> bool {
+        let low = Self::nearest(bounds.south_west(), self.step);
+        let high = Self::nearest(bounds.north_east(), self.step);
+        (low.column..=high.column).contains(&self.column)
+            && (low.row..=high.row).contains(&self.row)
     }
 
     fn of_bits(bits: u64, step: u32) -> Self {
@@ -120,18 +149,18 @@ impl Cell {
         -max + at / f64::from(1_u32 << self.step) * (max * 2.0)
     }
 
-    fn longitudes(self) -> (f64, f64) {
+    pub(super) fn longitudes(self) -> (f64, f64) {
         let at = f64::from(self.column);
         (self.edge(at, LONGITUDE_MAX), self.edge(at + 1.0, LONGITUDE_MAX))
     }
 
-    fn latitudes(self) -> (f64, f64) {
+    pub(super) fn latitudes(self) -> (f64, f64) {
         let at = f64::from(self.row);
         (self.edge(at, LATITUDE_MAX), self.edge(at + 1.0, LATITUDE_MAX))
     }
 
     /// The cell so many columns and rows away, around the globe; what is not moved is left.
-    fn moved(self, columns: i32, rows: i32) -> Self {
+    pub(super) fn moved(self, columns: i32, rows: i32) -> Self {
         let wrap = |at: u32, by: i32| match by {
             0 => at,
             by => at.wrapping_add_signed(by) & ((1 << self.step) - 1),
@@ -141,82 +170,61 @@ impl Cell {
 
     /// The scores of the cell, the last one excluded.
     #[expect(clippy::cast_precision_loss, reason = "54 bits, those of a cell's edge")]
-    fn scores(self) -> (f64, f64) {
+    pub(super) fn scores(self) -> (f64, f64) {
         let shift = 2 * (STEP_MAX - self.step);
         ((self.bits() << shift) as f64, ((self.bits() + 1) << shift) as f64)
     }
 }
 
-/// What is searched, in meters.
+/// The sides of what is searched, in degrees.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Shape {
-    Circle { radius: f64 },
-    Box { width: f64, height: f64 },
+pub(super) struct Bounds {
+    pub(super) west: f64,
+    pub(super) south: f64,
+    pub(super) east: f64,
+    pub(super) north: f64,
 }
 
-impl Shape {
-    /// How far `position` is from the middle, if it is inside.
-    pub(super) fn distance_m(self, middle: Position, position: Position) -> Option<f64> {
-        if let Self::Box { width, height } = self {
-            let beside = Position { longitude: middle.longitude, ..position };
-            if position.latitude_distance_m(middle) > height / 2.0
-                || position.distance_m(beside) > width / 2.0
-            {
-                return None;
-            }
-            return Some(middle.distance_m(position));
-        }
-        let distance = middle.distance_m(position);
-        let is_outside = matches!(self, Self::Circle { radius } if distance > radius);
-        (!is_outside).then_some(distance)
-    }
-
-    /// The ranges of scores that together have all of it: at most nine cells.
-    pub(super) fn score_ranges(self, middle: Position) -> Vec<(f64, f64)> {
-        let (half_width, half_height, reach) = match self {
-            Self::Circle { radius } => (radius, radius, radius),
-            Self::Box { width, height } => {
-                let (w, h) = (width / 2.0, height / 2.0);
-                let reach = (w * w + h * h).sqrt();
-                (w, h, reach)
-            }
-        };
+impl Bounds {
+    /// The sides of a rectangle around `middle`, half of its sides in meters.
+    pub(super) fn around(middle: Position, half_width: f64, half_height: f64) -> Self {
         let up = half_height / EARTH_RADIUS_M / RADIANS;
         let wide = if middle.latitude < 0.0 { middle.latitude - up } else { middle.latitude + up };
         let across = half_width / EARTH_RADIUS_M / (wide * RADIANS).cos() / RADIANS;
-        let (south, north) = (middle.latitude - up, middle.latitude + up);
-        let (west, east) = (middle.longitude - across, middle.longitude + across);
-        let mut step = step_of(reach, middle.latitude);
-        let mut cell = Cell::of(middle, step);
-        let is_short = cell.moved(0, 1).latitudes().1 < north
-            || cell.moved(0, -1).latitudes().0 > south
-            || cell.moved(1, 0).longitudes().1 < east
-            || cell.moved(-1, 0).longitudes().0 > west;
-        if step > 1 && is_short {
-            step -= 1;
-            cell = Cell::of(middle, step);
+        Self {
+            west: middle.longitude - across,
+            south: middle.latitude - up,
+            east: middle.longitude + across,
+            north: middle.latitude + up,
         }
-        let skips = |columns: i32, rows: i32| {
-            step >= 2
-                && ((rows < 0 && cell.latitudes().0 < south)
-                    || (rows > 0 && cell.latitudes().1 > north)
-                    || (columns < 0 && cell.longitudes().0 < west)
-                    || (columns > 0 && cell.longitudes().1 > east))
-        };
-        let around = [(0, 0), (0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1)];
-        let mut cells: Vec<Cell> = Vec::with_capacity(around.len());
-        for (columns, rows) in around {
-            let next = cell.moved(columns, rows);
-            if !skips(columns, rows) && !cells.contains(&next) {
-                cells.push(next);
-            }
-        }
-        cells.into_iter().map(Cell::scores).collect()
+    }
+
+    pub(super) fn contain(&self, position: Position) -> bool {
+        (self.west..=self.east).contains(&position.longitude)
+            && (self.south..=self.north).contains(&position.latitude)
+    }
+
+    fn south_west(&self) -> Position {
+        Position { longitude: self.west, latitude: self.south }
+    }
+
+    fn north_east(&self) -> Position {
+        Position { longitude: self.east, latitude: self.north }
+    }
+
+    /// Meters from `middle` to the farthest corner.
+    pub(super) fn reach_m(&self, middle: Position) -> f64 {
+        let south_east = Position { longitude: self.east, latitude: self.south };
+        let north_west = Position { longitude: self.west, latitude: self.north };
+        [self.south_west(), south_east, north_west, self.north_east()]
+            .into_iter()
+            .map(|corner| middle.distance_m(corner))
+            .fold(0.0, f64::max)
     }
 }
 
 /// How fine a grid is whose neighbouring cells reach so far.
-fn step_of(reach_m: f64, latitude: f64) -> u32 {
+pub(super) fn step_of(reach_m: f64, latitude: f64) -> u32 {
     if reach_m == 0.0 {
         return STEP_MAX;
     }

@@ -25,7 +25,7 @@ pub use directive::{Directive, Support, parse_memory};
 pub use file::{load, load_into, parse};
 pub use options::{
     AccessOptions, ArchivePlace, ArchiveSettings, DebugOptions, FsyncPolicy, IndexPolicy,
-    LogOptions, Options, OutputLimit, ProtectedAction, SnapshotAlgorithm,
+    LogLimits, LogOptions, Options, OutputLimit, ProtectedAction, SnapshotAlgorithm,
 };
 pub use refusal::{CannotServe, ConfigError, LineError, SetError, SetRefusal, ValueError};
 

@@ -221,6 +221,15 @@ pub struct SaveOptions {
     pub silence_s_max: u64,
 }
 
+/// What a command log keeps.
+#[derive(Clone, Copy, Debug)]
+pub struct LogLimits {
+    /// Commands that take or have at least this, in microseconds or bytes; negative for none.
+    pub least: i64,
+    /// How many, the latest.
+    pub len_max: usize,
+}
+
 /// Settings for tests.
 #[derive(Clone, Copy, Debug)]
 pub struct DebugOptions {
@@ -247,8 +256,8 @@ pub struct Options {
     pub output_limits: [OutputLimit; 3],
     /// After how long other clients are told that a script runs; 0 for never.
     pub busy_reply_threshold_ms: u64,
-    pub slowlog_slower_than_us: i64,
-    pub slowlog_len_max: usize,
+    /// Of commands that are slow, of large requests and of large replies.
+    pub command_logs: [LogLimits; 3],
     pub latency_threshold_ms: u64,
     pub latency_tracking: bool,
     pub latency_percentiles: Vec<f64>,
@@ -292,8 +301,15 @@ impl Config {
             query_buffer_bytes_max: self.number("client-query-buffer-limit"),
             output_limits: self.output_limits(),
             busy_reply_threshold_ms: self.number("busy-reply-threshold"),
-            slowlog_slower_than_us: self.number("slowlog-log-slower-than"),
-            slowlog_len_max: self.number("slowlog-max-len"),
+            command_logs: [
+                ("slowlog-log-slower-than", "slowlog-max-len"),
+                ("commandlog-request-larger-than", "commandlog-large-request-max-len"),
+                ("commandlog-reply-larger-than", "commandlog-large-reply-max-len"),
+            ]
+            .map(|(least, len_max)| LogLimits {
+                least: self.number(least),
+                len_max: self.number(len_max),
+            }),
             latency_threshold_ms: self.number("latency-monitor-threshold"),
             latency_tracking: self.is_yes("latency-tracking"),
             latency_percentiles: self

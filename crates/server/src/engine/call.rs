@@ -1,5 +1,5 @@
-//! Executes one command and does everything that follows from it: statistics, the slow log,
-//! monitors, what its reply must wait for, notifications, spoiled transactions, ready keys.
+//! Executes one command and does everything that follows from it: statistics, the command
+//! logs, monitors, what its reply must wait for, notifications, spoiled transactions, ready keys.
 
 use base::Lsn;
 use command::context::{Again, Blocking, Context};
@@ -10,10 +10,11 @@ use keyspace::RestoreError;
 use resp::{SharedBytes, Writer};
 
 use super::client::Closing;
+use super::commandlog::Executed;
 use super::commands::Executor;
 use super::fetches::Named;
 use super::shard::Level;
-use super::{ClientKey, Engine, commands, pubsub};
+use super::{ClientKey, Engine, commandlog, commands, pubsub};
 
 /// Why a command is executed.
 #[derive(Clone, Copy, Debug)]
@@ -193,7 +194,7 @@ impl Engine {
             self.depend(key, start, lsn, wrote);
         }
         if blocking.is_none() {
-            self.count_call(key, command, args, begun.start_us, failed);
+            self.count_call(begun, args, failed);
             if begun.is_monitored {
                 self.feed_monitors(key, begun.unix_us, &commands::redacted(command, args));
             }
@@ -289,14 +290,8 @@ impl Engine {
         self.await_block(level);
     }
 
-    fn count_call(
-        &mut self,
-        key: ClientKey,
-        command: Command,
-        args: &[&[u8]],
-        start_us: u64,
-        failed: bool,
-    ) {
+    fn count_call(&mut self, begun: &Begun, args: &[&[u8]], failed: bool) {
+        let Begun { key, command, start, start_us, .. } = *begun;
         self.time.refresh_monotonic();
         let duration_us = self.time.now_us.saturating_sub(start_us) + self.sleep.take_asked_us();
         self.observed.counters.commands += 1;
@@ -307,25 +302,21 @@ impl Engine {
         if self.options.latency_tracking {
             stats.latency.get_or_insert_default().add(duration_us);
         }
-        let slower_than_us = self.options.slowlog_slower_than_us;
-        if slower_than_us >= 0
-            && duration_us.cast_signed() >= slower_than_us
-            && self.options.slowlog_len_max > 0
-            && !command.flags.has(Flags::SKIP_SLOWLOG)
-            && !self.scripting.is_calling()
-        {
-            let args = commands::redacted(command, args);
+        if !command.flags.has(Flags::SKIP_SLOWLOG) && !self.scripting.is_calling() {
             let client = &self.sessions[key];
-            let (peer, name) = (&client.connection.peer.address, &client.session.name);
-            let unix_s = self.time.unix_s();
-            self.observed.slowlog.add(
-                &args,
+            let reply_len = client.connection.output.reply_start().saturating_sub(start);
+            let executed = Executed {
                 duration_us,
-                unix_s,
-                peer,
-                name,
-                self.options.slowlog_len_max,
-            );
+                request_bytes: commandlog::request_bytes(args),
+                reply_bytes: reply_len as u64,
+            };
+            let limits = &self.options.command_logs;
+            if executed.is_notable(limits) {
+                let args = commands::redacted(command, args);
+                let (peer, name) = (&client.connection.peer.address, &client.session.name);
+                let unix_s = self.time.unix_s();
+                self.observed.command_logs.add(&executed, limits, &args, unix_s, peer, name);
+            }
         }
         if self.options.latency_threshold_ms > 0 {
             let event = if command.flags.has(Flags::FAST) { "fast-command" } else { "command" };

@@ -1,13 +1,13 @@
-//! What operators look at: counters, rates, the slow log, latency events.
+//! What operators look at: counters, rates, the command logs, latency events.
 
+use super::commandlog::CommandLogs;
 use super::latency::LatencyMonitor;
-use super::slowlog::SlowLog;
 use super::stats::{Counters, Rates};
 
 /// See the file's top.
 #[derive(Default)]
 pub(crate) struct Observed {
-    pub(super) slowlog: SlowLog,
+    pub(super) command_logs: CommandLogs,
     pub(super) latency: LatencyMonitor,
     pub(super) counters: Counters,
     pub(super) rates: Rates,

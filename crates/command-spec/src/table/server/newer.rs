@@ -23,7 +23,6 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
         summary: "The commands that were slow, or large as requests or replies.",
         complexity: "Depends on the subcommand.",
         subcommands: COMMANDLOG,
-        served: false,
         ..BASE
     },
     Spec {
@@ -192,7 +191,6 @@ const COMMANDLOG: &[Spec] = &[
                 ],
             ),
         ],
-        served: false,
         ..BASE
     },
     Spec {
@@ -203,7 +201,6 @@ const COMMANDLOG: &[Spec] = &[
         origin: Origin::Valkey,
         summary: "Explains the subcommands.",
         complexity: "O(1)",
-        served: false,
         ..BASE
     },
     Spec {
@@ -223,7 +220,6 @@ const COMMANDLOG: &[Spec] = &[
                 Arg::word("large-reply", "large-reply"),
             ],
         )],
-        served: false,
         ..BASE
     },
     Spec {
@@ -243,7 +239,6 @@ const COMMANDLOG: &[Spec] = &[
                 Arg::word("large-reply", "large-reply"),
             ],
         )],
-        served: false,
         ..BASE
     },
 ];

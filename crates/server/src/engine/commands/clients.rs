@@ -5,6 +5,7 @@ use command::error::{CommandError, Done};
 
 use super::super::client::{Client, Closing, Connection, ReplyMode, Session};
 use super::super::{ClientKey, Engine};
+use super::client_filter::{Asking, Filter};
 use super::{error, text};
 
 /// CLIENT ID.
@@ -23,26 +24,13 @@ pub(super) fn info(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
 
 /// CLIENT LIST.
 pub(super) fn list(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    let keys = match &args[2..] {
-        [] => engine.sessions.clients.keys(),
-        [option, class] if argument::is(option, "type") => {
-            let class = Class::parse(class)?;
-            let mut keys = engine.sessions.clients.keys();
-            keys.retain(|key| class.has(&engine.sessions[*key]));
-            keys
+    let keys = match ids_alone(&args[2..]) {
+        // In this order, and as often.
+        Some(ids) => ids.filter_map(|id| engine.sessions.clients.by_id(id)).collect(),
+        None => {
+            let filter = Filter::parse(&args[2..], Asking::List, engine.options.databases)?;
+            engine.clients_of(&filter, key)
         }
-        [option, ids @ ..] if argument::is(option, "id") && !ids.is_empty() => {
-            let mut keys = Vec::new();
-            for id in ids {
-                let id =
-                    keyspace::parse_int(id).ok_or(CommandError::other("ERR Invalid client ID"))?;
-                keys.extend(
-                    u64::try_from(id).ok().and_then(|id| engine.sessions.clients.by_id(id)),
-                );
-            }
-            keys
-        }
-        _ => return Err(CommandError::Syntax),
     };
     let mark = engine.reply(key).begin_text();
     for listed in keys {
@@ -162,19 +150,14 @@ pub(super) fn unblock(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
 /// CLIENT KILL.
 pub(super) fn kill(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     let (filter, is_old_form) = match args {
-        [_, _, address] => {
-            (Filter { address: Some(address), skip_me: false, ..Filter::default() }, true)
+        [_, _, address] => (Filter::of_address(address), true),
+        [_, _, options @ ..] => {
+            (Filter::parse(options, Asking::Kill, engine.options.databases)?, false)
         }
-        [_, _, options @ ..] => (Filter::parse(options)?, false),
         _ => return Err(CommandError::Syntax),
     };
-    let mut keys = engine.sessions.clients.keys();
-    keys.retain(|candidate| {
-        let client = &engine.sessions[*candidate];
-        client.connection.closing == Closing::No
-            && filter.has(client, engine.time.now_us)
-            && !(filter.skip_me && *candidate == key)
-    });
+    let mut keys = engine.clients_of(&filter, key);
+    keys.retain(|candidate| engine.sessions[*candidate].connection.closing == Closing::No);
     for victim in &keys {
         let closing = if *victim == key { Closing::AfterReply } else { Closing::Now };
         engine.end_client(*victim, closing);
@@ -185,98 +168,6 @@ pub(super) fn kill(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done 
         (false, _) => engine.reply(key).count(keys.len()),
     }
     Ok(())
-}
-
-/// Which clients CLIENT KILL means.
-#[derive(Default)]
-struct Filter<'a> {
-    address: Option<&'a [u8]>,
-    local_address: Option<&'a [u8]>,
-    id: Option<u64>,
-    class: Option<Class>,
-    /// Only those that have been connected for so many seconds at least.
-    age_s: Option<u64>,
-    skip_me: bool,
-}
-
-impl<'a> Filter<'a> {
-    fn parse(options: &[&'a [u8]]) -> Result<Self, CommandError> {
-        let mut filter = Self { skip_me: true, ..Self::default() };
-        let (pairs, rest) = options.as_chunks::<2>();
-        for [option, value] in pairs {
-            let value = *value;
-            match option.to_ascii_lowercase().as_slice() {
-                b"id" => {
-                    let id = keyspace::parse_int(value)
-                        .and_then(|id| u64::try_from(id).ok())
-                        .filter(|id| *id > 0);
-                    filter.id = Some(
-                        id.ok_or(CommandError::other("ERR client-id should be greater than 0"))?,
-                    );
-                }
-                b"maxage" => filter.age_s = Some(parse_age(value)?),
-                b"type" => filter.class = Some(Class::parse(value)?),
-                b"addr" => filter.address = Some(value),
-                b"laddr" => filter.local_address = Some(value),
-                b"user" if value == b"default" => {}
-                b"user" => return Err(error(format!("ERR No such user '{}'", text(value)))),
-                b"skipme" if argument::is(value, "yes") => filter.skip_me = true,
-                b"skipme" if argument::is(value, "no") => filter.skip_me = false,
-                _ => return Err(CommandError::Syntax),
-            }
-        }
-        if !rest.is_empty() {
-            return Err(CommandError::Syntax);
-        }
-        Ok(filter)
-    }
-
-    fn has(&self, client: &Client, now_us: u64) -> bool {
-        let age_s = now_us.saturating_sub(client.connection.connected_us) / 1_000_000;
-        self.address.is_none_or(|address| client.connection.peer.address.as_bytes() == address)
-            && self
-                .local_address
-                .is_none_or(|address| client.connection.peer.local_address.as_bytes() == address)
-            && self.id.is_none_or(|id| client.id == id)
-            && self.class.as_ref().is_none_or(|class| class.has(client))
-            && self.age_s.is_none_or(|least_s| age_s >= least_s)
-    }
-}
-
-/// The argument of MAXAGE, in seconds.
-fn parse_age(argument: &[u8]) -> Result<u64, CommandError> {
-    const NO_NUMBER: CommandError =
-        CommandError::other("ERR maxage is not an integer or out of range");
-    const TOO_SMALL: CommandError = CommandError::other("ERR maxage should be greater than 0");
-    let age_s = keyspace::parse_int(argument).ok_or(NO_NUMBER)?;
-    u64::try_from(age_s).ok().filter(|age_s| *age_s > 0).ok_or(TOO_SMALL)
-}
-
-/// The types of clients that can be asked for.
-enum Class {
-    Normal,
-    PubSub,
-    /// There are none.
-    Replication,
-}
-
-impl Class {
-    fn parse(name: &[u8]) -> Result<Self, CommandError> {
-        match name.to_ascii_lowercase().as_slice() {
-            b"normal" => Ok(Self::Normal),
-            b"pubsub" => Ok(Self::PubSub),
-            b"replica" | b"slave" | b"master" => Ok(Self::Replication),
-            _ => Err(error(format!("ERR Unknown client type '{}'", text(name)))),
-        }
-    }
-
-    fn has(&self, client: &Client) -> bool {
-        match self {
-            Self::Normal => !client.is_subscribed(),
-            Self::PubSub => client.is_subscribed(),
-            Self::Replication => false,
-        }
-    }
 }
 
 fn on_or_off(argument: &[u8]) -> Result<bool, CommandError> {
@@ -294,7 +185,27 @@ fn is_one_word(name: &[u8]) -> bool {
     name.iter().all(|byte| (b'!'..=b'~').contains(byte))
 }
 
+/// The ids, if CLIENT LIST is asked for these and nothing else: those that a client can have.
+fn ids_alone<'w>(words: &'w [&[u8]]) -> Option<impl Iterator<Item = u64> + 'w> {
+    let [option, ids @ ..] = words else { return None };
+    let is_it = argument::is(option, "id")
+        && !ids.is_empty()
+        && ids.iter().all(|id| keyspace::parse_int(id).is_some());
+    let parse = |id: &&[u8]| keyspace::parse_int(id).and_then(|id| u64::try_from(id).ok());
+    is_it.then(|| ids.iter().filter_map(parse))
+}
+
 impl Engine {
+    /// The clients that a filter of the client `asker` means, in the order of their places.
+    fn clients_of(&self, filter: &Filter<'_>, asker: ClientKey) -> Vec<ClientKey> {
+        let now_us = self.time.now_us;
+        let clients = self.sessions.clients.iter();
+        let meant = clients.filter(|(key, client)| {
+            !(filter.skips_asker && *key == asker) && filter.has(client, now_us)
+        });
+        meant.map(|(key, _)| key).collect()
+    }
+
     /// Names a client.
     pub(super) fn set_client_name(&mut self, key: ClientKey, name: &[u8]) -> Done {
         if !is_one_word(name) {

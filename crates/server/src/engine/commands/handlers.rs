@@ -8,9 +8,9 @@ use command::table::{Command, ORDINAL_COUNT, SPECS, by_ordinal};
 
 use super::super::call::ServerHandler;
 use super::{
-    acl, backup, client_pause, clients, cluster, command_itself, config, connection, databases,
+    acl, backup, client_pause, clients, cluster, command_itself, commandlog, config, connection, databases,
     debug, durability, functions, help, info, latency, logtail, memory, migrate, modules, monitor,
-    publish, saving, scripts, slowlog, state, tracking, transactions,
+    publish, saving, scripts, state, tracking, transactions,
 };
 
 /// What executes a command.
@@ -120,6 +120,10 @@ const LIST: &[(&str, ServerHandler)] = &[
     ("client|trackinginfo", tracking::trackinginfo),
     ("client|unblock", clients::unblock),
     ("client|unpause", client_pause::unpause),
+    ("commandlog|get", commandlog::get),
+    ("commandlog|help", help::help),
+    ("commandlog|len", commandlog::len),
+    ("commandlog|reset", commandlog::reset),
     ("asking", cluster::disabled),
     ("readonly", cluster::disabled),
     ("readwrite", cluster::disabled),
@@ -225,8 +229,8 @@ const LIST: &[(&str, ServerHandler)] = &[
     ("module|load", modules::refused),
     ("module|loadex", modules::refused),
     ("module|unload", modules::refused),
-    ("slowlog|get", slowlog::get),
+    ("slowlog|get", commandlog::slow_get),
     ("slowlog|help", help::help),
-    ("slowlog|len", slowlog::len),
-    ("slowlog|reset", slowlog::reset),
+    ("slowlog|len", commandlog::slow_len),
+    ("slowlog|reset", commandlog::slow_reset),
 ];

@@ -11,6 +11,7 @@ pub(super) fn help(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done 
     let lines: &[&str] = match container.as_str() {
         "BACKUP" => BACKUP,
         "CLIENT" => CLIENT,
+        "COMMANDLOG" => COMMANDLOG,
         "CONFIG" => CONFIG,
         "FUNCTION" => FUNCTION,
         "SCRIPT" => SCRIPT,
@@ -135,10 +136,19 @@ const CLIENT: &[&str] = &[
     "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
     "    * USER <username>",
     "    * SKIPME (YES|NO)",
-    "    * ID <client-id>",
+    "    * ID <client-id> [<client-id> ...]",
     "    * MAXAGE <seconds>",
-    "LIST [options ...]",
-    "    Return information about client connections.",
+    "    * IDLE <seconds>",
+    "    * NAME <name>",
+    "    * LIB-NAME <name>",
+    "    * LIB-VER <version>",
+    "    * FLAGS <flags>",
+    "    * CAPA <capabilities>",
+    "    * DB <database>",
+    "    * IP <ip>",
+    "    * NOT-<option> <value>, but for SKIPME, MAXAGE and IDLE",
+    "LIST [<option> <value> [<option> <value> [...]]]",
+    "    Return information about client connections. Options are those of KILL.",
     "NO-EVICT (ON|OFF)",
     "    Protect current client connection from eviction.",
     "NO-TOUCH (ON|OFF)",
@@ -173,6 +183,22 @@ const CONFIG: &[&str] = &[
     "    Reset statistics reported by the INFO command.",
     "REWRITE",
     "    Rewrite the configuration file.",
+];
+
+const COMMANDLOG: &[&str] = &[
+    "GET <count> <type>",
+    "    Return top <count> entries of the specified <type> from the commandlog (-1 mean all).",
+    "    Entries are made of:",
+    "    id, timestamp,",
+    "        time in microseconds for type of slow,",
+    "        or size in bytes for type of large-request,",
+    "        or size in bytes for type of large-reply",
+    "    arguments array, client IP and port,",
+    "    client name",
+    "LEN <type>",
+    "    Return the length of the specified type of commandlog.",
+    "RESET <type>",
+    "    Reset the specified type of commandlog.",
 ];
 
 const SLOWLOG: &[&str] = &[

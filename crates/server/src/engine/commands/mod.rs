@@ -3,10 +3,12 @@
 
 mod acl;
 mod backup;
+mod client_filter;
 mod client_info;
 pub(super) mod client_pause;
 mod clients;
 mod cluster;
+mod commandlog;
 mod config;
 mod connection;
 mod databases;
@@ -30,7 +32,6 @@ mod monitor;
 mod publish;
 mod saving;
 mod scripts;
-mod slowlog;
 mod state;
 mod tracking;
 mod transactions;
@@ -56,7 +57,7 @@ fn command_itself(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     Ok(())
 }
 
-/// The arguments of a call as the slow log may show them: without secrets.
+/// The arguments of a call as the command logs may show them: without secrets.
 pub(super) fn redacted<'a>(command: Command, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
     const HIDDEN: &[u8] = b"(redacted)";
     let mut shown = args.to_vec();

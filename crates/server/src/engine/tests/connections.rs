@@ -1,7 +1,7 @@
 //! Which clients may connect, and what ends a connection.
 
 use super::server::TestServer;
-use crate::engine::Peer;
+use crate::engine::{ClientKey, Peer};
 
 #[test]
 fn a_password_is_asked_for() {
@@ -74,4 +74,165 @@ fn clients_that_have_been_there_for_long_can_be_ended() {
     assert!(!server.ends(old));
     assert_eq!(server.send(client, "CLIENT KILL MAXAGE 5 SKIPME no\r\n"), ":1\r\n");
     assert!(server.ends(old) && !server.ends(young) && !server.ends(client));
+}
+
+/// The ids of the clients that CLIENT LIST shows.
+fn listed(server: &mut TestServer, client: ClientKey, filters: &str) -> Vec<u64> {
+    let reply = server.send(client, &format!("CLIENT LIST {filters}\r\n"));
+    assert!(reply.starts_with('$'), "{filters}: {reply}");
+    let lines = reply.lines().filter_map(|line| line.strip_prefix("id="));
+    lines.map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect()
+}
+
+/// Four clients, of which the last one asks: one with names, one that subscribes, one in a
+/// transaction in another database.
+fn four(server: &mut TestServer) -> [ClientKey; 4] {
+    let mut connect = |address: &str| {
+        let (address, local_address) = (address.to_owned(), "127.0.0.1:6379".to_owned());
+        let peer = Peer { address, local_address, is_loopback: true, ..Peer::default() };
+        server.engine.connect(peer).unwrap()
+    };
+    let clients = ["127.0.0.1:50001", "127.0.0.2:50002", "[::1]:50003", "127.0.0.1:50004"];
+    let clients = clients.map(&mut connect);
+    server.send(clients[0], "CLIENT SETNAME one\r\nCLIENT SETINFO lib-name lib\r\n");
+    server.send(clients[0], "CLIENT SETINFO lib-ver 1.2\r\n");
+    server.pass_ms(5000);
+    server.send(clients[1], "SUBSCRIBE a\r\n");
+    server.send(clients[2], "SELECT 3\r\nMULTI\r\n");
+    clients
+}
+
+#[test]
+fn clients_are_listed_by_what_they_are() {
+    let mut server = TestServer::new(&[]);
+    let client = four(&mut server)[3];
+    for (filters, expected) in [
+        ("", &[1, 2, 3, 4][..]),
+        ("ID 3 1 9 -5 3", &[3, 1, 3]),
+        ("ID 3 1 9 0 SKIPME no", &[1, 3]),
+        ("ID 3 ID 1", &[1, 3]),
+        ("ID 1 2 3 NOT-ID 2 4", &[1, 3]),
+        ("NOT-ID 2 NOT-ID 4", &[1, 3]),
+        ("TYPE normal", &[1, 3, 4]),
+        ("type pubsub", &[2]),
+        ("TYPE primary", &[]),
+        ("NOT-TYPE pubsub", &[1, 3, 4]),
+        ("NOT-TYPE replica", &[1, 2, 3, 4]),
+        ("USER default", &[1, 2, 3, 4]),
+        ("NOT-USER default", &[]),
+        ("ADDR 127.0.0.2:50002", &[2]),
+        ("NOT-ADDR 127.0.0.2:50002", &[1, 3, 4]),
+        ("LADDR 127.0.0.1:6379", &[1, 2, 3, 4]),
+        ("NOT-LADDR 127.0.0.1:6379", &[]),
+        ("IP 127.0.0.1", &[1, 4]),
+        ("IP ::1", &[3]),
+        ("NOT-IP ::1", &[1, 2, 4]),
+        ("NAME one", &[1]),
+        ("NAME on", &[]),
+        ("NAME other NAME one", &[1]),
+        ("NOT-NAME one", &[2, 3, 4]),
+        ("LIB-NAME lib", &[1]),
+        ("NOT-LIB-NAME lib", &[2, 3, 4]),
+        ("LIB-VER 1.2", &[1]),
+        ("LIB-VER 1", &[]),
+        ("NOT-LIB-VER 1.2", &[2, 3, 4]),
+        ("FLAGS N", &[1, 4]),
+        ("FLAGS x", &[3]),
+        ("FLAGS xP", &[]),
+        ("NOT-FLAGS N", &[2, 3]),
+        ("NOT-FLAGS xP", &[1, 2, 3, 4]),
+        ("CAPA r", &[]),
+        ("NOT-CAPA r", &[1, 2, 3, 4]),
+        ("DB 3", &[3]),
+        ("NOT-DB 3", &[1, 2, 4]),
+        ("IDLE 5", &[1]),
+        ("IDLE 6", &[]),
+        ("MAXAGE 5 SKIPME yes", &[1, 2, 3]),
+        ("MAXAGE 6", &[]),
+        ("SKIPME yes IP 127.0.0.1 NOT-NAME one", &[]),
+        ("not-flags x Not-Type pubsub skipme YES", &[1]),
+    ] {
+        assert_eq!(listed(&mut server, client, filters), expected, "{filters}");
+    }
+}
+
+#[test]
+fn filters_that_are_wrong_are_said_to_be() {
+    let mut server = TestServer::new(&[]);
+    let client = server.connect();
+    let too_small = "client-id should be greater than 0";
+    for (filters, in_list, in_kill) in [
+        ("ID 10 wrong x", "Invalid client ID", "syntax error"),
+        ("ID str x", "Invalid client ID", too_small),
+        ("ID 0 NAME x", "", too_small),
+        ("NOT-ID str x", "syntax error", "syntax error"),
+        ("NOT-ID 0 x", too_small, too_small),
+        ("NOT-ID -1 NAME", too_small, too_small),
+        ("NOT-ID 1 NAME", "syntax error", "syntax error"),
+        ("TYPE wrong", "Unknown client type 'wrong'", "Unknown client type 'wrong'"),
+        ("NOT-TYPE wrong", "Unknown client type 'wrong'", "Unknown client type 'wrong'"),
+        ("NOT-USER nobody", "No such user 'nobody'", "No such user 'nobody'"),
+        ("SKIPME maybe", "syntax error", "syntax error"),
+        ("NOT-SKIPME no", "syntax error", "syntax error"),
+        ("NOT-IDLE 1", "syntax error", "syntax error"),
+        (
+            "IDLE x",
+            "idle is not an integer or out of range",
+            "idle is not an integer or out of range",
+        ),
+        ("IDLE 0", "idle should be greater than 0", "idle should be greater than 0"),
+        ("MAXAGE 0", "maxage should be greater than 0", "maxage should be greater than 0"),
+        ("DB x", "DB is not an integer or out of range", "DB is not an integer or out of range"),
+        ("DB 16", "DB number should be between 0 and 15", "DB number should be between 0 and 15"),
+        (
+            "NOT-DB -1",
+            "NOT-DB number should be between 0 and 15",
+            "NOT-DB number should be between 0 and 15",
+        ),
+        (
+            "FLAGS NZ",
+            "Unknown flags found in the provided filter: NZ",
+            "Unknown flags found in the provided filter: NZ",
+        ),
+        (
+            "NOT-FLAGS Q",
+            "Unknown flags found in the NOT-FLAGS filter: Q",
+            "Unknown flags found in the NOT-FLAGS filter: Q",
+        ),
+        (
+            "CAPA x",
+            "Unknown capa found in the provided filter: x",
+            "Unknown capa found in the provided filter: x",
+        ),
+    ] {
+        for (subcommand, error) in [("LIST", in_list), ("KILL", in_kill)] {
+            let expected = if error.is_empty() {
+                "$0\r\n\r\n".to_owned()
+            } else {
+                format!("-ERR {error}\r\n")
+            };
+            let reply = server.send(client, &format!("CLIENT {subcommand} {filters}\r\n"));
+            assert_eq!(reply, expected, "{subcommand} {filters}");
+        }
+    }
+}
+
+#[test]
+fn clients_are_ended_by_what_they_are() {
+    for (filters, count, ended) in [
+        ("ID 1 3", 2, [true, false, true, false]),
+        ("ID 1 ID 3 NOT-DB 3", 1, [true, false, false, false]),
+        ("NOT-TYPE normal", 1, [false, true, false, false]),
+        ("NOT-NAME one NOT-FLAGS x", 1, [false, true, false, false]),
+        ("NOT-NAME one SKIPME no", 3, [false, true, true, true]),
+        ("IDLE 5", 1, [true, false, false, false]),
+        ("IP 127.0.0.1", 1, [true, false, false, false]),
+        ("CAPA r", 0, [false; 4]),
+    ] {
+        let mut server = TestServer::new(&[]);
+        let clients = four(&mut server);
+        let reply = server.send(clients[3], &format!("CLIENT KILL {filters}\r\n"));
+        assert_eq!(reply, format!(":{count}\r\n"), "{filters}");
+        assert_eq!(clients.map(|client| server.ends(client)), ended, "{filters}");
+    }
 }

@@ -79,6 +79,69 @@ fn the_slow_log_hides_secrets() {
 }
 
 #[test]
+fn large_requests_and_replies_are_logged() {
+    let mut server = TestServer::new(&[
+        "--commandlog-request-larger-than",
+        "1024",
+        "--commandlog-reply-larger-than",
+        "1030",
+        "--slowlog-log-slower-than",
+        "-1",
+    ]);
+    let client = server.connect();
+    let lens =
+        "COMMANDLOG LEN slow\r\nCOMMANDLOG LEN large-request\r\nCOMMANDLOG LEN large-reply\r\n";
+    let value = "x".repeat(1000);
+    // The request has 1029 bytes, the reply 1009.
+    server.send(client, &format!("SET k {value}\r\nGET k\r\nPING\r\n"));
+    assert_eq!(server.send(client, lens), ":0\r\n:1\r\n:0\r\n");
+    server.send(client, "CLIENT SETNAME me\r\nAPPEND k 0123456789012345678901\r\nGET k\r\n");
+    assert_eq!(server.send(client, lens), ":0\r\n:1\r\n:1\r\n");
+    let request = server.send(client, "COMMANDLOG GET -1 Large-Request\r\n");
+    assert!(
+        request.starts_with("*1\r\n*6\r\n:0\r\n:1700000000\r\n:1029\r\n*3\r\n$3\r\nSET\r\n"),
+        "{request}"
+    );
+    assert!(request.contains("... (872 more bytes)"), "{request}");
+    let reply = server.send(client, "COMMANDLOG GET 5 large-reply\r\n");
+    let expected = "*1\r\n*6\r\n:0\r\n:1700000000\r\n:1031\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
+    assert!(reply.starts_with(expected) && reply.ends_with("$2\r\nme\r\n"), "{reply}");
+    assert_eq!(server.send(client, "COMMANDLOG GET 0 large-reply\r\n"), "*0\r\n");
+    server.send(client, "MULTI\r\nGET k\r\nGET k\r\nEXEC\r\nCLIENT REPLY OFF\r\nGET k\r\n");
+    server.send(client, "CLIENT REPLY ON\r\n");
+    assert_eq!(server.send(client, lens), ":0\r\n:1\r\n:3\r\n", "each of a transaction");
+    server.send(client, "CONFIG SET commandlog-large-reply-max-len 2\r\nGET k\r\n");
+    assert_eq!(server.send(client, lens), ":0\r\n:1\r\n:2\r\n");
+    let reset = "COMMANDLOG RESET large-reply\r\nCONFIG SET commandlog-reply-larger-than -1\r\n";
+    assert_eq!(server.send(client, reset), "+OK\r\n+OK\r\n");
+    server.send(client, "GET k\r\n");
+    assert_eq!(server.send(client, lens), ":0\r\n:1\r\n:0\r\n");
+}
+
+#[test]
+fn the_log_of_slow_commands_has_two_names() {
+    let mut server = TestServer::new(&["--commandlog-execution-slower-than", "0"]);
+    let client = server.connect();
+    server.send(client, "PING\r\nCONFIG SET commandlog-slow-execution-max-len 2\r\nPING\r\n");
+    assert_eq!(server.send(client, "SLOWLOG LEN\r\nCOMMANDLOG LEN slow\r\n"), ":2\r\n:2\r\n");
+    let both = server.send(client, "CONFIG SET slowlog-log-slower-than -1\r\nSLOWLOG GET\r\n");
+    let other = server.send(client, "COMMANDLOG GET 10 slow\r\n");
+    assert_eq!(both, format!("+OK\r\n{other}"));
+    assert_eq!(server.send(client, "COMMANDLOG RESET SLOW\r\nSLOWLOG LEN\r\n"), "+OK\r\n:0\r\n");
+    for (call, error) in [
+        ("GET -2 slow", "count should be greater than or equal to -1"),
+        ("GET x slow", "count should be greater than or equal to -1"),
+        ("GET 1 fast", "type should be one of the following: slow, large-request, large-reply"),
+        ("LEN fast", "type should be one of the following: slow, large-request, large-reply"),
+        ("RESET fast", "type should be one of the following: slow, large-request, large-reply"),
+    ] {
+        let reply = server.send(client, &format!("COMMANDLOG {call}\r\n"));
+        assert_eq!(reply, format!("-ERR {error}\r\n"), "{call}");
+    }
+    assert!(server.send(client, "COMMANDLOG HELP\r\n").contains("RESET <type>"));
+}
+
+#[test]
 fn what_is_no_request_is_answered_when_its_turn_comes() {
     let mut server = TestServer::new(&[]);
     let (client, other) = (server.connect(), server.connect());
