@@ -1,8 +1,8 @@
 //! Geographic indices: sorted sets whose scores are positions.
 
 use crate::spec::{
-    Arg, BeginSearch, Change, Deprecation, FindKeys, Group, KeySpec, Origin, Propagation, Spec, acl,
-    always, flags, key_flags,
+    Arg, BeginSearch, Change, Deprecation, FindKeys, Group, KeySpec, Origin, Propagation, Spec,
+    acl, always, flags, key_flags,
 };
 
 const BASE: Spec = Spec { group: Group::Geo, ..Spec::BLANK };

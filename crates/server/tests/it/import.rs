@@ -350,8 +350,7 @@ fn what_is_not_served_is_refused_with_counts_or_left_out() {
     assert_eq!(imported(&[(AOF, &file.concat())], AOF, skip), ["0 a string 1", "0 b string 1"]);
     let error = refused(&[(AOF, &file[..3].concat())], AOF, &[]);
     assert!(error.contains("1 commands restore of a type that is not served"), "{error}");
-    let file =
-        aof(&["VSIM p 1", "SET a 1", "VSIM p 1", "VADD p VALUES 1 1 m", "SCRIPT LOAD x"]);
+    let file = aof(&["VSIM p 1", "SET a 1", "VSIM p 1", "VADD p VALUES 1 1 m", "SCRIPT LOAD x"]);
     let error = refused(&[(AOF, &file)], AOF, &[]);
     assert!(error.contains("1 commands vadd, 2 commands vsim"), "{error}");
     assert_eq!(imported(&[(AOF, &file)], AOF, skip), ["0 a string 1"]);

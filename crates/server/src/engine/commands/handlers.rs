@@ -8,9 +8,9 @@ use command::table::{Command, ORDINAL_COUNT, SPECS, by_ordinal};
 
 use super::super::call::ServerHandler;
 use super::{
-    acl, backup, client_pause, clients, cluster, command_itself, commandlog, config, connection, databases,
-    debug, durability, functions, help, info, latency, logtail, memory, migrate, modules, monitor,
-    publish, saving, scripts, state, tracking, transactions,
+    acl, backup, client_pause, clients, cluster, command_itself, commandlog, config, connection,
+    databases, debug, durability, functions, help, info, latency, logtail, memory, migrate,
+    modules, monitor, publish, saving, scripts, state, tracking, transactions,
 };
 
 /// What executes a command.
