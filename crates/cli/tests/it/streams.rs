@@ -6,12 +6,13 @@ use std::process::Command;
 
 use crate::export::seen_over_a_crash_and_exported;
 use crate::import::{good, import};
+use crate::instant_start::info;
 use crate::log_index::wait_for_a_cut;
 use crate::log_switch::wait_until_on;
 use crate::peers;
-use crate::process::{Program, Server};
+use crate::process::{Program, Server, wait_until};
 use crate::rdb_files::digest_of;
-use crate::wire::Connection;
+use crate::wire::{Connection, Reply};
 
 const OPTIONS: [&str; 2] = ["--enable-debug-command", "yes"];
 
@@ -482,4 +483,170 @@ fn one_that_waits_to_claim_is_called_when_it_can() {
     let in_vain =
         ["XREADGROUP", "GROUP", "g", "c", "BLOCK", "50", "CLAIM", "100000", "STREAMS", "s", ">"];
     assert_eq!(connection.call(&in_vain).unwrap().elements().len(), 0);
+}
+
+/// What XREADGROUP with CLAIM has of the first stream: ids, and how often each was delivered before.
+fn claimed(reply: &Reply) -> Vec<(String, String)> {
+    let entries = reply.elements()[0].elements()[1].elements().iter();
+    entries.map(|entry| (entry.elements()[0].text(), entry.elements()[3].text())).collect()
+}
+
+#[test]
+fn one_that_waits_to_claim_is_called_for_what_is_given_back_or_made_older() {
+    let server = Program::indelible().start(&OPTIONS);
+    let (mut connection, mut waiting) = (server.connect(), server.connect());
+    connection.words("XADD s 1-1 f v");
+    connection.words("XGROUP CREATE s g 0");
+    connection.words("XREADGROUP GROUP g a STREAMS s >");
+    // Longer than this test may take: nothing but the call ends the wait.
+    let claim = "XREADGROUP GROUP g b BLOCK 0 CLAIM 9000000 STREAMS s >";
+    let claim: Vec<&str> = claim.split(' ').collect();
+    for (call, reply, count) in [
+        ("XNACK s g FAIL IDS 1 1-1", ":1", "1"),
+        ("XNACK s g SILENT IDS 1 1-1", ":1", "1"),
+        ("XNACK s g FAIL RETRYCOUNT 7 IDS 1 1-1", ":1", "7"),
+        ("XCLAIM s g c 0 1-1 IDLE 9000001 JUSTID", "1-1", "8"),
+        ("XCLAIM s g c 0 1-1 TIME 1 JUSTID", "1-1", "9"),
+    ] {
+        waiting.send(&claim).unwrap();
+        wait_until(|| info(&server, "blocked_clients") == "1");
+        // What changes nothing for it does not end its wait.
+        assert_eq!(connection.words("XNACK s g FAIL IDS 1 9-9").text(), "0");
+        assert_eq!(connection.words("XCLAIM s g c 0 1-1 JUSTID").elements()[0].text(), "1-1");
+        assert_eq!(info(&server, "blocked_clients"), "1", "before {call}");
+        let found = connection.words(call);
+        let found = found.elements().first().unwrap_or(&found);
+        assert_eq!(found.text(), reply.trim_start_matches(':'), "{call}");
+        let found = claimed(&waiting.receive().unwrap());
+        assert_eq!(found, [("1-1".to_owned(), count.to_owned())], "{call}");
+    }
+    let held = connection.words("XPENDING s g - + 9 b");
+    assert_eq!(held.elements()[0].elements()[3].text(), "10");
+}
+
+/// Makes a group of which six of nine entries were given back, in this order: 3, 1, 7, 5, 9 and 4, and 2 is held.
+fn give_back(connection: &mut Connection) {
+    for number in 1..=9 {
+        connection.words(&format!("XADD s {number}-0 f v"));
+    }
+    for words in [
+        "XGROUP CREATE s g 0",
+        "XREADGROUP GROUP g a COUNT 8 STREAMS s >",
+        "XACK s g 6-0 8-0",
+        "XNACK s g FAIL IDS 3 4-0 3-0 1-0",
+        "XNACK s g SILENT IDS 1 7-0",
+        "XNACK s g FATAL IDS 1 5-0",
+        "XNACK s g FAIL RETRYCOUNT 40 FORCE IDS 1 9-0",
+        "XNACK s g FAIL IDS 1 4-0",
+    ] {
+        let reply = connection.words(words);
+        assert!(!reply.is_error(), "{words}: {}", reply.text());
+    }
+}
+
+/// What was given back, in its order, and how often each was delivered.
+const GIVEN_BACK: [(&str, &str); 6] = [
+    ("3-0", "1"),
+    ("1-0", "1"),
+    ("7-0", "0"),
+    ("5-0", "9223372036854775807"),
+    ("9-0", "40"),
+    ("4-0", "1"),
+];
+
+/// Each pending entry of the group, but for how long it has been so.
+fn pending(connection: &mut Connection) -> Vec<[String; 3]> {
+    let pending = connection.words("XPENDING s g - + 99");
+    let pending = pending.elements().iter().map(Reply::elements);
+    pending.map(|it| [it[0].text(), it[1].text(), it[3].text()]).collect()
+}
+
+#[test]
+fn what_was_given_back_survives_a_kill_in_its_order() {
+    let directory = tempfile::tempdir().unwrap();
+    for indexed in ["no", "yes"] {
+        let data = directory.path().join(indexed);
+        let options =
+            ["--appendfsync", "always", "--log-index", indexed, "--log-index-cut-bytes", "1mb"];
+        let mut server = serve(&data, &options);
+        give_back(&mut server.connect());
+        let expected = pending(&mut server.connect());
+        assert_eq!(expected.len(), 7, "{expected:?}");
+        for _ in 0..2 {
+            if indexed == "yes" {
+                wait_for_a_cut(&server);
+            }
+            server.kill();
+            server = serve(&data, &options);
+            assert_eq!(server.log().contains("DB opened by its index"), indexed == "yes");
+            assert_eq!(pending(&mut server.connect()), expected);
+        }
+        let mut connection = server.connect();
+        let found =
+            connection.words("XREADGROUP GROUP g b COUNT 6 CLAIM 9000000000000 STREAMS s >");
+        assert_eq!(
+            claimed(&found),
+            GIVEN_BACK.map(|(id, count)| (id.to_owned(), count.to_owned()))
+        );
+        assert_eq!(connection.words("COPY s t").text(), "1");
+        server.kill();
+        server = serve(&data, &options);
+        let held = pending(&mut server.connect());
+        assert!(held.iter().all(|it| it[1] == if it[0] == "2-0" { "a" } else { "b" }), "{held:?}");
+    }
+}
+
+/// Other servers know of no entry that waits and that no consumer has. A consumer without a name is one for them.
+#[test]
+fn others_are_told_that_a_consumer_without_a_name_has_what_was_given_back() {
+    let Some(redis) = Program::redis() else { return };
+    let mut own = Program::indelible().start(&OPTIONS);
+    let mut connection = own.connect();
+    give_back(&mut connection);
+    let expected = pending(&mut connection);
+    let digest = digest_of(&mut connection);
+    let payload = connection.words("DUMP s").bytes().to_vec();
+    let mut there = Vec::new();
+    for algorithm in ["bitmap", "piggyback", "hourglass", "fork"] {
+        let set = format!("CONFIG SET snapshot-algorithm {algorithm}");
+        assert_eq!(connection.words(&set).text(), "OK");
+        assert_eq!(connection.words("SAVE").text(), "OK", "{algorithm}");
+        there.push((algorithm, loaded_by(&redis, &own)));
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("dump.rdb");
+    seen_over_a_crash_and_exported(&mut own, |connection| pending(connection).concat(), &file);
+    there.push(("an export", redis.start_on(directory.path(), &OPTIONS)));
+    let sanitizing = ["--sanitize-dump-payload", "yes"];
+    let newer = peers::of("8.2").map(|peer| peer.program.start(&peer.options(&sanitizing)));
+    let restoring = [
+        ("7.0", Some(redis.start(&[&OPTIONS[..], &sanitizing].concat()))),
+        ("8.2", newer),
+        ("own", Some(Program::indelible().start(&OPTIONS))),
+    ];
+    for (version, server) in restoring {
+        let Some(server) = server else { continue };
+        let words: [&[u8]; 4] = [b"RESTORE", b"s", b"0", &payload];
+        assert_eq!(server.connect().call(&words).unwrap().text(), "OK", "{version}");
+        there.push((version, server));
+    }
+    for (how, server) in &there {
+        let mut connection = server.connect();
+        assert_eq!(pending(&mut connection), expected, "{how}");
+        assert_eq!(digest_of(&mut connection), digest, "{how}");
+        let consumers = connection.words("XINFO CONSUMERS s g");
+        let names: Vec<String> =
+            consumers.elements().iter().map(|it| it.elements()[1].text()).collect();
+        assert_eq!(names, ["", "a"], "{how}");
+        // It gives it up, as every consumer does, and what it had can be claimed.
+        let reply = connection.words("XCLAIM s g b 100000 3-0 JUSTID");
+        assert_eq!(reply.elements()[0].text(), "3-0", "{how}");
+        let reply = connection.words("XAUTOCLAIM s g b 100000 0 COUNT 9 JUSTID");
+        let ids: Vec<String> = reply.elements()[1].elements().iter().map(|it| it.text()).collect();
+        assert_eq!(ids, ["1-0", "4-0", "5-0", "7-0", "9-0"], "{how}");
+        let calls =
+            [&["XGROUP", "DELCONSUMER", "s", "g", ""][..], &["XGROUP", "DESTROY", "s", "g"]];
+        let replies = calls.map(|call| connection.call(call).unwrap().text());
+        assert_eq!(replies, ["0", "1"], "{how}");
+    }
 }

@@ -127,7 +127,7 @@ fn wrong_calls_are_refused() {
 }
 
 /// What DUMP returns for a key that is there.
-fn dump(session: &mut Session, key: &str) -> Vec<u8> {
+pub(crate) fn dump(session: &mut Session, key: &str) -> Vec<u8> {
     let reply = session.run_raw(&[b"DUMP", key.as_bytes()]);
     let header = reply.iter().position(|&byte| byte == b'\n').expect("a bulk string");
     reply[header + 1..reply.len() - 2].to_vec()

@@ -6,6 +6,7 @@ use keyspace::stream::PRODUCERS_MAX;
 use resp::Protocol;
 
 use crate::session::{START_MS, Session};
+use crate::sort::dump;
 
 /// Replays calls with the replies that they had, of which there are at least so many.
 fn assert_replies(recorded: &str, calls_min: usize) {
@@ -482,6 +483,35 @@ fn those_that_wait_are_told_of_what_is_given_back_or_made_older() {
         session.keyspace.take_effects();
         session.run(call);
         assert_eq!(!session.keyspace.take_effects().ready.is_empty(), is_told, "{call}");
+    }
+}
+
+/// Older servers read no payload with an entry that waits and that no consumer has.
+#[test]
+fn a_consumer_without_a_name_has_in_a_payload_what_was_given_back() {
+    for has_unnamed in [false, true] {
+        let mut session = Session::new();
+        for ms in 1..=5 {
+            session.run(&format!("XADD s {ms}-0 f v"));
+        }
+        session.run("XGROUP CREATE s g 0");
+        session.run("XREADGROUP GROUP g c COUNT 3 STREAMS s >");
+        if has_unnamed {
+            let read = ["XREADGROUP", "GROUP", "g", "", "COUNT", "1", "STREAMS", "s", ">"];
+            session.run_arguments(&read.map(str::as_bytes));
+        }
+        session.run("XNACK s g FAIL FORCE RETRYCOUNT 6 IDS 3 5-0 3-0 1-0");
+        let payload = dump(&mut session, "s");
+        assert_eq!(session.run_arguments(&[b"RESTORE", b"t", b"0", &payload]), "+OK");
+        // Given at 0, it is idle since then.
+        let idle = format!(":{} ", session.now_ms);
+        let pending = session.run("XPENDING s g - + 9").replace(":-1 ", &idle);
+        assert_eq!(session.run("XPENDING t g - + 9"), pending);
+        let held = if has_unnamed { "1-0 3-0 4-0 5-0" } else { "1-0 3-0 5-0" };
+        let call = [&b"XREADGROUP"[..], b"GROUP", b"g", b"", b"STREAMS", b"t", b"0"];
+        let reply = session.run_arguments(&call);
+        let found: Vec<&str> = reply.split(' ').filter(|word| word.ends_with("-0")).collect();
+        assert_eq!(found.join(" "), held);
     }
 }
 

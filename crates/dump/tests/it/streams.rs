@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use env_sim::SimEntropy;
 use keyspace::Keyspace;
 use keyspace::stream::{Delivery, Keep, Stream, StreamId, Trim};
-use rdb::{Version, WriteOptions};
+use rdb::{EntriesRead, EntryId, Event, PendingEntry, Version, WriteOptions};
 
 use crate::commands::DATABASES;
 use crate::journal::MemoryLog;
@@ -49,7 +49,8 @@ fn change(keyspace: &mut Keyspace, seed: u64) {
         let some = |rng: &mut SimEntropy| StreamId::new(rng.below(step + 2) / 9, rng.below(9));
         let updated = keyspace.update::<Stream, _>(db, key.as_bytes(), true, |stream| {
             stream.create();
-            let (group, consumer) = (format!("g{}", rng.below(2)), format!("c{}", rng.below(3)));
+            let consumer = ["", "c1", "c2"][usize::try_from(rng.below(3)).unwrap()];
+            let group = format!("g{}", rng.below(2));
             match rng.below(12) {
                 0..5 => {
                     for _ in 0..rng.below(40) {
@@ -83,6 +84,9 @@ fn change(keyspace: &mut Keyspace, seed: u64) {
                         for _ in 0..10 {
                             group.release(some(&mut rng));
                         }
+                        for _ in 0..rng.below(4) {
+                            group.give_back(some(&mut rng), rng.below(5));
+                        }
                         if rng.below(20) == 0 {
                             group.delete_consumer(consumer);
                         }
@@ -106,6 +110,52 @@ fn streams_are_whole_in_whatever_order_their_records_come() {
         assert!(expected.values().all(|lines| lines.len() > 300), "there is much to see");
         for (how, file) in of_records(&keyspace, &log, OPTIONS) {
             assert!(read(&file) == expected, "seed {seed}, {how}");
+        }
+    }
+}
+
+/// Older servers read no entry that waits and that no consumer has.
+#[test]
+fn what_was_given_back_is_held_by_a_consumer_without_a_name() {
+    for has_unnamed in [false, true] {
+        let log = MemoryLog::default();
+        let mut keyspace = Keyspace::new(log.clone(), [7; 16], DATABASES);
+        let db = keyspace.database(0).unwrap();
+        keyspace.begin_command(1_000_000);
+        let updated = keyspace.update::<Stream, _>(db, b"s", true, |stream| {
+            stream.create();
+            (1..=4).for_each(|seq| stream.append(StreamId::new(5, seq), &[b"name", b"value"]));
+            stream.create_group(b"g", StreamId::MIN, None);
+            let mut group = stream.group(b"g").unwrap();
+            let named = group.create_consumer(b"c", 7);
+            let other = if has_unnamed { group.create_consumer(b"", 8) } else { named };
+            for (seq, consumer) in [(1, other), (2, named), (3, named), (4, other)] {
+                let delivery = Delivery { at_ms: 9, count: 1 };
+                group.deliver(consumer, StreamId::new(5, seq), delivery);
+            }
+            group.give_back(StreamId::new(5, 3), 6);
+            group.give_back(StreamId::new(5, 1), 0);
+        });
+        assert!(updated.is_ok());
+        let pending = |seq, at_ms, count| {
+            Event::Pending(PendingEntry { id: EntryId::new(5, seq), at_ms, count })
+        };
+        let consumer = |name, seen_ms| Event::Consumer { name, seen_ms, active_ms: None };
+        let held = |seq| Event::Held(EntryId::new(5, seq));
+        let (last_id, entries_read) = (EntryId::default(), EntriesRead::Unknown);
+        let group = Event::Group { name: b"g", last_id, entries_read };
+        let pending = [pending(1, 0, 0), pending(2, 9, 1), pending(3, 0, 6), pending(4, 9, 1)];
+        let consumers = if has_unnamed {
+            [consumer(b"c", 7), held(2), consumer(b"", 8), held(1), held(3), held(4)]
+        } else {
+            [consumer(b"", 0), held(1), held(3), consumer(b"c", 7), held(2), held(4)]
+        };
+        let events = [&[group][..], &pending, &consumers, &[Event::EndOfKey]].concat();
+        let expected: Vec<String> = events.iter().map(|event| format!("{event:?}")).collect();
+        let of_memory = ("of memory".to_owned(), of_memory(&keyspace, OPTIONS));
+        for (how, file) in of_records(&keyspace, &log, OPTIONS).into_iter().chain([of_memory]) {
+            let found = read(&file).into_values().next().expect("a key");
+            assert!(found.ends_with(&expected), "{how}: {found:#?}");
         }
     }
 }
