@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use keyspace::stream::{StreamId, StreamRecord, StreamRoot};
+use keyspace::stream::{Delivery, StreamId, StreamRecord, StreamRoot};
 use rdb::{
     EntriesRead, EntryId, Key, Kind, NodeBuilder, PendingEntry, StreamNumbers, WriteError, Writer,
 };
@@ -131,6 +131,7 @@ impl StreamParts {
                 self.group(group).consumers.insert(consumer, one);
             }
             StreamRecord::Pending { group, id: of, consumer, at_ms, count } => {
+                let count = count.min(Delivery::COUNT_MAX);
                 let entry = PendingEntry { id: id(of), at_ms, count };
                 let consumer = consumer.unwrap_or(NO_CONSUMER);
                 self.group(group).pending.push(Pending { consumer, entry });

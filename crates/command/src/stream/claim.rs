@@ -50,8 +50,8 @@ impl Claim<'_> {
         at_ms: i64,
         retry_count: Option<u64>,
     ) {
-        let next = if self.just_id { before.count } else { before.count.saturating_add(1) };
-        let delivery = Delivery { at_ms, count: retry_count.unwrap_or(next) };
+        let next = if self.just_id { before } else { before.again(at_ms) };
+        let delivery = Delivery { at_ms, count: retry_count.unwrap_or(next.count) };
         let mut group = stream.group(self.group).expect("it was just seen");
         group.deliver(claimant.id, id, delivery);
     }
@@ -166,7 +166,7 @@ pub(crate) fn xclaim(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
             count += 1;
         }
         ctx.reply.finish_array(mark, count);
-        was_made_older = count > 0 && options.delivered_ms.is_some();
+        was_made_older = count > 0 && options.delivered_ms(now_ms) < now_ms;
         if count > 0 {
             stream.group(claim.group).expect("as above").note_seen(claimant.id, now_ms, true);
         }

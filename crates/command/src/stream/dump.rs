@@ -38,7 +38,7 @@ fn group_of(group: GroupView<'_>) -> StreamGroup {
     let consumers = group.consumers().map(|consumer| {
         let held = group.held_from(consumer, StreamId::MIN).map(|held| {
             let Delivery { at_ms, count } = held.delivery;
-            PendingEntry { id: dumped_id(held.id), at_ms, count }
+            PendingEntry { id: dumped_id(held.id), at_ms, count: count.min(Delivery::COUNT_MAX) }
         });
         let (seen_ms, active_ms) = (consumer.seen_ms(), consumer.active_ms());
         StreamConsumer {
@@ -65,7 +65,7 @@ fn hold_given_back(group: GroupView<'_>, consumers: &mut Vec<StreamConsumer>) {
         .map(|it| PendingEntry {
             id: dumped_id(it.id),
             at_ms: it.delivery.at_ms,
-            count: it.delivery.count,
+            count: it.delivery.count.min(Delivery::COUNT_MAX),
         })
         .collect();
     if given_back.is_empty() {

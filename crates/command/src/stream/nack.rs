@@ -1,6 +1,6 @@
 //! XNACK: entries that a consumer gives back to its group, without having processed them.
 
-use keyspace::stream::{Stream, StreamId};
+use keyspace::stream::{Delivery, Stream, StreamId};
 
 use super::{group, id};
 use crate::argument::{self, is};
@@ -72,7 +72,7 @@ impl<'a, 'b> Asked<'a, 'b> {
         self.retry_count.unwrap_or(match self.mode {
             Mode::Silent => before.saturating_sub(1),
             Mode::Fail => before,
-            Mode::Fatal => i64::MAX.unsigned_abs(),
+            Mode::Fatal => Delivery::COUNT_MAX,
         })
     }
 }

@@ -160,7 +160,7 @@ impl Reading<'_, '_> {
             }
             let entry = view.get(id).expect("it was just seen");
             self.write(&entry, Some(before));
-            claimed.push((id, before.count.saturating_add(1)));
+            claimed.push((id, before.again(self.now_ms)));
             written += 1;
         }
         let start = last_id.next().filter(|_| has_after(view, last_id));
@@ -177,8 +177,8 @@ impl Reading<'_, '_> {
         let at_ms = self.now_ms;
         let mut group = stream.group(self.reader.group).expect("the caller has seen it");
         let consumer = group.consumer(self.reader.consumer).expect("the caller has seen it");
-        for (id, count) in claimed {
-            group.deliver(consumer, id, Delivery { at_ms, count });
+        for (id, delivery) in claimed {
+            group.deliver(consumer, id, delivery);
         }
         for id in ids {
             group.advance(id);
@@ -202,8 +202,7 @@ impl Reading<'_, '_> {
             match view.get(held.id) {
                 Some(entry) => {
                     write_entry(self.reply, &entry);
-                    let count = held.delivery.count.saturating_add(1);
-                    again.push((held.id, Delivery { at_ms: self.now_ms, count }));
+                    again.push((held.id, held.delivery.again(self.now_ms)));
                 }
                 None => {
                     self.reply.array(2);

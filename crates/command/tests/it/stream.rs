@@ -446,6 +446,27 @@ fn what_is_given_back_is_pending_and_no_consumer_has_it() {
     assert_eq!(session.run("XACK s g 3-0"), ":1");
 }
 
+/// Redis counts no further than a number of 64 bits with a sign goes: what is poison stays it.
+#[test]
+fn what_is_given_back_as_fatal_has_the_largest_count_whatever_follows() {
+    let mut session = Session::new();
+    session.run("XADD s 1-0 f v");
+    session.run("XGROUP CREATE s g 0");
+    session.run("XREADGROUP GROUP g c STREAMS s >");
+    session.run("XNACK s g FATAL IDS 1 1-0");
+    for call in [
+        "XCLAIM s g c 0 1-0",
+        "XAUTOCLAIM s g c 0 0",
+        "XREADGROUP GROUP g c CLAIM 0 STREAMS s >",
+        "XREADGROUP GROUP g c STREAMS s 0",
+    ] {
+        assert!(session.run(call).contains("$3 1-0"), "{call}");
+    }
+    session.run("XNACK s g SILENT IDS 1 1-0");
+    let pending = session.run("XPENDING s g - + 9");
+    assert!(pending.ends_with(":9223372036854775806"), "{pending}");
+}
+
 /// Redis keeps what was given back in the order in which it was; what is given back again is the last.
 #[test]
 fn what_was_given_back_first_is_claimed_first() {
@@ -474,6 +495,8 @@ fn those_that_wait_are_told_of_what_is_given_back_or_made_older() {
     session.keyspace.await_changes(session.db, b"s");
     for (call, is_told) in [
         ("XCLAIM s g d 0 1-0", false),
+        ("XCLAIM s g d 0 1-0 IDLE 0", false),
+        ("XCLAIM s g d 0 1-0 TIME 9000000000000", false),
         ("XCLAIM s g d 0 1-0 IDLE 9", true),
         ("XCLAIM s g d 0 1-0 TIME 9", true),
         ("XCLAIM s g d 0 9-9 TIME 9", false),

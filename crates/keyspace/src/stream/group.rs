@@ -36,6 +36,18 @@ pub struct Delivery {
     pub count: u64,
 }
 
+impl Delivery {
+    /// The largest count: in Redis it is a number of 64 bits with a sign.
+    pub const COUNT_MAX: u64 = i64::MAX.unsigned_abs();
+
+    /// The entry is given once more, at that time.
+    #[must_use]
+    pub const fn again(self, at_ms: i64) -> Self {
+        let count = if self.count < Self::COUNT_MAX { self.count + 1 } else { Self::COUNT_MAX };
+        Self { at_ms, count }
+    }
+}
+
 /// The number that no consumer has: what a pending entry names that was given back, and that none holds.
 pub(super) const NO_CONSUMER: Number = 0;
 

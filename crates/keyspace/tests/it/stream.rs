@@ -435,6 +435,12 @@ fn what_is_gone_is_found_some_at_a_time() {
 /// The log says which entry was given back before which, and that no consumer has it.
 #[test]
 fn what_was_given_back_comes_in_its_order_after_a_start() {
+    for keeps_stale in [false, true] {
+        what_was_given_back_comes_in_its_order(keeps_stale);
+    }
+}
+
+fn what_was_given_back_comes_in_its_order(keeps_stale: bool) {
     let log = MemoryLog::default();
     let mut keyspace = filled(&log, 9);
     change(&mut keyspace, b"s", |stream| {
@@ -452,18 +458,17 @@ fn what_was_given_back_comes_in_its_order_after_a_start() {
         assert_eq!(group.delete_consumer(consumer), 0);
     });
     let made = seen_in(&mut keyspace, b"s");
-    for mut again in [log.replay_after_crash(|_| true), log.replay_after_crash(|_| false)] {
-        assert_eq!(seen_in(&mut again, b"s"), made);
-        change(&mut again, b"s", |stream| {
-            let mut group = stream.group(b"g").expect("it is there");
-            group.give_back(id(5, 2), 4);
-            let pending = group.view().pending(id(5, 2)).expect("it waits");
-            assert_eq!((pending.consumer, pending.delivery.at_ms), (None, 0));
-            let idle = group.idle_since(i64::MIN + 9, 9);
-            let given = Delivery { at_ms: 0, count: 4 };
-            assert_eq!(idle.there, [1, 3, 2].map(|seq| (id(5, seq), given)));
-        });
-    }
+    let mut again = log.replay_after_crash(|_| keeps_stale);
+    assert_eq!(seen_in(&mut again, b"s"), made);
+    change(&mut again, b"s", |stream| {
+        let mut group = stream.group(b"g").expect("it is there");
+        group.give_back(id(5, 2), 4);
+        let pending = group.view().pending(id(5, 2)).expect("it waits");
+        assert_eq!((pending.consumer, pending.delivery.at_ms), (None, 0));
+        let idle = group.idle_since(i64::MIN + 9, 9);
+        let given = Delivery { at_ms: 0, count: 4 };
+        assert_eq!(idle.there, [1, 3, 2].map(|seq| (id(5, seq), given)));
+    });
 }
 
 /// A group that is made when the one before is lost would have what that one's consumers hold.
