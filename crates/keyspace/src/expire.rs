@@ -260,9 +260,11 @@ impl Keyspace {
 /// How much a key deserves to be evicted: more is worse.
 fn score(entry: &Entry, policy: EvictionPolicy, settings: &Settings, now_ms: i64) -> i64 {
     match policy {
-        EvictionPolicy::AllKeysLru | EvictionPolicy::VolatileLru | EvictionPolicy::ColdLru => {
-            access::idle_ms(entry.access(), now_ms)
-        }
+        EvictionPolicy::AllKeysLru
+        | EvictionPolicy::VolatileLru
+        | EvictionPolicy::ColdLru
+        | EvictionPolicy::AllKeysLrm
+        | EvictionPolicy::VolatileLrm => access::idle_ms(entry.access(), now_ms),
         EvictionPolicy::AllKeysLfu | EvictionPolicy::VolatileLfu | EvictionPolicy::ColdLfu => {
             -i64::from(access::frequency(entry.access(), settings, now_ms))
         }

@@ -333,9 +333,17 @@ impl Keyspace {
 
     /// Notes that a key was used, for eviction.
     pub(crate) fn mark_used(&mut self, db: DbIndex, place: Place) {
-        if self.access_tracked {
+        if self.access_tracked && !self.settings.eviction.is_lrm() {
             let (settings, now_ms, rng) = (&self.settings, self.now_ms, &mut self.rng);
             self.dbs[db].note_use(place, |bits| access::used(bits, settings, now_ms, rng));
+        }
+    }
+
+    /// Notes that a value or its expiry was changed, for eviction.
+    pub(crate) fn mark_changed(&mut self, db: DbIndex, place: Place) {
+        if self.settings.eviction.is_lrm() {
+            let now_ms = self.now_ms;
+            self.dbs[db].note_use(place, |_| access::lru_clock(now_ms));
         }
     }
 
@@ -506,6 +514,7 @@ impl Keyspace {
             self.dbs[db].remove(&mut self.walk, self.recorder.hasher, hash, key);
         } else if closed.changed {
             self.dbs[db].note_object_changed(place, self.recorder.open_lsn());
+            self.mark_changed(db, place);
             if closed.is_quiet {
                 self.dirty += 1;
             } else {
@@ -558,6 +567,7 @@ impl Keyspace {
         } else {
             self.recorder.note_read(self.dbs[db].keys().at(place));
         }
+        self.mark_changed(db, place);
         self.modified(db, key);
         true
     }
@@ -573,6 +583,7 @@ impl Keyspace {
         let hash = self.hash_of(key);
         let place = self.dbs[db].insert(&mut self.walk, self.recorder.hasher, hash, entry);
         self.dbs[db].set_expiry(&mut self.walk, place, hash, expires_at_ms);
+        self.mark_changed(db, place);
         self.log_key(db, place);
         self.modified(db, key);
         self.created(db, key);

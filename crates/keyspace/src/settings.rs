@@ -9,12 +9,16 @@ pub enum EvictionPolicy {
     AllKeysLru,
     /// The least frequently used of all keys.
     AllKeysLfu,
+    /// The least recently modified of all keys.
+    AllKeysLrm,
     /// Any key.
     AllKeysRandom,
     /// The least recently used of the keys that expire.
     VolatileLru,
     /// The least frequently used of the keys that expire.
     VolatileLfu,
+    /// The least recently modified of the keys that expire.
+    VolatileLrm,
     /// Any key that expires.
     VolatileRandom,
     /// The key that expires first.
@@ -32,6 +36,12 @@ impl EvictionPolicy {
         matches!(self, Self::AllKeysLfu | Self::VolatileLfu | Self::ColdLfu)
     }
 
+    /// Whether entries keep when they were modified: to read them is no use.
+    #[must_use]
+    pub const fn is_lrm(self) -> bool {
+        matches!(self, Self::AllKeysLrm | Self::VolatileLrm)
+    }
+
     /// Whether values leave memory and no key is deleted.
     #[must_use]
     pub const fn is_cold(self) -> bool {
@@ -41,7 +51,9 @@ impl EvictionPolicy {
     /// Whether the choice depends on the use of each key.
     #[must_use]
     pub const fn looks_at_use(self) -> bool {
-        matches!(self, Self::AllKeysLru | Self::VolatileLru | Self::ColdLru) || self.is_lfu()
+        matches!(self, Self::AllKeysLru | Self::VolatileLru | Self::ColdLru)
+            || self.is_lfu()
+            || self.is_lrm()
     }
 
     /// Whether only keys that expire are evicted.
@@ -49,7 +61,11 @@ impl EvictionPolicy {
     pub const fn is_volatile(self) -> bool {
         matches!(
             self,
-            Self::VolatileLru | Self::VolatileLfu | Self::VolatileRandom | Self::VolatileTtl
+            Self::VolatileLru
+                | Self::VolatileLfu
+                | Self::VolatileLrm
+                | Self::VolatileRandom
+                | Self::VolatileTtl
         )
     }
 }

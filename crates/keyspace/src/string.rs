@@ -222,6 +222,7 @@ impl Keyspace {
             Expiry::At(at) => self.dbs[db].set_expiry(&mut self.walk, place, hash, Some(at)),
         }
         self.mark_used(db, place);
+        self.mark_changed(db, place);
         self.log_key(db, place);
         self.free.value(&mut self.recorder, old);
         self.modified(db, key);
@@ -267,6 +268,7 @@ impl Keyspace {
             return Ok(0);
         }
         self.mark_used(db, place);
+        self.mark_changed(db, place);
         let entry = self.dbs[db].change(&mut self.walk, place, hash);
         let (len, log_key) = if entry.object().is_some() {
             change_large(entry, &mut self.recorder, len, range, change)

@@ -1,5 +1,7 @@
 //! Commands on keys of any type. The replies are a Redis 7.0 server's.
 
+use keyspace::EvictionPolicy;
+
 use crate::session::{START_MS, Session};
 
 #[test]
@@ -237,4 +239,70 @@ fn looking_without_using_counts_as_a_read() {
     let after = session.keyspace.stats();
     assert_eq!((after.hits - before.hits, after.misses - before.misses), (3, 3));
     assert_eq!(session.events(), ["keymiss b"; 3]);
+}
+
+/// To read a key is no use of it.
+#[test]
+fn keys_go_that_were_not_modified_for_the_longest_time() {
+    let mut session = Session::new();
+    session.keyspace.settings_mut().eviction = EvictionPolicy::AllKeysLrm;
+    session.keyspace.settings_mut().eviction_samples = 200;
+    for call in [
+        "SET s v",
+        "SET n 1",
+        "RPUSH l a b",
+        "HSET h f v",
+        "SADD m a",
+        "XADD x 1-0 f v",
+        "XGROUP CREATE x g 0",
+    ] {
+        assert!(!session.run(call).starts_with('-'), "{call}");
+    }
+    for (call, key, is_changed) in [
+        ("GET s", "s", false),
+        ("TOUCH s n l h m x", "s", false),
+        ("SETRANGE s 0 w", "s", true),
+        ("SET s w KEEPTTL", "s", true),
+        ("SETEX s 9000 w", "s", true),
+        ("PERSIST s", "s", true),
+        ("PERSIST s", "s", false),
+        ("EXPIRE s 9000", "s", true),
+        ("INCR n", "n", true),
+        ("LRANGE l 0 -1", "l", false),
+        ("LSET l 0 z", "l", true),
+        ("LREM l 0 none", "l", false),
+        ("HGETALL h", "h", false),
+        ("HSET h g w", "h", true),
+        ("HDEL h none", "h", false),
+        ("SADD m a", "m", false),
+        ("SREM m b", "m", false),
+        ("SADD m b", "m", true),
+        ("XRANGE x - +", "x", false),
+        ("XREADGROUP GROUP g c STREAMS x >", "x", true),
+        ("XADD x 2-0 f v", "x", true),
+        ("COPY s t", "s", false),
+        ("COPY l l2", "l2", true),
+        ("RENAME t u", "u", true),
+    ] {
+        session.now_ms += 100_000;
+        assert!(!session.run(call).starts_with('-'), "{call}");
+        let idle = session.run(&format!("OBJECT IDLETIME {key}"));
+        assert_eq!(idle == ":0", is_changed, "{call}: {idle}");
+    }
+    // What is read is the first to go, as it was modified before all others.
+    session.run("GET s");
+    assert!(session.keyspace.evict_one());
+    assert_eq!(session.run("EXISTS s n l h m x l2 u"), ":7");
+    assert_eq!(session.run("EXISTS s"), ":0");
+    // Of those that expire h is, although n and l were modified before it.
+    session.keyspace.settings_mut().eviction = EvictionPolicy::VolatileLrm;
+    session.run("EXPIRE h 900");
+    session.now_ms += 100_000;
+    session.run("EXPIRE u 900");
+    for key in ["h", "u"] {
+        session.run(&format!("TTL {key}"));
+        assert!(session.keyspace.evict_one());
+        assert_eq!(session.run(&format!("EXISTS {key}")), ":0");
+    }
+    assert!(!session.keyspace.evict_one());
 }

@@ -173,10 +173,12 @@ pub(super) static DIRECTIVES: &[Directive] = &[
         &[
             "volatile-lru",
             "volatile-lfu",
+            "volatile-lrm",
             "volatile-random",
             "volatile-ttl",
             "allkeys-lru",
             "allkeys-lfu",
+            "allkeys-lrm",
             "allkeys-random",
             "cold-lru",
             "cold-lfu",

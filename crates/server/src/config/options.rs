@@ -507,9 +507,11 @@ fn eviction(name: &str) -> EvictionPolicy {
     match name {
         "allkeys-lru" => EvictionPolicy::AllKeysLru,
         "allkeys-lfu" => EvictionPolicy::AllKeysLfu,
+        "allkeys-lrm" => EvictionPolicy::AllKeysLrm,
         "allkeys-random" => EvictionPolicy::AllKeysRandom,
         "volatile-lru" => EvictionPolicy::VolatileLru,
         "volatile-lfu" => EvictionPolicy::VolatileLfu,
+        "volatile-lrm" => EvictionPolicy::VolatileLrm,
         "volatile-random" => EvictionPolicy::VolatileRandom,
         "volatile-ttl" => EvictionPolicy::VolatileTtl,
         "cold-lru" => EvictionPolicy::ColdLru,
