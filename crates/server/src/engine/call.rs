@@ -38,6 +38,8 @@ pub(super) struct Begun {
     unix_us: i64,
     is_monitored: bool,
     may_lack: bool,
+    /// How much of its reply was written before `start`.
+    pub(super) replied_bytes: usize,
     /// How much was read from the log before it, and noted.
     fetched_before: u64,
     noted_before: u64,
@@ -136,6 +138,7 @@ impl Engine {
             unix_us,
             is_monitored,
             may_lack,
+            replied_bytes: 0,
             fetched_before,
             noted_before,
         }
@@ -178,6 +181,7 @@ impl Engine {
         }
         self.shard.pin_dropped();
         let (lsn, wrote) = self.shard.keyspace.end_command();
+        let reply_bytes = self.reply_bytes(begun);
         if self.scripting.is_calling() {
             self.scripting.note_dependence(lsn, wrote);
             if wrote {
@@ -194,7 +198,7 @@ impl Engine {
             self.depend(key, start, lsn, wrote);
         }
         if blocking.is_none() {
-            self.count_call(begun, args, failed);
+            self.count_call(begun, args, reply_bytes, failed);
             if begun.is_monitored {
                 self.feed_monitors(key, begun.unix_us, &commands::redacted(command, args));
             }
@@ -290,8 +294,20 @@ impl Engine {
         self.await_block(level);
     }
 
-    fn count_call(&mut self, begun: &Begun, args: &[&[u8]], failed: bool) {
-        let Begun { key, command, start, start_us, .. } = *begun;
+    /// The length of the reply that was just written; if it is over its client's limit and gone, that limit.
+    fn reply_bytes(&self, begun: &Begun) -> u64 {
+        let output = &self.sessions[begun.key].connection.output;
+        let bytes = if output.is_over() {
+            self.output_room(begun.key)
+        } else {
+            // What a command ends, itself perhaps, has no output any more.
+            begun.replied_bytes + output.reply_start().saturating_sub(begun.start)
+        };
+        bytes as u64
+    }
+
+    fn count_call(&mut self, begun: &Begun, args: &[&[u8]], reply_bytes: u64, failed: bool) {
+        let Begun { key, command, start_us, .. } = *begun;
         self.time.refresh_monotonic();
         let duration_us = self.time.now_us.saturating_sub(start_us) + self.sleep.take_asked_us();
         self.observed.counters.commands += 1;
@@ -304,12 +320,8 @@ impl Engine {
         }
         if !command.flags.has(Flags::SKIP_SLOWLOG) && !self.scripting.is_calling() {
             let client = &self.sessions[key];
-            let reply_len = client.connection.output.reply_start().saturating_sub(start);
-            let executed = Executed {
-                duration_us,
-                request_bytes: commandlog::request_bytes(args),
-                reply_bytes: reply_len as u64,
-            };
+            let request_bytes = commandlog::request_bytes(args);
+            let executed = Executed { duration_us, request_bytes, reply_bytes };
             let limits = &self.options.command_logs;
             if executed.is_notable(limits) {
                 let args = commands::redacted(command, args);

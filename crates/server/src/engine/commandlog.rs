@@ -46,10 +46,10 @@ impl Executed {
 
     /// Whether it belongs in one of the logs.
     pub(crate) fn is_notable(&self, limits: &[LogLimits; 3]) -> bool {
-        Kind::ALL.into_iter().any(|kind| self.exceeds(kind, limits))
+        Kind::ALL.into_iter().any(|kind| self.reaches(kind, limits))
     }
 
-    fn exceeds(&self, kind: Kind, limits: &[LogLimits; 3]) -> bool {
+    fn reaches(&self, kind: Kind, limits: &[LogLimits; 3]) -> bool {
         let LogLimits { least, len_max } = limits[kind as usize];
         let least = u64::try_from(least);
         len_max > 0 && least.is_ok_and(|least| self.measure(kind) >= least)
@@ -153,7 +153,7 @@ impl CommandLogs {
             client_name: abridged_text(client_name),
         };
         for kind in Kind::ALL {
-            if executed.exceeds(kind, limits) {
+            if executed.reaches(kind, limits) {
                 let entry = Entry { measure: executed.measure(kind), ..entry.clone() };
                 self.of_mut(kind).add(entry, limits[kind as usize].len_max);
             }

@@ -153,6 +153,8 @@ pub(super) struct Scripting {
     is_calling: bool,
     /// The script that has just ended has failed.
     has_failed: bool,
+    /// The length of the reply of the script that has just ended.
+    replied_bytes: usize,
     /// The client of the script that has just ended has disconnected.
     orphaned: Option<ClientKey>,
     paused: Option<Paused>,
@@ -581,7 +583,8 @@ impl Engine {
     /// The paused script has ended: so do the commands around it. Whether all of them have.
     fn end_suspended(&mut self, key: ClientKey) -> bool {
         let script_call = self.scripting.script_call.take();
-        self.end_suspended_call(script_call);
+        let replied_bytes = std::mem::take(&mut self.scripting.replied_bytes);
+        self.end_suspended_call(script_call, replied_bytes);
         if let Some(queue) = self.scripting.queue.take() {
             self.check_large_output(key);
             self.run_queue(key, queue);
@@ -589,13 +592,15 @@ impl Engine {
                 return false;
             }
             let exec_call = self.scripting.exec_call.take();
-            self.end_suspended_call(exec_call);
+            self.end_suspended_call(exec_call, 0);
         }
         true
     }
 
-    fn end_suspended_call(&mut self, suspended: Option<Suspended>) {
+    /// Ends a call of whose reply so many bytes are written.
+    fn end_suspended_call(&mut self, suspended: Option<Suspended>, replied_bytes: usize) {
         let Some(Suspended { mut begun, args }) = suspended else { return };
+        begun.replied_bytes = replied_bytes;
         // What was there before may have been sent.
         begun.start = self.sessions[begun.key].connection.output.reply_start();
         let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
@@ -634,6 +639,7 @@ impl Engine {
         let start = client.connection.output.len();
         client.connection.output.limit(room);
         client.connection.output.writer().raw(&reply);
+        self.scripting.replied_bytes = client.connection.output.len().saturating_sub(start);
         if !running.was_in_transaction {
             self.end_transaction();
         } else {

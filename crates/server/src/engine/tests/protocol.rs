@@ -99,12 +99,12 @@ fn large_requests_and_replies_are_logged() {
     assert_eq!(server.send(client, lens), ":0\r\n:1\r\n:1\r\n");
     let request = server.send(client, "COMMANDLOG GET -1 Large-Request\r\n");
     assert!(
-        request.starts_with("*1\r\n*6\r\n:0\r\n:1700000000\r\n:1029\r\n*3\r\n$3\r\nSET\r\n"),
+        request.starts_with("*1\r\n*6\r\n:0\r\n:1700000001\r\n:1029\r\n*3\r\n$3\r\nSET\r\n"),
         "{request}"
     );
     assert!(request.contains("... (872 more bytes)"), "{request}");
     let reply = server.send(client, "COMMANDLOG GET 5 large-reply\r\n");
-    let expected = "*1\r\n*6\r\n:0\r\n:1700000000\r\n:1031\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
+    let expected = "*1\r\n*6\r\n:0\r\n:1700000001\r\n:1031\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
     assert!(reply.starts_with(expected) && reply.ends_with("$2\r\nme\r\n"), "{reply}");
     assert_eq!(server.send(client, "COMMANDLOG GET 0 large-reply\r\n"), "*0\r\n");
     server.send(client, "MULTI\r\nGET k\r\nGET k\r\nEXEC\r\nCLIENT REPLY OFF\r\nGET k\r\n");
@@ -116,6 +116,19 @@ fn large_requests_and_replies_are_logged() {
     assert_eq!(server.send(client, reset), "+OK\r\n+OK\r\n");
     server.send(client, "GET k\r\n");
     assert_eq!(server.send(client, lens), ":0\r\n:1\r\n:0\r\n");
+}
+
+/// The largest replies are those that end their clients.
+#[test]
+fn a_reply_that_is_over_the_limit_of_its_client_is_a_large_one() {
+    let mut server = TestServer::new(&["--commandlog-reply-larger-than", "4096"]);
+    let (client, other) = (server.connect(), server.connect());
+    server.send(other, &format!("SET k {}\r\n", "x".repeat(50_000)));
+    server.send(other, "CONFIG SET client-output-buffer-limit \"normal 20000 0 0\"\r\n");
+    server.send(client, "GET k\r\n");
+    assert!(server.ends(client));
+    let log = server.send(other, "COMMANDLOG GET -1 large-reply\r\n");
+    assert!(log.starts_with("*1\r\n*6\r\n:0\r\n:1700000001\r\n:20000\r\n*2\r\n$3\r\nGET"), "{log}");
 }
 
 #[test]
@@ -139,6 +152,9 @@ fn the_log_of_slow_commands_has_two_names() {
         assert_eq!(reply, format!("-ERR {error}\r\n"), "{call}");
     }
     assert!(server.send(client, "COMMANDLOG HELP\r\n").contains("RESET <type>"));
+    let names = server.send(client, "CONFIG GET commandlog*\r\n");
+    assert!(names.starts_with("*12\r\n"), "{names}");
+    assert!(!server.send(client, "CONFIG GET *\r\n").contains("commandlog"));
 }
 
 #[test]

@@ -346,6 +346,23 @@ fn while_a_script_is_paused_nothing_seals_its_block_and_others_are_told() {
 }
 
 #[test]
+fn the_reply_of_a_script_that_was_paused_is_a_large_one() {
+    let words = ["--commandlog-reply-larger-than", "4096", "--busy-reply-threshold", "10"];
+    let mut server = TestServer::new(&words);
+    let client = server.connect();
+    server.clock.us_per_look.store(1000, Ordering::Relaxed);
+    let script = "for n = 1, 4000 * 1000 do end return string.rep('x', 5000)";
+    assert_eq!(server.eval(client, script), "");
+    while server.engine.scripting.is_paused() {
+        server.pass_ms(20);
+    }
+    assert_eq!(server.read(client).len(), 5009);
+    server.clock.us_per_look.store(0, Ordering::Relaxed);
+    let log = server.send(client, "COMMANDLOG GET -1 large-reply\r\n");
+    assert!(log.starts_with("*1\r\n*6\r\n:0\r\n") && log.contains(":5009\r\n"), "{log}");
+}
+
+#[test]
 fn a_transaction_goes_on_behind_a_paused_script() {
     let mut server = busy_server(500, &[]);
     let (client, other) = (server.connect(), server.connect());
