@@ -260,7 +260,7 @@ const CLIENT: &[Spec] = &[
                 Arg::one_of(
                     "new-format",
                     &[
-                        Arg::integer("client-id").token("ID").since("2.8.12").optional(),
+                        Arg::integer("client-id").token("ID").since("2.8.12").multiple().optional(),
                         Arg::one_of(
                             "normal_master_slave_pubsub",
                             &[

@@ -49,9 +49,9 @@ fn polygons_have_what_is_inside() {
     assert_eq!(found, "*3 $8 goodhope $7 bartley $9 elizabeth");
     assert_eq!(
         session.run(&format!("GEOSEARCH g {AREA} WITHDIST WITHCOORD DESC")),
-        "*3 *3 $9 elizabeth $9 1035.7735 *2 $22 151.20932132005691528 $22 -33.87772313782243572 \
-         *3 $8 goodhope $8 929.4979 *2 $22 151.22852593660354614 $22 -33.88116782387797343 \
-         *3 $7 bartley $8 858.3013 *2 $22 151.22953444719314575 $22 -33.87483862514310573"
+        "*3 *3 $9 elizabeth $9 1035.7735 *2 $21 151.20932132005691528 $21 -33.87772313782243572 \
+         *3 $8 goodhope $8 929.4979 *2 $21 151.22852593660354614 $21 -33.88116782387797343 \
+         *3 $7 bartley $8 858.3013 *2 $21 151.22953444719314575 $21 -33.87483862514310573"
     );
     let found = session.run(&format!("GEOSEARCH g COUNT 2 {AREA}"));
     assert_eq!(found, "*2 $7 bartley $8 goodhope", "the nearest to the middle");
