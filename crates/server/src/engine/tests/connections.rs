@@ -157,6 +157,17 @@ fn clients_are_listed_by_what_they_are() {
 }
 
 #[test]
+fn a_client_on_a_unix_socket_has_no_ip() {
+    let mut server = TestServer::new(&[]);
+    let address = "/run/server.sock:0".to_owned();
+    let peer = Peer { address, is_unix_socket: true, ..Peer::default() };
+    let client = server.engine.connect(peer).unwrap();
+    assert_eq!(listed(&mut server, client, "ADDR /run/server.sock:0 FLAGS U"), [1]);
+    assert_eq!(listed(&mut server, client, "IP /run/server.sock"), []);
+    assert_eq!(listed(&mut server, client, "NOT-IP /run/server.sock"), [1]);
+}
+
+#[test]
 fn filters_that_are_wrong_are_said_to_be() {
     let mut server = TestServer::new(&[]);
     let client = server.connect();
