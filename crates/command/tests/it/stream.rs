@@ -410,7 +410,7 @@ fn what_is_given_back_is_pending_and_no_consumer_has_it() {
     assert_eq!(session.run("XPENDING s g - + 1"), format!("*1 {}", pending("1-0", "1")));
     // Idle for any time, in the group's list alone.
     assert_eq!(
-        session.run("XPENDING s g IDLE 9000000 - + 9"),
+        session.run("XPENDING s g IDLE 9000000000000000000 - + 9"),
         format!("*1 {}", pending("1-0", "1"))
     );
     assert!(session.run("XPENDING s g - + 9 c").starts_with("*2 *4 $3 2-0 $1 c "));
@@ -476,12 +476,20 @@ fn what_was_given_back_first_is_claimed_first() {
     }
     session.run("XGROUP CREATE s g 0");
     session.run("XREADGROUP GROUP g c STREAMS s >");
+    // From here on the group keeps what is pending by time.
+    assert_eq!(session.run("XREADGROUP GROUP g d CLAIM 9000000 STREAMS s >"), "*-1");
     session.run("XNACK s g FAIL IDS 3 3-0 1-0 2-0");
-    session.run("XNACK s g FAIL IDS 1 3-0");
-    for id in ["1-0", "2-0", "3-0", "4-0"] {
-        let reply = session.run("XREADGROUP GROUP g d COUNT 1 CLAIM 0 STREAMS s >");
-        assert!(reply.starts_with(&format!("*1 *2 $1 s *1 *4 $3 {id} ")), "{reply}");
-        session.run(&format!("XACK s g {id}"));
+    session.run("XNACK s g FAIL IDS 1 1-0");
+    // A copy goes on behind what was given back before.
+    session.run("COPY s t");
+    session.run("XNACK t g FAIL IDS 1 4-0");
+    for key in ["s", "t"] {
+        for id in ["3-0", "2-0", "1-0", "4-0"] {
+            let call = format!("XREADGROUP GROUP g d COUNT 1 CLAIM 0 STREAMS {key} >");
+            let reply = session.run(&call);
+            assert!(reply.starts_with(&format!("*1 *2 $1 {key} *1 *4 $3 {id} ")), "{reply}");
+            session.run(&format!("XACK {key} g {id}"));
+        }
     }
 }
 

@@ -112,6 +112,9 @@ fn large_requests_and_replies_are_logged() {
     assert_eq!(server.send(client, lens), ":0\r\n:1\r\n:3\r\n", "each of a transaction");
     server.send(client, "CONFIG SET commandlog-large-reply-max-len 2\r\nGET k\r\n");
     assert_eq!(server.send(client, lens), ":0\r\n:1\r\n:2\r\n");
+    server.send(client, "COMMANDLOG RESET large-reply\r\n");
+    server.send(client, "EVAL \"return redis.call('GET', KEYS[1])\" 1 k\r\n");
+    assert_eq!(server.send(client, lens), ":0\r\n:1\r\n:1\r\n", "the script alone");
     let reset = "COMMANDLOG RESET large-reply\r\nCONFIG SET commandlog-reply-larger-than -1\r\n";
     assert_eq!(server.send(client, reset), "+OK\r\n+OK\r\n");
     server.send(client, "GET k\r\n");
