@@ -77,11 +77,11 @@ impl<'a, 'b> Asked<'a, 'b> {
     }
 }
 
+/// The words of ids, and those behind them.
+type Split<'a, 'b> = (&'a [&'b [u8]], &'a [&'b [u8]]);
+
 /// Splits `count` ids from what is behind them.
-fn ids<'a, 'b>(
-    count: &[u8],
-    words: &'a [&'b [u8]],
-) -> Result<(&'a [&'b [u8]], &'a [&'b [u8]]), CommandError> {
+fn ids<'a, 'b>(count: &[u8], words: &'a [&'b [u8]]) -> Result<Split<'a, 'b>, CommandError> {
     const NO_NUMBER: CommandError = CommandError::other("ERR numids must be a positive integer");
     const TOO_FEW: CommandError = CommandError::other("ERR number of IDs doesn't match numids");
     let count = argument::int(count).ok().filter(|it| (1..=i64::from(i32::MAX)).contains(it));
