@@ -5,7 +5,7 @@ PORT ?= 6379
 DATA ?= ./data
 CARGO ?= cargo
 
-.PHONY: help run release test test-rust test-clients test-clients-all test-peers tcl lint doc tcl-cold soak bench-first bench-peers figures-pages figures-snapshot figures-snapshot-server figures-recovery figures-transfer figures-tap figures-backup loom-snapshot miri-snapshot mutants-snapshot ycsb test-analytics lint-analytics figures-analytics figures-check
+.PHONY: help run release test test-rust test-clients test-clients-all test-peers tcl lint doc tcl-cold soak bench-first bench-peers figures-pages figures-snapshot figures-snapshot-server figures-recovery figures-transfer figures-tap figures-backup figures-vtc loom-snapshot miri-snapshot mutants-snapshot ycsb test-analytics lint-analytics figures-analytics figures-check
 
 help:
 	@echo 'make run          build and start the server on port $(PORT) with its data in $(DATA)'
@@ -32,6 +32,7 @@ help:
 	@echo 'make loom-snapshot     every order in which their threads may see each other; needs time, not nightly'
 	@echo 'make miri-snapshot     their tests under Miri; needs a nightly compiler'
 	@echo 'make mutants-snapshot  breaks the algorithms in one place after the other; a test must fail each time'
+	@echo 'make figures-vtc  throughput, memory and files by records, normal and during a checkpoint, next to Redis (paper 000)'
 	@echo 'make figures-analytics  what exports cost writers (writes results/analytics); two processors, nothing else on them'
 	@echo 'make ycsb         YCSB workloads A and F through bench/ycsb'
 
@@ -180,6 +181,15 @@ figures-backup:
 	bench/backup/restores $(BACKUP) --out results/backup/restores.jsonl $(RESTORES_FLAGS)
 	bench/backup/one-system $(BACKUP) --out results/backup/one-system.jsonl $(ONE_SYSTEM_FLAGS)
 	bench/backup/figures results/backup $(patsubst %,results/backup/%.jsonl,scenario archiving restores one-system)
+
+# Paper 000: two processors and nothing else on them; hours for all of it. A run that was ended goes on where it was. VTC_FLAGS="--records 1000000
+# --rounds 1 --systems indelible redis-aof redis-rdb" takes six minutes.
+figures-vtc:
+	@tests/install-tools build redis redis-peers
+	$(CARGO) build --release --bin indelible --bin indelible-bench
+	mkdir -p results/vtc
+	bench/vtc/run target/release/indelible target/figures/vtc --redis82 target/peers/redis-8.2/redis-server --out results/vtc/runs.jsonl $(VTC_FLAGS)
+	target/release/indelible-bench vtc-figures --runs results/vtc/runs.jsonl --results results/vtc
 
 # BENCH_FLAGS="--rounds 5 --export-processors 2" where there are three processors.
 figures-analytics:

@@ -33,9 +33,9 @@ def version(program):
     return (said.stdout or said.stderr).strip().split("\n")[0]
 
 
-def options(description, *more, peers=(), rounds=5):
+def options(description, *more, peers=(), rounds=5, appends=False):
     """The arguments of a script. `say` writes a line of JSON; `work` is a directory that goes at the end. The first line
-    says the versions of `peers`: programs, or arguments that name one."""
+    says the versions of `peers`: programs, or arguments that name one. `lines`, if it appends to --out, are those of earlier runs."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", help="indelible")
     parser.add_argument("directory", help="for the data; what is made in it is removed at the end")
@@ -57,7 +57,10 @@ def options(description, *more, peers=(), rounds=5):
     atexit.register(shutil.rmtree, chosen.work, ignore_errors=True)
     atexit.register(end_all)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
-    out = open(chosen.out, "w") if chosen.out else None
+    chosen.lines = []
+    if appends and chosen.out and os.path.exists(chosen.out):
+        chosen.lines = [json.loads(line) for line in open(chosen.out)]
+    out = open(chosen.out, "a" if appends else "w") if chosen.out else None
 
     def say(**line):
         told = json.dumps(line)

@@ -20,6 +20,7 @@ pub mod recovery;
 pub mod snapshot;
 pub mod snapshot_transactions;
 pub mod tpcc;
+pub mod vtc;
 
 mod error;
 mod histogram;

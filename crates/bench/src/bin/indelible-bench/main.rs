@@ -5,6 +5,7 @@
 //!   indelible-bench snapshot|snapshot-transactions|snapshot-figures   the snapshot algorithms
 //!   indelible-bench recovery|recovery-figures                   recovery by scheme, under load
 //!   indelible-bench client|client-figures                       loads a server, over sockets
+//!   indelible-bench vtc-figures                                 checkpoints next to Redis' (bench/vtc/run)
 //!   indelible-bench locks                                       takes and gives back locks of one
 //!   indelible-bench pages check|stats|dump DIR                  the files of a page store
 //! ```
@@ -55,6 +56,8 @@ enum Action {
     Locks(bench::locks::Arguments),
     /// Draws the timelines of `bench/cold/timeline`.
     ClientFigures(bench::client::figures::Arguments),
+    /// Draws figures and tables from the lines of `bench/vtc/run`.
+    VtcFigures(bench::vtc::Arguments),
     /// Inspects a page store that no process has open; changes nothing.
     Pages(pages::Arguments),
 }
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         Action::Client(arguments) => bench::client::run(&arguments),
         Action::Locks(arguments) => bench::locks::run(&arguments),
         Action::ClientFigures(arguments) => bench::client::figures::run(&arguments),
+        Action::VtcFigures(arguments) => bench::vtc::run(&arguments),
         Action::Pages(arguments) => return pages::run(arguments),
     };
     match done {
