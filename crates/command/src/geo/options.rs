@@ -1,6 +1,6 @@
 //! The options of GEOSEARCH and GEORADIUS.
 
-use super::polygon::{Polygon, VERTICES_MIN};
+use super::polygon::{Polygon, VERTICES_MAX, VERTICES_MIN};
 use super::position::Position;
 use super::shape::Shape;
 use crate::argument::{self, is};
@@ -89,10 +89,15 @@ fn polygon<'w, 'a>(
     const NO_NUMBER: CommandError = CommandError::other("ERR invalid number of vertices");
     const TOO_FEW: CommandError =
         CommandError::other("ERR GEOSEARCH BYPOLYGON must have at least 3 vertices");
+    const TOO_MANY: CommandError =
+        CommandError::other("ERR GEOSEARCH BYPOLYGON must have at most 1000 vertices");
     let count = argument::int(count).ok().and_then(|count| i32::try_from(count).ok());
     let count = usize::try_from(count.ok_or(NO_NUMBER)?).unwrap_or(0);
     if count < VERTICES_MIN || words.len() / 2 < count {
         return Err(TOO_FEW);
+    }
+    if count > VERTICES_MAX {
+        return Err(TOO_MANY);
     }
     let (vertices, rest) = words.split_at(2 * count);
     let (pairs, _) = vertices.as_chunks::<2>();

@@ -6,6 +6,9 @@ use super::position::{Bounds, Position, RADIANS};
 /// The vertices that a polygon has at least.
 pub(super) const VERTICES_MIN: usize = 3;
 
+/// The vertices that a polygon has at most: each member of a key may be compared with each edge.
+pub(super) const VERTICES_MAX: usize = 1000;
+
 /// See the file's top. The last vertex is joined to the first one.
 #[derive(Debug, Clone)]
 pub(super) struct Polygon {

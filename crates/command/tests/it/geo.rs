@@ -71,6 +71,11 @@ fn a_polygon_is_a_shape_by_itself() {
     let mut session = Session::new();
     session.run(SYDNEY);
     let few = "-ERR GEOSEARCH BYPOLYGON must have at least 3 vertices";
+    for (count, is_refused) in [(1000, false), (1001, true)] {
+        let call = format!("GEOSEARCH g BYPOLYGON {count}{}", " 1 1".repeat(count));
+        let many = "-ERR GEOSEARCH BYPOLYGON must have at most 1000 vertices";
+        assert_eq!(session.run(&call) == many, is_refused, "{count}");
+    }
     for (options, expected) in [
         ("BYPOLYGON 2 0 0 1 1", few),
         ("BYPOLYGON -3 0 0 1 1", few),
