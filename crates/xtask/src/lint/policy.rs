@@ -251,7 +251,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
             &["json", "plot"],
             &["flash", "snapshot"],
             &["engine", "snapshot_transactions"],
-            &["client", "figures", "kv", "locks", "recovery", "tpcc"],
+            &["client", "figures", "kv", "locks", "recovery", "tpcc", "vtc"],
             &["bin"],
         ],
     },
