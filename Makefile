@@ -183,7 +183,7 @@ figures-backup:
 	bench/backup/figures results/backup $(patsubst %,results/backup/%.jsonl,scenario archiving restores one-system)
 
 # Paper 000: two processors and nothing else on them; hours for all of it. A run that was ended goes on where it was. VTC_FLAGS="--records 1000000
-# --rounds 1 --systems indelible redis-aof redis-rdb" takes six minutes.
+# --rounds 1 --seconds 15 --systems indelible redis-aof redis-rdb" takes six minutes.
 figures-vtc:
 	@tests/install-tools build redis redis-peers
 	$(CARGO) build --release --bin indelible --bin indelible-bench

@@ -42,8 +42,8 @@ enum Mark<'a> {
     Name(&'a [u8]),
     LibraryName(&'a [u8]),
     LibraryVersion(&'a [u8]),
-    /// All of these letters.
-    Flags(&'a [u8]),
+    /// All of these letters, each once: a value of megabytes says no more than these.
+    Flags(BTreeSet<u8>),
     /// All of these letters, of which no client has any.
     Capabilities(&'a [u8]),
     Db(DbIndex),
@@ -188,7 +188,7 @@ impl<'a> Mark<'a> {
             "name" => Self::Name(value),
             "lib-name" => Self::LibraryName(value),
             "lib-ver" => Self::LibraryVersion(value),
-            "flags" => Self::Flags(letters(FLAGS)?),
+            "flags" => Self::Flags(letters(FLAGS)?.iter().copied().collect()),
             "capa" => Self::Capabilities(letters(CAPABILITIES)?),
             "db" => Self::Db(parse_db(value, is_wanted, databases)?),
             "maxage" => Self::Age(parse_seconds(value, name)?),
@@ -289,6 +289,12 @@ mod tests {
         for (address, ip) in [("127.0.0.1:50000", "127.0.0.1"), ("[::1]:50000", "::1"), ("", "")] {
             assert_eq!(ip_of(address), ip);
         }
+    }
+
+    #[test]
+    fn a_letter_is_looked_for_once_however_often_it_is_given() {
+        let mark = Mark::parse("flags", &[b'N'; 1 << 20], true, 16).unwrap();
+        assert!(matches!(mark, Mark::Flags(letters) if letters == BTreeSet::from([b'N'])));
     }
 
     #[test]
