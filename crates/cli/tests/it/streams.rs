@@ -312,6 +312,43 @@ fn followers_of_changes_are_told_of_streams() {
     assert!(changes.contains(gone) && changes.contains(r#""pending":"5-1""#), "{changes}");
 }
 
+/// What the log has of a stream does not depend on the configuration with which it is read.
+#[test]
+fn limits_of_messages_come_from_the_configuration_and_stay() {
+    let directory = tempfile::tempdir().unwrap();
+    let always = ["--appendfsync", "always"];
+    let mut server =
+        serve(directory.path(), &[&always[..], &["--stream-idmp-duration", "3600"]].concat());
+    let mut connection = server.connect();
+    let limits = |connection: &mut Connection, key: &str| {
+        let told = connection.words(&format!("XINFO STREAM {key}")).elements().to_vec();
+        let at = told.iter().position(|it| it.text() == "idmp-duration").unwrap();
+        (told[at + 1].text(), told[at + 3].text())
+    };
+    let both = |duration: &str, size: &str| (duration.to_owned(), size.to_owned());
+    let first = connection.words("XADD s IDMP producer message * f v").text();
+    assert_eq!(limits(&mut connection, "s"), both("3600", "100"));
+    assert_eq!(connection.words("CONFIG SET stream-idmp-maxsize 7").text(), "OK");
+    connection.words("XADD t IDMP producer message * f v");
+    assert_eq!(limits(&mut connection, "t"), both("3600", "7"));
+    assert_eq!(limits(&mut connection, "s"), both("3600", "100"));
+    for (name, above) in [("stream-idmp-duration", 86_401), ("stream-idmp-maxsize", 10_001)] {
+        for number in [0, -1, above] {
+            let reply = connection.words(&format!("CONFIG SET {name} {number}"));
+            assert!(reply.is_error() && reply.text().contains("must be between"), "{number}");
+        }
+        assert_eq!(connection.words(&format!("CONFIG SET {name} {}", above - 1)).text(), "OK");
+    }
+    server.kill();
+    server = serve(directory.path(), &always);
+    let mut connection = server.connect();
+    assert_eq!(connection.words("XADD s IDMP producer message * f w").text(), first);
+    assert_eq!(limits(&mut connection, "s"), both("3600", "100"));
+    assert_eq!(limits(&mut connection, "t"), both("3600", "7"));
+    connection.words("XADD u IDMP producer message * f v");
+    assert_eq!(limits(&mut connection, "u"), both("100", "100"));
+}
+
 /// A producer that was not answered cannot know whether it was heard.
 #[test]
 fn a_message_is_recognized_after_a_kill() {
