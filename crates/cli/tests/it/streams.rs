@@ -195,6 +195,23 @@ fn an_export_and_a_restart_have_them() {
     assert_eq!(seen(&mut redis.start_on(directory.path(), &OPTIONS).connect()), expected);
 }
 
+/// When each consumer of `many` was seen, and got something.
+fn active(connection: &mut Connection) -> Vec<String> {
+    let full = connection.words("XINFO STREAM many FULL COUNT 1").elements().to_vec();
+    let at = full.iter().position(|it| it.text() == "groups").unwrap();
+    let mut times: Vec<String> = Vec::new();
+    for group in full[at + 1].elements() {
+        let group = group.elements();
+        let at = group.iter().position(|it| it.text() == "consumers").unwrap();
+        for consumer in group[at + 1].elements() {
+            let consumer: Vec<String> =
+                consumer.elements().iter().take(6).map(|it| it.text()).collect();
+            times.push(consumer.join(" "));
+        }
+    }
+    times
+}
+
 #[test]
 fn the_form_of_7_2_says_when_a_consumer_got_something() {
     let Some(peer) = peers::of("8.2") else { return };
@@ -203,21 +220,6 @@ fn the_form_of_7_2_says_when_a_consumer_got_something() {
     fill(&mut connection);
     connection.words("XGROUP CREATECONSUMER many workers never");
     assert_eq!(connection.words("SAVE").text(), "OK");
-    let active = |connection: &mut Connection| {
-        let full = connection.words("XINFO STREAM many FULL COUNT 1").elements().to_vec();
-        let at = full.iter().position(|it| it.text() == "groups").unwrap();
-        let mut times: Vec<String> = Vec::new();
-        for group in full[at + 1].elements() {
-            let group = group.elements();
-            let at = group.iter().position(|it| it.text() == "consumers").unwrap();
-            for consumer in group[at + 1].elements() {
-                let consumer: Vec<String> =
-                    consumer.elements().iter().take(6).map(|it| it.text()).collect();
-                times.push(consumer.join(" "));
-            }
-        }
-        times
-    };
     let expected = active(&mut connection);
     assert_eq!(expected.len(), 7, "{expected:?}");
     assert!(expected.iter().any(|it| it.ends_with("active-time -1")), "{expected:?}");
@@ -234,6 +236,41 @@ fn the_form_of_7_2_says_when_a_consumer_got_something() {
     let own = serve(&data, &[]);
     assert_eq!(active(&mut own.connect()), expected);
     assert_eq!(digest_of(&mut own.connect()), digest);
+}
+
+#[test]
+fn a_payload_for_7_2_says_when_a_consumer_got_something() {
+    let (Some(newer), Some(older)) = (peers::of("8.2"), Program::redis()) else { return };
+    let own = Program::indelible().start(&OPTIONS);
+    let mut own = own.connect();
+    fill(&mut own);
+    own.words("XGROUP CREATECONSUMER many workers never");
+    let expected = active(&mut own);
+    let (newer, older) = (newer.program.start(&newer.options(&[])), older.start(&OPTIONS));
+    let (mut newer_connection, mut older_connection) = (newer.connect(), older.connect());
+    let restore = |connection: &mut Connection, payload: &[u8]| {
+        connection.call(&[&b"RESTORE"[..], b"many", b"0", payload, b"REPLACE"]).unwrap().text()
+    };
+    let payload = own.words("DUMP many").bytes().to_vec();
+    assert_eq!(restore(&mut older_connection, &payload), "OK");
+    assert_eq!(restore(&mut newer_connection, &payload), "OK");
+    assert_ne!(active(&mut newer_connection), expected);
+    for version in ["11", "12", "80"] {
+        assert_eq!(own.words(&format!("CONFIG SET rdb-version {version}")).text(), "OK");
+        let payload = own.words("DUMP many").bytes().to_vec();
+        let refused = restore(&mut older_connection, &payload);
+        assert!(refused.contains("DUMP payload version or checksum are wrong"), "{refused}");
+        assert_eq!(restore(&mut newer_connection, &payload), "OK", "{version}");
+        assert_eq!(active(&mut newer_connection), expected, "{version}");
+        // And back.
+        let payload = newer_connection.words("DUMP many").bytes().to_vec();
+        assert_eq!(restore(&mut own, &payload), "OK", "{version}");
+        assert_eq!(active(&mut own), expected, "{version}");
+        newer_connection.words("DEL many");
+        let migrate = format!("MIGRATE 127.0.0.1 {} many 0 20000 COPY", newer.port);
+        assert_eq!(own.words(&migrate).text(), "OK", "{version}");
+        assert_eq!(active(&mut newer_connection), expected, "{version}");
+    }
 }
 
 #[test]

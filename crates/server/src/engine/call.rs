@@ -85,6 +85,7 @@ impl Engine {
                     reply: client.connection.output.writer(),
                     string_bytes_max: usize::try_from(self.options.bulk_bytes_max)
                         .unwrap_or(usize::MAX),
+                    payload_readers: self.options.saves.rdb.version,
                     may_block: !matches!(attempt, Attempt::InTransaction),
                     in_script: self.scripting.is_calling(),
                     may_store,
