@@ -535,6 +535,26 @@ fn the_first_message_of_a_log_may_come_in_a_transaction_or_script() {
     }
 }
 
+/// An older program that knows streams, and no messages, goes on reading the log.
+#[test]
+fn a_script_that_names_no_command_of_messages_lets_none_follow() {
+    let server = Program::indelible().start(&OPTIONS);
+    let mut connection = server.connect();
+    let make = "return redis.call('XGROUP', 'CREATE', KEYS[1], 'g', '$', 'MKSTREAM')";
+    let hidden = "return redis.call('XA' .. 'DD', KEYS[1], 'IDMP', 'p', 'm', '*', 'f', 'v')";
+    let named = "return redis.call('XADD', KEYS[1], 'IDMP', 'p', 'm', '*', 'f', 'v')";
+    assert_eq!(connection.call(&["EVAL", make, "1", "s"]).unwrap().text(), "OK");
+    connection.words("MULTI");
+    connection.call(&["EVAL", make, "1", "t"]).unwrap();
+    assert_eq!(connection.words("EXEC").elements()[0].text(), "OK");
+    let refused = connection.call(&["EVAL", hidden, "1", "s"]).unwrap().text();
+    assert!(refused.starts_with("ERR the log has no messages of producers yet"), "{refused}");
+    connection.words("MULTI");
+    connection.call(&["EVAL", named, "1", "s"]).unwrap();
+    let added = connection.words("EXEC").elements()[0].text();
+    assert_eq!(connection.call(&["EVAL", hidden, "1", "s"]).unwrap().text(), added);
+}
+
 #[test]
 fn one_that_waits_to_claim_is_called_when_it_can() {
     let server = Program::indelible().start(&OPTIONS);
