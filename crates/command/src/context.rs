@@ -20,6 +20,8 @@ pub struct Context<'a> {
     pub reply: &'a mut Writer,
     /// `proto-max-bulk-len`, in bytes: no string may grow past it.
     pub string_bytes_max: usize,
+    /// `rdb-version`: what readers of a payload know, at least.
+    pub payload_readers: rdb::Version,
     /// Whether the command may wait; not inside MULTI.
     pub may_block: bool,
     /// Whether a script calls it.

@@ -22,7 +22,7 @@ pub(crate) fn dump(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         return Ok(());
     }
     match value_of(ctx.keyspace, ctx.db, args[1])? {
-        Some(value) => ctx.reply.own_bulk(rdb::encode(&value)),
+        Some(value) => ctx.reply.own_bulk(rdb::encode_for(&value, ctx.payload_readers)),
         None => ctx.reply.null(),
     }
     Ok(())

@@ -40,5 +40,6 @@ mod zset;
 
 pub use command_spec::{keys, names, spec, table};
 pub use dump::value_of;
+pub use list::moving::lacks_elements;
 pub use scan::parse_cursor;
 pub use stream::{add_group, set_numbers};

@@ -200,9 +200,10 @@ pub(crate) fn xdel(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
 
 /// Sets how long what producers add is known.
 pub(crate) fn xcfgset(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let of_new = ctx.keyspace.settings().message_limits;
     let stream = ctx.keyspace.read_to_change::<Stream>(ctx.db, args[1])?;
     let stream = stream.ok_or(CommandError::NoSuchKey)?;
-    let mut limits = stream.producers().map_or_else(MessageLimits::default, |it| it.limits);
+    let mut limits = stream.producers().map_or(of_new, |it| it.limits);
     if args.len() == 2 {
         return Err(CommandError::other("ERR At least one parameter must be specified"));
     }

@@ -106,6 +106,7 @@ impl Session {
             db: self.db,
             reply: &mut reply,
             string_bytes_max: 64 << 10,
+            payload_readers: rdb::Version::Redis(rdb::VERSION),
             may_block: false,
             in_script: false,
             may_store: true,

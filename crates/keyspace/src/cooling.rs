@@ -27,8 +27,11 @@ use base::{DbIndex, Lsn, RecordAddr};
 
 use crate::access;
 use crate::db::Parts;
+use crate::due_hashes::DueHashes;
 use crate::entry::{Entry, Kind};
 use crate::free::FreeQueue;
+use crate::hash;
+use crate::hasher::KeyHasher;
 use crate::journal::Journal;
 use crate::keyspace::Keyspace;
 use crate::settings::Settings;
@@ -258,7 +261,7 @@ impl Keyspace {
         let Self { dbs, recorder, settings, free, now_ms, .. } = self;
         let mut cooled = Cooled::default();
         while let Some(db) = dbs.get_mut(hand.db) {
-            let Parts { keys, bare_count, .. } = db.parts();
+            let Parts { keys, bare_count, due_hashes, .. } = db.parts();
             let Some(entries) = keys.page_mut(hand.page) else {
                 (hand.db, hand.page) = (hand.db.next(), 0);
                 continue;
@@ -275,7 +278,7 @@ impl Keyspace {
                 if entry.take_returned() {
                     hand.passed_over += 1;
                 } else if heat <= threshold {
-                    forget_value(entry, free);
+                    forget_in_table(entry, recorder.hasher, due_hashes, free);
                     *bare_count += 1;
                     cooled.values += 1;
                 }
@@ -315,7 +318,7 @@ impl Keyspace {
             hand.db = DbIndex::FIRST;
             return;
         };
-        let Parts { keys, bare_count, .. } = db.parts();
+        let Parts { keys, bare_count, due_hashes, .. } = db.parts();
         let Some(entries) = keys.page_mut(hand.page) else {
             (hand.db, hand.page) = (hand.db.next(), 0);
             return;
@@ -323,7 +326,7 @@ impl Keyspace {
         for entry in entries {
             let is_chosen = !entry.is_bare() && rng.u8(..100) < percentage;
             if is_chosen && is_in_log(entry, &recorder.journal, indexed) {
-                forget_value(entry, free);
+                forget_in_table(entry, recorder.hasher, due_hashes, free);
                 *bare_count += 1;
             }
         }
@@ -367,12 +370,12 @@ impl Keyspace {
     pub fn cool_key(&mut self, db: DbIndex, key: &[u8]) -> bool {
         let (hash, indexed) = (self.hash_of(key), self.indexed_lsn());
         let Self { dbs, recorder, free, walk, .. } = self;
-        let Parts { keys, bare_count, .. } = dbs[db].parts();
+        let Parts { keys, bare_count, due_hashes, .. } = dbs[db].parts();
         let Some(entry) = keys.find_mut(hash, key) else { return false };
         if walk.is_some() || entry.is_bare() || !may_go(entry, &recorder.journal, indexed) {
             return false;
         }
-        forget_value(entry, free);
+        forget_in_table(entry, recorder.hasher, due_hashes, free);
         *bare_count += 1;
         self.may_be_bare = true;
         true
@@ -408,6 +411,19 @@ pub(crate) fn forget_value(entry: &mut Entry, free: &mut FreeQueue) {
     if let Some(object) = entry.make_bare() {
         free.spent(*object);
     }
+}
+
+/// The same of an entry in its table: fields of it are due no more, until it comes back.
+fn forget_in_table(
+    entry: &mut Entry,
+    hasher: KeyHasher,
+    due_hashes: &mut DueHashes,
+    free: &mut FreeQueue,
+) {
+    if hash::first_expiry_ms(entry).is_some() {
+        due_hashes.set(hasher.hash(entry.key()), None);
+    }
+    forget_value(entry, free);
 }
 
 fn is_in_log(entry: &Entry, journal: &dyn Journal, indexed: Option<Lsn>) -> bool {

@@ -1,5 +1,7 @@
 //! The settings of a running server that the keyspace obeys, with Redis' names and defaults.
 
+use crate::stream::MessageLimits;
+
 /// What is evicted when memory is short (`maxmemory-policy`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EvictionPolicy {
@@ -91,6 +93,8 @@ pub struct Settings {
     pub stream_node_max_entries: u64,
     /// `stream-node-max-bytes`; 0 for no limit.
     pub stream_node_max_bytes: u64,
+    /// `stream-idmp-duration` and `stream-idmp-maxsize`: of streams that know of no message yet.
+    pub message_limits: MessageLimits,
     /// `maxmemory-policy`.
     pub eviction: EvictionPolicy,
     /// Whether `maxmemory` is a limit.
@@ -117,6 +121,7 @@ impl Default for Settings {
             list_max_listpack_size: -2,
             stream_node_max_entries: 100,
             stream_node_max_bytes: 4096,
+            message_limits: MessageLimits::default(),
             eviction: EvictionPolicy::NoEviction,
             is_memory_limited: false,
             eviction_samples: 5,

@@ -16,13 +16,16 @@
 use base::{DbId, DbIndex, Lsn, ObjectId, RecordAddr, SegmentId};
 
 use crate::cold::Restored;
+use crate::collection::{Collection, ValueRef};
 use crate::hash;
 use crate::hasher::Identity;
 use crate::journal::Journal;
 use crate::keyspace::Keyspace;
+use crate::list::List;
 use crate::lost::{KeysIn, LostKey};
 use crate::names::{Listings, NamesFound, NamesWanted};
 use crate::table::{Keyed, Place};
+use crate::value_type::{Type, entry_type};
 
 /// Why a key could not be brought back.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -378,6 +381,24 @@ impl Keyspace {
             }
         };
         Some(Missing { db: id, key: key.into(), addr, bytes, need })
+    }
+
+    /// Whether memory tells that this is no list with so many elements. Nothing is noted of the key, and one that has
+    /// expired counts as long as it is there. `false` where only reading can tell.
+    pub fn is_known_shorter(&mut self, db: DbIndex, key: &[u8], count: usize) -> bool {
+        if self.missing(db, key, Need::Value).is_some() {
+            return false;
+        }
+        let hash = self.hash_of(key);
+        let (hasher, seen_ms) = (self.recorder.hasher, self.seen_ms());
+        match self.dbs[db].keys().find(hash, key) {
+            // It may be lost.
+            Some(entry) if entry.is_bare() => false,
+            Some(entry) if entry_type(entry) == Type::List => {
+                List::view(ValueRef(entry.payload(), hasher, seen_ms)).len() < count
+            }
+            Some(_) | None => true,
+        }
     }
 
     /// Whether a key that was missing, or its value, still is.

@@ -283,10 +283,12 @@ impl StreamGuard<'_> {
     }
 
     /// The entry with this id, which was just added, at this time, is what became of a producer's message.
-    /// Both names have 1 to [`MESSAGE_NAME_BYTES_MAX`] bytes.
+    /// Both names have 1 to [`MESSAGE_NAME_BYTES_MAX`] bytes. With the first one the stream gets the limits of the settings.
     pub fn note_message(&mut self, producer: &[u8], message: &[u8], id: StreamId, now_ms: i64) {
         self.changed = true;
+        let limits = self.cell.settings.message_limits;
         let LargeStream { producers, tracker, .. } = self.body();
+        producers.begin_with(limits, tracker);
         producers.add((producer, message), id, now_ms, tracker);
     }
 

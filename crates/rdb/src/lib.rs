@@ -45,7 +45,7 @@ pub use digest::{DatasetFingerprint, Digest, Fingerprint};
 pub use error::Error;
 pub use event::{Checksum, Event, Key, Kind};
 pub use functions::{BadFunctions, FunctionLimits, decode_functions, encode_functions};
-pub use payload::encode;
+pub use payload::{encode, encode_for};
 pub use reader::Reader;
 pub use stream::{
     BadGroup, EntriesRead, EntryId, GroupBuilder, NodeBuilder, PendingEntry, StreamConsumer,
@@ -55,7 +55,7 @@ pub use strings::{length_bytes, seal};
 pub use version::{REDIS_VERSION_MAX, VALKEY_VERSION, Version};
 pub use writer::{WriteError, WriteOptions, Writer};
 
-/// The version that payloads are written with: Redis 7.0's.
+/// The version that payloads are written with, unless a newer one is asked for: Redis 7.0's.
 pub const VERSION: u16 = 10;
 
 /// Shorter strings are not compressed, as in Redis.

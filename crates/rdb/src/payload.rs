@@ -1,16 +1,27 @@
 //! Encodes payloads.
 
-use crate::Value;
 use crate::form::number;
 use crate::strings::{field_time, put_length, put_string, seal, seal_as};
+use crate::version::Version;
 use crate::writer::encode_stream;
+use crate::{VERSION, Value};
 
 /// The version of payloads that have fields of hashes that expire: Redis 7.4's.
 const WITH_EXPIRING_FIELDS: u16 = 12;
 
-/// Returns the payload of a value.
+/// The version of payloads of streams that say when consumers last got something: Redis 7.2's.
+const WITH_ACTIVE_TIMES: u16 = 11;
+
+/// Returns the payload of a value, as readers of [`VERSION`] and of later versions read it.
 #[must_use]
 pub fn encode(value: &Value) -> Vec<u8> {
+    encode_for(value, Version::Redis(VERSION))
+}
+
+/// Returns the payload of a value, for readers of this version and of later ones. From Redis' 11 on a stream says when
+/// each consumer last got something; whatever the version, one that older readers can read has their label.
+#[must_use]
+pub fn encode_for(value: &Value, readers: Version) -> Vec<u8> {
     let mut out = Vec::new();
     match value {
         Value::String(bytes) => {
@@ -27,7 +38,13 @@ pub fn encode(value: &Value) -> Vec<u8> {
                 out.extend_from_slice(&score.to_le_bytes());
             }
         }
-        Value::Stream(stream) => out = encode_stream(stream),
+        Value::Stream(stream) => {
+            let version = match readers {
+                Version::Redis(..WITH_ACTIVE_TIMES) => VERSION,
+                Version::Redis(_) | Version::Valkey(_) => WITH_ACTIVE_TIMES,
+            };
+            return seal_as(encode_stream(stream, version), version);
+        }
         Value::Hash(fields) if fields.iter().any(|field| field.2.is_some()) => {
             return seal_as(encode_hash_with_times(fields), WITH_EXPIRING_FIELDS);
         }

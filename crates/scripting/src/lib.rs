@@ -86,6 +86,6 @@ pub use libraries::{
     Existing, Function, LIBRARIES_MAX, Libraries, Library, LibraryFunction, SOURCE_BYTES_MAX,
     library_name,
 };
-pub use machine::{LOADING_INTERRUPT_EVERY, Options};
+pub use machine::{LOADING_INTERRUPT_EVERY, Options, SUSPECT_SETS};
 pub use scripts::{Origin, Script, ScriptId, Scripts, mentions};
 pub use shebang::ScriptFlags;

@@ -19,7 +19,7 @@ use resp::Writer;
 use crate::error::LibraryError;
 use crate::frame::Reference;
 use crate::host::{Ending, Host};
-use crate::machine::{Machine, Options, Task};
+use crate::machine::{Machine, Options, SUSPECT_SETS, Task};
 use crate::registration::Registered;
 use crate::sandbox::Api;
 use crate::scripts::mentions;
@@ -127,7 +127,7 @@ pub struct Function {
     name: Arc<[u8]>,
     callback: Reference,
     flags: ScriptFlags,
-    is_suspect: [bool; 3],
+    is_suspect: [bool; SUSPECT_SETS],
 }
 
 impl Function {
@@ -145,7 +145,7 @@ impl Function {
 
     /// Of each set of [`Options::suspect_words`], whether one of them is in the source of its library.
     #[must_use]
-    pub fn is_suspect(&self) -> [bool; 3] {
+    pub fn is_suspect(&self) -> [bool; SUSPECT_SETS] {
         self.is_suspect
     }
 }

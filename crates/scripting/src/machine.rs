@@ -50,6 +50,9 @@ pub(crate) const REPLY_KEPT_BYTES: usize = 64 << 10;
 /// second, when it joins strings of hundreds of megabytes, and that is not counted then.
 pub const LOADING_INTERRUPT_EVERY: usize = 100;
 
+/// How many sets of words scripts are searched for.
+pub const SUSPECT_SETS: usize = 4;
+
 /// The limits of a Lua state.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -61,7 +64,7 @@ pub struct Options {
     /// What `redis.REDIS_VERSION` is.
     pub version: (u8, u8, u8),
     /// Sets of words that scripts are searched for, in any case: [`crate::Scripts::is_suspect`].
-    pub suspect_words: [&'static [&'static str]; 3],
+    pub suspect_words: [&'static [&'static str]; SUSPECT_SETS],
 }
 
 impl Default for Options {
@@ -70,7 +73,7 @@ impl Default for Options {
             memory_bytes_max: 1 << 30,
             interrupt_every: 100_000,
             version: (7, 2, 0),
-            suspect_words: [&[], &[], &[]],
+            suspect_words: [&[]; SUSPECT_SETS],
         }
     }
 }

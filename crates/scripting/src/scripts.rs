@@ -10,7 +10,7 @@ use resp::Writer;
 use crate::error::ScriptError;
 use crate::frame::Reference;
 use crate::host::{Ending, Host};
-use crate::machine::{Machine, Options, Task};
+use crate::machine::{Machine, Options, SUSPECT_SETS, Task};
 use crate::redis_api::sha1_hex;
 use crate::sandbox::Api;
 use crate::shebang::{self, ScriptFlags};
@@ -80,7 +80,7 @@ struct Compiled {
     function: Reference,
     flags: Option<ScriptFlags>,
     /// Whether a word in it is one of each set of [`Options::suspect_words`].
-    is_suspect: [bool; 3],
+    is_suspect: [bool; SUSPECT_SETS],
     /// The neighbours in the order of use, if it may be evicted.
     in_order: Option<Neighbours>,
 }
@@ -208,7 +208,7 @@ impl Scripts {
 
     /// Of each set of [`Options::suspect_words`], whether one of them is in its source.
     #[must_use]
-    pub fn is_suspect(&self, script: Script) -> [bool; 3] {
+    pub fn is_suspect(&self, script: Script) -> [bool; SUSPECT_SETS] {
         self.at(script.slot).is_suspect
     }
 

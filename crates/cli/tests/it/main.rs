@@ -6,6 +6,7 @@
 //!   random_grammar ────────┤                      every command that both have · what may differ (differences)
 //!   every_command ─────────┼─ grammar, extremes   every command on every encoding, within time and memory
 //!   kill ── ledger ────────┤                      kill -9 and what must be there afterwards
+//!   consumer_groups                               workers and the server die: nothing is lost or delivered again
 //!   linearizability ── _models, _check            histories of many clients across kills and cuts
 //!   power_cut ─┬─ loop_device ── shutdown_ioctl   disks that forget what was not synced,
 //!   full_disk ─┘                                  disks without room
@@ -62,6 +63,7 @@ mod command_line;
 mod compaction;
 mod conformance;
 mod connections;
+mod consumer_groups;
 mod damage;
 mod descriptors;
 mod device_mount;

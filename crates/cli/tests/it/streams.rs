@@ -195,6 +195,23 @@ fn an_export_and_a_restart_have_them() {
     assert_eq!(seen(&mut redis.start_on(directory.path(), &OPTIONS).connect()), expected);
 }
 
+/// When each consumer of `many` was seen, and got something.
+fn active(connection: &mut Connection) -> Vec<String> {
+    let full = connection.words("XINFO STREAM many FULL COUNT 1").elements().to_vec();
+    let at = full.iter().position(|it| it.text() == "groups").unwrap();
+    let mut times: Vec<String> = Vec::new();
+    for group in full[at + 1].elements() {
+        let group = group.elements();
+        let at = group.iter().position(|it| it.text() == "consumers").unwrap();
+        for consumer in group[at + 1].elements() {
+            let consumer: Vec<String> =
+                consumer.elements().iter().take(6).map(|it| it.text()).collect();
+            times.push(consumer.join(" "));
+        }
+    }
+    times
+}
+
 #[test]
 fn the_form_of_7_2_says_when_a_consumer_got_something() {
     let Some(peer) = peers::of("8.2") else { return };
@@ -203,21 +220,6 @@ fn the_form_of_7_2_says_when_a_consumer_got_something() {
     fill(&mut connection);
     connection.words("XGROUP CREATECONSUMER many workers never");
     assert_eq!(connection.words("SAVE").text(), "OK");
-    let active = |connection: &mut Connection| {
-        let full = connection.words("XINFO STREAM many FULL COUNT 1").elements().to_vec();
-        let at = full.iter().position(|it| it.text() == "groups").unwrap();
-        let mut times: Vec<String> = Vec::new();
-        for group in full[at + 1].elements() {
-            let group = group.elements();
-            let at = group.iter().position(|it| it.text() == "consumers").unwrap();
-            for consumer in group[at + 1].elements() {
-                let consumer: Vec<String> =
-                    consumer.elements().iter().take(6).map(|it| it.text()).collect();
-                times.push(consumer.join(" "));
-            }
-        }
-        times
-    };
     let expected = active(&mut connection);
     assert_eq!(expected.len(), 7, "{expected:?}");
     assert!(expected.iter().any(|it| it.ends_with("active-time -1")), "{expected:?}");
@@ -234,6 +236,41 @@ fn the_form_of_7_2_says_when_a_consumer_got_something() {
     let own = serve(&data, &[]);
     assert_eq!(active(&mut own.connect()), expected);
     assert_eq!(digest_of(&mut own.connect()), digest);
+}
+
+#[test]
+fn a_payload_for_7_2_says_when_a_consumer_got_something() {
+    let (Some(newer), Some(older)) = (peers::of("8.2"), Program::redis()) else { return };
+    let own = Program::indelible().start(&OPTIONS);
+    let mut own = own.connect();
+    fill(&mut own);
+    own.words("XGROUP CREATECONSUMER many workers never");
+    let expected = active(&mut own);
+    let (newer, older) = (newer.program.start(&newer.options(&[])), older.start(&OPTIONS));
+    let (mut newer_connection, mut older_connection) = (newer.connect(), older.connect());
+    let restore = |connection: &mut Connection, payload: &[u8]| {
+        connection.call(&[&b"RESTORE"[..], b"many", b"0", payload, b"REPLACE"]).unwrap().text()
+    };
+    let payload = own.words("DUMP many").bytes().to_vec();
+    assert_eq!(restore(&mut older_connection, &payload), "OK");
+    assert_eq!(restore(&mut newer_connection, &payload), "OK");
+    assert_ne!(active(&mut newer_connection), expected);
+    for version in ["11", "12", "80"] {
+        assert_eq!(own.words(&format!("CONFIG SET rdb-version {version}")).text(), "OK");
+        let payload = own.words("DUMP many").bytes().to_vec();
+        let refused = restore(&mut older_connection, &payload);
+        assert!(refused.contains("DUMP payload version or checksum are wrong"), "{refused}");
+        assert_eq!(restore(&mut newer_connection, &payload), "OK", "{version}");
+        assert_eq!(active(&mut newer_connection), expected, "{version}");
+        // And back.
+        let payload = newer_connection.words("DUMP many").bytes().to_vec();
+        assert_eq!(restore(&mut own, &payload), "OK", "{version}");
+        assert_eq!(active(&mut own), expected, "{version}");
+        newer_connection.words("DEL many");
+        let migrate = format!("MIGRATE 127.0.0.1 {} many 0 20000 COPY", newer.port);
+        assert_eq!(own.words(&migrate).text(), "OK", "{version}");
+        assert_eq!(active(&mut newer_connection), expected, "{version}");
+    }
 }
 
 #[test]
@@ -310,6 +347,43 @@ fn followers_of_changes_are_told_of_streams() {
     let changes = told(&["XACK s g 5-1"]);
     let gone = r#""op":"delete-element","db":0,"db_id":0,"key":"s","type":"stream""#;
     assert!(changes.contains(gone) && changes.contains(r#""pending":"5-1""#), "{changes}");
+}
+
+/// What the log has of a stream does not depend on the configuration with which it is read.
+#[test]
+fn limits_of_messages_come_from_the_configuration_and_stay() {
+    let directory = tempfile::tempdir().unwrap();
+    let always = ["--appendfsync", "always"];
+    let mut server =
+        serve(directory.path(), &[&always[..], &["--stream-idmp-duration", "3600"]].concat());
+    let mut connection = server.connect();
+    let limits = |connection: &mut Connection, key: &str| {
+        let told = connection.words(&format!("XINFO STREAM {key}")).elements().to_vec();
+        let at = told.iter().position(|it| it.text() == "idmp-duration").unwrap();
+        (told[at + 1].text(), told[at + 3].text())
+    };
+    let both = |duration: &str, size: &str| (duration.to_owned(), size.to_owned());
+    let first = connection.words("XADD s IDMP producer message * f v").text();
+    assert_eq!(limits(&mut connection, "s"), both("3600", "100"));
+    assert_eq!(connection.words("CONFIG SET stream-idmp-maxsize 7").text(), "OK");
+    connection.words("XADD t IDMP producer message * f v");
+    assert_eq!(limits(&mut connection, "t"), both("3600", "7"));
+    assert_eq!(limits(&mut connection, "s"), both("3600", "100"));
+    for (name, above) in [("stream-idmp-duration", 86_401), ("stream-idmp-maxsize", 10_001)] {
+        for number in [0, -1, above] {
+            let reply = connection.words(&format!("CONFIG SET {name} {number}"));
+            assert!(reply.is_error() && reply.text().contains("must be between"), "{number}");
+        }
+        assert_eq!(connection.words(&format!("CONFIG SET {name} {}", above - 1)).text(), "OK");
+    }
+    server.kill();
+    server = serve(directory.path(), &always);
+    let mut connection = server.connect();
+    assert_eq!(connection.words("XADD s IDMP producer message * f w").text(), first);
+    assert_eq!(limits(&mut connection, "s"), both("3600", "100"));
+    assert_eq!(limits(&mut connection, "t"), both("3600", "7"));
+    connection.words("XADD u IDMP producer message * f v");
+    assert_eq!(limits(&mut connection, "u"), both("100", "100"));
 }
 
 /// A producer that was not answered cannot know whether it was heard.
@@ -459,6 +533,26 @@ fn the_first_message_of_a_log_may_come_in_a_transaction_or_script() {
         connection.words("SELECT 3");
         assert_eq!(connection.words("XADD t IDMP producer message * f v").text(), added, "{way}");
     }
+}
+
+/// An older program that knows streams, and no messages, goes on reading the log.
+#[test]
+fn a_script_that_names_no_command_of_messages_lets_none_follow() {
+    let server = Program::indelible().start(&OPTIONS);
+    let mut connection = server.connect();
+    let make = "return redis.call('XGROUP', 'CREATE', KEYS[1], 'g', '$', 'MKSTREAM')";
+    let hidden = "return redis.call('XA' .. 'DD', KEYS[1], 'IDMP', 'p', 'm', '*', 'f', 'v')";
+    let named = "return redis.call('XADD', KEYS[1], 'IDMP', 'p', 'm', '*', 'f', 'v')";
+    assert_eq!(connection.call(&["EVAL", make, "1", "s"]).unwrap().text(), "OK");
+    connection.words("MULTI");
+    connection.call(&["EVAL", make, "1", "t"]).unwrap();
+    assert_eq!(connection.words("EXEC").elements()[0].text(), "OK");
+    let refused = connection.call(&["EVAL", hidden, "1", "s"]).unwrap().text();
+    assert!(refused.starts_with("ERR the log has no messages of producers yet"), "{refused}");
+    connection.words("MULTI");
+    connection.call(&["EVAL", named, "1", "s"]).unwrap();
+    let added = connection.words("EXEC").elements()[0].text();
+    assert_eq!(connection.call(&["EVAL", hidden, "1", "s"]).unwrap().text(), added);
 }
 
 #[test]

@@ -428,7 +428,8 @@ pub(super) static COMMANDS: &[Spec] = &[
         ]),
         since: "5.0.0",
         summary: "Returns entries of streams to a consumer of a group, waiting for them if wanted.",
-        complexity: "O(N), N the number of entries returned.",
+        complexity: "O(N), N the number of entries returned; with CLAIM O(M * log(M)) the first time that a group is claimed from \
+                     since its stream came into memory, M the number of entries that it holds.",
         arguments: &[
             Arg::block("group-block", &[Arg::string("group"), Arg::string("consumer")])
                 .token("GROUP"),

@@ -9,8 +9,9 @@
 //! OBO takes all the elements before it puts the first: of one list, `k k LEFT LEFT` reverses them,
 //! where LMOVE, called as often, leaves the list as it was.
 
+use base::DbIndex;
 use keyspace::list::{End, List, ListGuard};
-use keyspace::{Notify, Type};
+use keyspace::{Keyspace, Notify, Type};
 
 use super::{end, pop_event, push_event};
 use crate::argument;
@@ -108,6 +109,14 @@ impl<'a> Move<'a> {
     }
 }
 
+/// Whether memory tells that a BLMOVEM moves nothing: EXACTLY more elements than its source has.
+/// Then it looks at nothing but the source.
+pub fn lacks_elements(keyspace: &mut Keyspace, db: DbIndex, args: &[&[u8]]) -> bool {
+    let call = Move::one(args).and_then(|ends| ends.of(&args[6..]));
+    let call = call.ok().filter(|call| call.is_exact);
+    call.is_some_and(|call| keyspace.is_known_shorter(db, call.source, call.count))
+}
+
 /// LMOVEM source destination LEFT | RIGHT LEFT | RIGHT [COUNT | EXACTLY count OBO | BULK].
 pub(crate) fn lmovem(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     if !Move::one(args)?.of(&args[5..])?.run(ctx)? {
@@ -118,8 +127,8 @@ pub(crate) fn lmovem(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
 
 /// BLMOVEM source destination LEFT | RIGHT LEFT | RIGHT timeout [COUNT | EXACTLY count OBO | BULK].
 ///
-/// With EXACTLY it waits until the list is long enough, and looks at it whenever it has changed.
-/// Each look needs both values in memory, although only the last one uses the destination's.
+/// With EXACTLY it waits until the list is long enough, and looks at it whenever it has changed. Only
+/// the last look needs the destination's value: see [`lacks_elements`].
 pub(crate) fn blmovem(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let ends = Move::one(args)?;
     let deadline_ms = argument::deadline(args[5], ctx.keyspace.now_ms())?;

@@ -288,45 +288,7 @@ pub(crate) fn xread(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
 pub(crate) fn xreadgroup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let asked = Asked::parse(args, true, ctx.in_script)?;
     let reader = asked.reader.expect("it was parsed so");
-    let mut from = Vec::with_capacity(asked.ids.len());
-    for (key, id) in asked.keys.iter().zip(asked.ids) {
-        if ctx.again.is_some() {
-            check_ready(ctx, key, reader)?;
-            // Others are not waited for.
-            from.push(From::New);
-            continue;
-        }
-        let stream = ctx.keyspace.read::<Stream>(ctx.db, key)?;
-        if stream.and_then(|stream| stream.group(reader.group)).is_none() {
-            let (key, group) =
-                (String::from_utf8_lossy(key), String::from_utf8_lossy(reader.group));
-            let text = format!(
-                "NOGROUP No such key '{key}' or consumer group '{group}' in XREADGROUP with GROUP option"
-            );
-            return Err(CommandError::Other(text.into()));
-        }
-        from.push(match *id {
-            b"$" => {
-                return Err(CommandError::other(
-                    "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read \
-                     the history of this consumer by specifying a proper ID, or use the > ID to \
-                     get new messages. The $ ID would just return an empty result set.",
-                ));
-            }
-            b"+" => {
-                return Err(CommandError::other(
-                    "ERR The + ID is meaningless in the context of XREADGROUP: you want to read \
-                     the history of this consumer by specifying a proper ID, or use the > ID to \
-                     get new messages. The + ID would just return an empty result set.",
-                ));
-            }
-            b">" => From::New,
-            id => match id::strict(id)? {
-                StreamId::MAX => From::New,
-                id => From::After(id),
-            },
-        });
-    }
+    let from = from_of(ctx, &asked, reader)?;
     let mut budget = asked.budget(ctx.reply);
     let mut served = Served { mark: ctx.reply.mark(), count: 0 };
     let (now_ms, mut look_ms) = (ctx.keyspace.now_ms(), None);
@@ -388,6 +350,54 @@ pub(crate) fn xreadgroup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     }
     served.finish(ctx.reply);
     Ok(())
+}
+
+/// Where a reader goes on in each stream, which must have its group.
+fn from_of(
+    ctx: &mut Context<'_>,
+    asked: &Asked<'_, '_>,
+    reader: Reader<'_>,
+) -> Result<Vec<From>, CommandError> {
+    let mut from = Vec::with_capacity(asked.ids.len());
+    for (key, id) in asked.keys.iter().zip(asked.ids) {
+        if ctx.again.is_some() {
+            check_ready(ctx, key, reader)?;
+            // Others are not waited for.
+            from.push(From::New);
+            continue;
+        }
+        let stream = ctx.keyspace.read::<Stream>(ctx.db, key)?;
+        if stream.and_then(|stream| stream.group(reader.group)).is_none() {
+            let (key, group) =
+                (String::from_utf8_lossy(key), String::from_utf8_lossy(reader.group));
+            let text = format!(
+                "NOGROUP No such key '{key}' or consumer group '{group}' in XREADGROUP with GROUP option"
+            );
+            return Err(CommandError::Other(text.into()));
+        }
+        from.push(match *id {
+            b"$" => {
+                return Err(CommandError::other(
+                    "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read \
+                     the history of this consumer by specifying a proper ID, or use the > ID to \
+                     get new messages. The $ ID would just return an empty result set.",
+                ));
+            }
+            b"+" => {
+                return Err(CommandError::other(
+                    "ERR The + ID is meaningless in the context of XREADGROUP: you want to read \
+                     the history of this consumer by specifying a proper ID, or use the > ID to \
+                     get new messages. The + ID would just return an empty result set.",
+                ));
+            }
+            b">" => From::New,
+            id => match id::strict(id)? {
+                StreamId::MAX => From::New,
+                id => From::After(id),
+            },
+        });
+    }
+    Ok(from)
 }
 
 /// What one that waits for entries of a group is told when there cannot be any more.

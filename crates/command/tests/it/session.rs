@@ -70,6 +70,7 @@ impl Session {
             db: self.db,
             reply: &mut reply,
             string_bytes_max: 512 << 20,
+            payload_readers: rdb::Version::Redis(rdb::VERSION),
             may_block: self.may_block,
             in_script: false,
             may_store: self.may_store,

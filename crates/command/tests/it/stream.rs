@@ -2,7 +2,7 @@
 //! is in tests of its own.
 
 use command::table;
-use keyspace::stream::PRODUCERS_MAX;
+use keyspace::stream::{MessageLimits, PRODUCERS_MAX};
 use resp::Protocol;
 
 use crate::session::{START_MS, Session};
@@ -320,6 +320,45 @@ fn what_a_producer_adds_again_is_recognized() {
     ] {
         assert!(session.run(call).starts_with(error), "{call}");
     }
+}
+
+/// Those that a stream has been given, or has begun with, stay.
+#[test]
+fn a_stream_gets_the_limits_of_the_settings_with_its_first_message() {
+    let mut session = Session::new();
+    let set = |session: &mut Session, duration_s, messages_max| {
+        session.keyspace.settings_mut().message_limits = MessageLimits { duration_s, messages_max };
+    };
+    let are = |session: &mut Session, key: &str, duration_s: u32, messages_max: u32| {
+        let said = format!("$13 idmp-duration :{duration_s} $12 idmp-maxsize :{messages_max} ");
+        let told = session.run(&format!("XINFO STREAM {key}"));
+        assert!(told.contains(&said), "{told}");
+    };
+    session.run("XADD before IDMP p 0 * f v");
+    session.run("XADD empty * f v");
+    set(&mut session, 5, 2);
+    let added: Vec<String> =
+        (0..3).map(|name| session.run(&format!("XADD s IDMP p {name} * f v"))).collect();
+    are(&mut session, "s", 5, 2);
+    assert_eq!(session.run("XADD s IDMP p 2 * f v"), added[2]);
+    assert_ne!(session.run("XADD s IDMP p 0 * f v"), added[0]);
+    session.run("COPY s copy");
+    set(&mut session, 9, 8);
+    for key in ["s", "copy"] {
+        session.run(&format!("XADD {key} IDMP p 3 * f v"));
+        are(&mut session, key, 5, 2);
+    }
+    session.run("XADD before IDMP p 1 * f v");
+    are(&mut session, "before", 100, 100);
+    session.run("XCFGSET before IDMP-MAXSIZE 3");
+    are(&mut session, "before", 100, 3);
+    assert!(!session.run("XINFO STREAM empty").contains("idmp"));
+    session.run("XCFGSET empty IDMP-MAXSIZE 3");
+    are(&mut session, "empty", 9, 3);
+    session.run("XADD empty IDMP p 1 * f v");
+    are(&mut session, "empty", 9, 3);
+    session.run("XADD other IDMPAUTO p * f v");
+    are(&mut session, "other", 9, 8);
 }
 
 #[test]

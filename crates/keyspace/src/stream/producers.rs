@@ -59,6 +59,7 @@ impl MessageLimits {
     pub const MESSAGES_MAX: u32 = 10_000;
 }
 
+/// Those of a stream whose log has none.
 impl Default for MessageLimits {
     fn default() -> Self {
         Self { duration_s: 100, messages_max: 100 }
@@ -223,6 +224,14 @@ impl Producers {
         tracker: &mut Tracker,
     ) {
         self.known().add(message, entry, now_ms, tracker);
+    }
+
+    /// Has these limits from now on, if there is nothing yet: what a log has without a record of limits is the default,
+    /// whatever the configuration says when it is read.
+    pub(super) fn begin_with(&mut self, limits: MessageLimits, tracker: &mut Tracker) {
+        if limits != MessageLimits::default() && self.view().is_none() {
+            self.set_limits(limits, tracker);
+        }
     }
 
     /// Sets what is kept, and forgets all that there is if that is something else: programs set the same whenever they begin.

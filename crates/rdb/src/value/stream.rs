@@ -96,7 +96,8 @@ struct Entry {
 
 const NODE_DAMAGE: &str = "a node of a stream has something else than entries";
 const NO_NUMBER: &str = "a node of a stream has a text where a number should be";
-const REPETITION: &str = "the entries of a node of a stream repeat its field names more often than any server makes them";
+const REPETITION: &str = "the entries of a node of a stream repeat its field names to more than 1,024 times its length, which takes \
+     stream-node-max-bytes and stream-node-max-entries far above the defaults";
 const DISORDER: &str = "the ids of a stream do not rise";
 
 /// The names that a node's entries repeat are at most so many times as long as the node. A file of a megabyte could say

@@ -167,9 +167,9 @@ pub(super) const fn form_of_streams(version: Version) -> u8 {
     }
 }
 
-/// Returns the form and the value of a stream, as payloads have them.
-pub(crate) fn encode_stream(stream: &StreamValue) -> Vec<u8> {
-    let version = Version::Redis(crate::VERSION);
+/// Returns the form and the value of a stream, as payloads of this version of Redis' have them.
+pub(crate) fn encode_stream(stream: &StreamValue, version: u16) -> Vec<u8> {
+    let version = Version::Redis(version);
     let mut writer = Writer {
         target: Vec::new(),
         version,

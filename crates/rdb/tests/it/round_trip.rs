@@ -281,6 +281,50 @@ fn a_field_expires_at_the_nearest_time_that_servers_read() {
     assert_eq!(rdb::decode(&body, rdb::Limits::default()), Ok(taken));
 }
 
+/// Redis 7.0 reads no payload that is labelled 11.
+#[test]
+fn a_payload_says_when_consumers_got_something_if_its_readers_know_that() {
+    let id = rdb::EntryId::new(7, 1);
+    let consumer = |name: &[u8], active_ms, pending| rdb::StreamConsumer {
+        name: name.to_vec(),
+        seen_ms: 6,
+        active_ms,
+        pending,
+    };
+    let stream = |active_ms, never| rdb::StreamValue {
+        entries: vec![rdb::StreamEntry { id, pairs: vec![(b"f".to_vec(), b"v".to_vec())] }],
+        numbers: rdb::StreamNumbers {
+            last_id: id,
+            max_deleted_id: rdb::EntryId::default(),
+            entries_added: 1,
+        },
+        groups: vec![rdb::StreamGroup {
+            name: b"g".to_vec(),
+            last_id: id,
+            entries_read: rdb::EntriesRead::Known(1),
+            consumers: vec![
+                consumer(b"a", active_ms, vec![rdb::PendingEntry { id, at_ms: 5, count: 2 }]),
+                consumer(b"never", never, Vec::new()),
+            ],
+        }],
+    };
+    let (all, seen) = (stream(Some(5), None), stream(Some(6), Some(6)));
+    for (readers, label, expected) in [
+        (Version::Redis(9), 10, &seen),
+        (Version::Redis(10), 10, &seen),
+        (Version::Redis(11), 11, &all),
+        (Version::Redis(15), 11, &all),
+        (Version::Valkey(80), 11, &all),
+    ] {
+        let payload = rdb::encode_for(&rdb::Value::Stream(all.clone()), readers);
+        assert_eq!(payload[payload.len() - 10..][..2], [label, 0], "{readers}");
+        let read = rdb::decode(&payload, rdb::Limits::default());
+        assert_eq!(read, Ok(rdb::Value::Stream(expected.clone())), "{readers}");
+    }
+    let string = rdb::Value::String(b"x".to_vec());
+    assert_eq!(rdb::encode_for(&string, Version::Redis(15)), rdb::encode(&string));
+}
+
 #[test]
 fn a_key_gets_as_many_elements_as_it_said() {
     let mut writer = Writer::begin(Vec::new(), WriteOptions::default()).unwrap();

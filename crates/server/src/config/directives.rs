@@ -32,8 +32,6 @@ const NO_GROUP: &str = "the group of the unix socket cannot be chosen yet: remov
                         and start the server with that group";
 pub(super) const NO_MODULES: &str =
     "modules and their directives are not supported: remove this line";
-const NO_IDMP: &str =
-    "what new streams keep of messages cannot be set yet: use XCFGSET for each stream";
 const NO_SENTINEL: &str = "this is a configuration of Sentinel, which Indelible is not";
 
 /// What the directives of the modules that come with Redis 8 begin with.
@@ -416,8 +414,8 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     integer("array-slice-size", 0..=UINT_MAX, 4096).hidden().without_effect(),
     integer("array-sparse-kmax", 0..=256, 10).hidden().without_effect(),
     integer("array-sparse-kmin", 0..=256, 5).hidden().without_effect(),
-    integer("stream-idmp-duration", 1..=86_400, 100).hidden().refused(NO_IDMP),
-    integer("stream-idmp-maxsize", 1..=10_000, 100).hidden().refused(NO_IDMP),
+    integer("stream-idmp-duration", 1..=86_400, 100).hidden(),
+    integer("stream-idmp-maxsize", 1..=10_000, 100).hidden(),
     integer("slowlog-entry-max-argc", 2..=INT_MAX, 32).hidden().without_effect(),
     integer("slowlog-entry-max-string-len", 1..=LONG_MAX, 128).hidden().without_effect(),
     integer("commandlog-request-larger-than", -1..=LONG_MAX, MB).hidden(),

@@ -11,7 +11,8 @@
 //! of many clients that wait for the same, each costs one execution and not one for each other.
 //!
 //! What else the command needs, the destination of BLMOVE, may have left memory meanwhile. Then it is asked for; the
-//! client waits for both in its place, and those behind it wait, too.
+//! client waits for both in its place, and those behind it wait, too. BLMOVEM that waits for more elements than there are
+//! needs nothing else yet.
 //!
 //! A client that waits executes nothing; what it sends is kept until it goes on.
 

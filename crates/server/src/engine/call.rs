@@ -85,6 +85,7 @@ impl Engine {
                     reply: client.connection.output.writer(),
                     string_bytes_max: usize::try_from(self.options.bulk_bytes_max)
                         .unwrap_or(usize::MAX),
+                    payload_readers: self.options.saves.rdb.version,
                     may_block: !matches!(attempt, Attempt::InTransaction),
                     in_script: self.scripting.is_calling(),
                     may_store,
@@ -234,14 +235,14 @@ impl Engine {
         room_bytes.min(half)
     }
 
-    /// Brings back the keys that a command names, so that it is not executed if one cannot be read.
+    /// Brings back the keys that a command needs, so that it is not executed if one cannot be read.
     pub(super) fn restore_keys(
         &mut self,
         key: ClientKey,
         command: Command,
         args: &[&[u8]],
     ) -> Result<(), CommandError> {
-        let names = self.named_keys(self.sessions[key].session.db, command, args);
+        let names = self.needed_keys(self.sessions[key].session.db, command, args);
         self.restore_named(&names)
     }
 

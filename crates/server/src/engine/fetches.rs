@@ -288,10 +288,26 @@ impl Engine {
         self.shard.keyspace.database(argument::count(number).ok()?)
     }
 
+    /// Those of them that it looks at, as far as memory can tell before it is executed.
+    pub(super) fn needed_keys<'a>(
+        &mut self,
+        db: DbIndex,
+        command: Command,
+        args: &[&'a [u8]],
+    ) -> Vec<Named<'a>> {
+        let mut names = self.named_keys(db, command, args);
+        // One that waits is called at each change of its source, and its destination may be large.
+        if command.name == "blmovem" && command::lacks_elements(&mut self.shard.keyspace, db, args)
+        {
+            names.retain(|it| it.key == args[1]);
+        }
+        names
+    }
+
     /// What a command needs and memory lacks, each once.
     fn missing(&mut self, db: DbIndex, command: Command, args: &[&[u8]]) -> Vec<Missing> {
-        let named = self.named_keys(db, command, args);
-        self.missing_of(named)
+        let needed = self.needed_keys(db, command, args);
+        self.missing_of(needed)
     }
 
     fn missing_of<'a>(&mut self, named: impl IntoIterator<Item = Named<'a>>) -> Vec<Missing> {

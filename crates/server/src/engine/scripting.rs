@@ -30,7 +30,7 @@ use command::table::Command;
 use resp::Writer;
 use scripting::{
     Answer, Ask, Ended, Ending, Execution, Function, Interpreter, NoStack, Permission, Program,
-    Script, ScriptFlags, ScriptId, Scripts, Stack, Step, mentions,
+    SUSPECT_SETS, Script, ScriptFlags, ScriptId, Scripts, Stack, Step, mentions,
 };
 
 use super::blocking::Wait;
@@ -327,17 +327,17 @@ impl Scripting {
     }
 
     /// Takes out what is called, with its interpreter.
-    fn begin(&mut self, called: Called) -> (Program, Subject, [bool; 3]) {
+    fn begin(&mut self, called: Called) -> (Program, Subject, Suspicions) {
         match called {
             Called::Script(script) => {
                 let scripts = self.scripts.take().expect("none runs, and it was found in them");
-                let is_suspect = scripts.is_suspect(script);
-                (Program::Script(scripts, script), Subject::Script(script.id()), is_suspect)
+                let suspicions = scripts.is_suspect(script).into();
+                (Program::Script(scripts, script), Subject::Script(script.id()), suspicions)
             }
             Called::Function(function) => {
                 let subject = Subject::Function(Arc::clone(function.name()));
-                let is_suspect = function.is_suspect();
-                (Program::Function(self.functions.take(), function), subject, is_suspect)
+                let suspicions = function.is_suspect().into();
+                (Program::Function(self.functions.take(), function), subject, suspicions)
             }
         }
     }
@@ -349,19 +349,21 @@ impl Scripting {
         Some(PausedCall { name: running.subject.name(), words: &call.args, duration_ms })
     }
 
-    /// Whether a queued script may empty databases, and whether it may make a stream, or a field that expires.
+    /// What a queued script may do.
     pub(super) fn suspicions(&mut self, queued: &Queued) -> Suspicions {
         let Some(name) = queued.args.get(1) else { return Suspicions::default() };
         let of_source = |source: &[u8]| SUSPECT.map(|words| mentions(source, words));
-        let [may_lose_databases, may_bring_streams, may_expire_fields] = match queued.command.name {
+        let is_suspect = match queued.command.name {
             "eval" => of_source(name),
             // An EVALSHA behind it may run it.
             "script|load" | "function|load" => {
-                queued.args.last().map_or([false; 3], |source| of_source(source))
+                queued.args.last().map_or([false; SUSPECT_SETS], |source| of_source(source))
             }
             // What it brings is not looked into.
-            "function|restore" => [true; 3],
-            "fcall" => self.functions.find(name).map_or([false; 3], Function::is_suspect),
+            "function|restore" => [true; SUSPECT_SETS],
+            "fcall" => {
+                self.functions.find(name).map_or([false; SUSPECT_SETS], Function::is_suspect)
+            }
             "evalsha" => {
                 let found = self.scripts.as_mut().and_then(|scripts| {
                     let script = scripts.find(&ScriptId::parse(name)?)?;
@@ -369,9 +371,9 @@ impl Scripting {
                 });
                 found.unwrap_or_default()
             }
-            _ => [false; 3],
+            _ => [false; SUSPECT_SETS],
         };
-        Suspicions { may_lose_databases, may_bring_streams, may_expire_fields }
+        is_suspect.into()
     }
 }
 
@@ -380,7 +382,17 @@ impl Scripting {
 pub(super) struct Suspicions {
     pub(super) may_lose_databases: bool,
     pub(super) may_bring_streams: bool,
+    pub(super) may_bring_messages: bool,
     pub(super) may_expire_fields: bool,
+}
+
+/// As [`SUSPECT`] has the words.
+impl From<[bool; SUSPECT_SETS]> for Suspicions {
+    fn from(is_suspect: [bool; SUSPECT_SETS]) -> Self {
+        let [may_lose_databases, may_bring_streams, may_bring_messages, may_expire_fields] =
+            is_suspect;
+        Self { may_lose_databases, may_bring_streams, may_bring_messages, may_expire_fields }
+    }
 }
 
 /// What is called.
@@ -417,8 +429,7 @@ impl Engine {
             Some(stack) => stack,
             None => Stack::new()?,
         };
-        let (program, subject, [may_lose, may_bring_streams, may_expire_fields]) =
-            self.scripting.begin(called);
+        let (program, subject, suspicions) = self.scripting.begin(called);
         // Which function this is depends on the block that has brought it.
         let lsn = match subject {
             Subject::Script(_) => Lsn::ZERO,
@@ -426,13 +437,15 @@ impl Engine {
         };
         if !self.in_transaction && !is_read_only {
             self.shard.declare_notes();
-            if may_bring_streams {
+            if suspicions.may_bring_messages {
                 self.shard.keyspace.declare_messages();
+            } else if suspicions.may_bring_streams {
+                self.shard.keyspace.declare_streams();
             }
-            if may_expire_fields {
+            if suspicions.may_expire_fields {
                 self.shard.keyspace.declare_expiring_fields();
             }
-            if may_lose {
+            if suspicions.may_lose_databases {
                 self.shard.begin_block();
             }
         }

@@ -1,5 +1,6 @@
 //! Brings a changed configuration to where it applies.
 
+use keyspace::stream::MessageLimits;
 use keyspace::{Notify, Settings};
 
 use super::Engine;
@@ -37,6 +38,10 @@ pub(crate) fn keyspace_settings(config: &Config, options: &Options, settings: &m
     settings.hll_sparse_max_bytes = config.number("hll-sparse-max-bytes");
     settings.stream_node_max_entries = config.number("stream-node-max-entries");
     settings.stream_node_max_bytes = config.number("stream-node-max-bytes");
+    settings.message_limits = MessageLimits {
+        duration_s: config.number("stream-idmp-duration"),
+        messages_max: config.number("stream-idmp-maxsize"),
+    };
     settings.list_max_listpack_size = config.number("list-max-listpack-size");
     settings.eviction = options.eviction;
     settings.is_memory_limited = options.maxmemory_bytes > 0;

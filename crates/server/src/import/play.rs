@@ -188,6 +188,7 @@ impl Play<'_> {
             db,
             reply,
             string_bytes_max: string_bytes_max.unwrap_or(usize::MAX),
+            payload_readers: rdb::Version::Redis(rdb::VERSION),
             // Nothing waits, but a log may be told of streams before any command.
             may_block: true,
             in_script: false,

@@ -112,7 +112,7 @@ impl Courier {
                     return CourierStep::Idle;
                 }
             },
-            Stage::Sending(mut sending) => match sending.step(self.order.replaces) {
+            Stage::Sending(mut sending) => match sending.step(&self.order) {
                 Ok(false) => self.stage = Stage::Sending(sending),
                 Ok(true) => self.stage = Stage::Hearing(sending.hear()),
                 Err(failure) => self.desk.end(Outcome::of(failure)),
@@ -171,7 +171,7 @@ impl Sending {
     }
 
     /// Sends a piece. Whether it was the last one.
-    fn step(&mut self, replaces: bool) -> Result<bool, MigrateError> {
+    fn step(&mut self, order: &Order) -> Result<bool, MigrateError> {
         if self.sent == self.bytes.len() {
             self.sent = 0;
             self.bytes.clear();
@@ -181,7 +181,7 @@ impl Sending {
         while self.bytes.len() < PIECE_BYTES
             && let Some(parcel) = self.parcels.next()
         {
-            put_parcel(&mut self.bytes, parcel, replaces);
+            put_parcel(&mut self.bytes, parcel, order);
         }
         let piece = &self.bytes[self.sent..self.bytes.len().min(self.sent + PIECE_BYTES)];
         self.wire.send(piece).map_err(MigrateError::Write)?;
@@ -246,12 +246,12 @@ fn put_request(bytes: &mut Vec<u8>, words: &[&[u8]]) {
     }
 }
 
-fn put_parcel(bytes: &mut Vec<u8>, parcel: Parcel, replaces: bool) {
+fn put_parcel(bytes: &mut Vec<u8>, parcel: Parcel, order: &Order) {
     let Parcel { key, ttl_ms, value } = parcel;
-    let payload = rdb::encode(&value);
+    let payload = rdb::encode_for(&value, order.payload_readers);
     // There may be room for the value's bytes no more than twice.
     drop(value);
     let ttl = ttl_ms.to_string();
     let words: [&[u8]; 5] = [b"RESTORE", &key, ttl.as_bytes(), &payload, b"REPLACE"];
-    put_request(bytes, &words[..if replaces { 5 } else { 4 }]);
+    put_request(bytes, &words[..if order.replaces { 5 } else { 4 }]);
 }

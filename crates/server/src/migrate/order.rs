@@ -28,6 +28,8 @@ pub struct Order {
     pub timeout: Duration,
     /// Whether keys that are there are replaced.
     pub replaces: bool,
+    /// `rdb-version`: what the target knows of payloads, at least.
+    pub payload_readers: rdb::Version,
 }
 
 /// A key on its way.

@@ -32,6 +32,8 @@ enum Step {
     /// Takes out all entries, and lets ids begin anew.
     BeginAnew,
     KeepMessages(MessageLimits),
+    /// What streams without messages are to keep.
+    Configure(MessageLimits),
     Claim(u8, u8, Vec<Index>),
     /// Entries that are pending are given back to the group.
     GiveBack(u8, Vec<Index>),
@@ -80,6 +82,13 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (1..9u32, 1..5u32).prop_map(|(duration_s, messages_max)| {
             Step::KeepMessages(MessageLimits { duration_s, messages_max })
         }),
+        1 => prop_oneof![
+            1 => Just(MessageLimits::default()),
+            2 => (1..9u32, 1..5u32).prop_map(|(duration_s, messages_max)| {
+                MessageLimits { duration_s, messages_max }
+            }),
+        ]
+        .prop_map(Step::Configure),
         1 => Just(Step::DeleteKey),
         1 => Just(Step::Copy),
         2 => (50..3000usize, any::<bool>()).prop_map(|(bytes, whole)| Step::Walk(bytes, whole)),
@@ -103,6 +112,7 @@ struct Checked {
     now_ms: i64,
     /// The entries of messages, in the order in which they were added.
     added: Vec<StreamId>,
+    configured: MessageLimits,
     walked: Option<Walked>,
 }
 
@@ -115,7 +125,8 @@ impl Checked {
         let log = MemoryLog::default();
         let mut keyspace = log.keyspace();
         keyspace.settings_mut().stream_node_max_entries = 20;
-        Self { keyspace, log, model: None, now_ms: 0, added: Vec::new(), walked: None }
+        let configured = MessageLimits::default();
+        Self { keyspace, log, model: None, now_ms: 0, added: Vec::new(), configured, walked: None }
     }
 
     fn change<R>(&mut self, run: impl FnOnce(&mut StreamGuard<'_>) -> R) -> R {
@@ -281,6 +292,9 @@ impl Checked {
         self.now_ms = (self.now_ms + later_s * 1000).max(0);
         let (now_ms, now) = (self.now_ms, self.now_ms.unsigned_abs());
         let stream = self.model.get_or_insert_default();
+        if stream.messages.is_empty() && self.configured != MessageLimits::default() {
+            stream.limits.get_or_insert(self.configured);
+        }
         let last_id = stream.last_id;
         let next = StreamId::new(last_id.ms, last_id.seq + 1);
         let id = if now > last_id.ms { StreamId::new(now, 0) } else { next };
@@ -479,6 +493,7 @@ impl Checked {
                     stream.messages.clear();
                 }
             }
+            Step::Configure(limits) => self.configured = *limits,
             Step::DeleteKey => {
                 assert_eq!(self.keyspace.delete(DB0, b"s"), self.model.take().is_some());
             }
@@ -499,6 +514,7 @@ impl Checked {
             }
         }
         self.keyspace.settings_mut().stream_node_max_entries = 20;
+        self.keyspace.settings_mut().message_limits = self.configured;
         self.walk_step();
     }
 

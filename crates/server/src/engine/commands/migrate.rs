@@ -25,7 +25,7 @@ struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    fn parse(args: &'a [&'a [u8]]) -> Result<Self, CommandError> {
+    fn parse(args: &'a [&'a [u8]], payload_readers: rdb::Version) -> Result<Self, CommandError> {
         let (mut copies, mut replaces, mut credentials) = (false, false, None);
         let mut keys = &args[3..4];
         let mut words = &args[6..];
@@ -75,6 +75,7 @@ impl<'a> Request<'a> {
             database,
             timeout: Duration::from_millis(timeout_ms.unsigned_abs()),
             replaces,
+            payload_readers,
         };
         Ok(Self { order, keys, copies })
     }
@@ -82,7 +83,8 @@ impl<'a> Request<'a> {
 
 /// MIGRATE: the client waits, and those that write wait while values are on their way.
 pub(super) fn migrate(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    let Request { order, keys, copies } = Request::parse(args)?;
+    let payload_readers = engine.options.saves.rdb.version;
+    let Request { order, keys, copies } = Request::parse(args, payload_readers)?;
     if engine.in_transaction {
         return Err(CommandError::other(NO_MIGRATION));
     }

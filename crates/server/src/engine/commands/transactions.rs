@@ -70,10 +70,12 @@ pub(super) fn exec(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
         engine.shard.keyspace.declare_libraries();
     }
     if transaction.queue.iter().any(brings_message)
-        || transaction.queue.iter().any(|it| engine.scripting.suspicions(it).may_bring_streams)
+        || transaction.queue.iter().any(|it| engine.scripting.suspicions(it).may_bring_messages)
     {
         engine.shard.keyspace.declare_messages();
-    } else if transaction.queue.iter().any(brings_stream) {
+    } else if transaction.queue.iter().any(brings_stream)
+        || transaction.queue.iter().any(|it| engine.scripting.suspicions(it).may_bring_streams)
+    {
         engine.shard.keyspace.declare_streams();
     }
     if transaction.queue.iter().any(expires_fields)

@@ -27,7 +27,7 @@ use rdb::FunctionLimits;
 use resp::Writer;
 use scripting::{
     Existing, Function, Host, Interrupt, LIBRARIES_MAX, LOADING_INTERRUPT_EVERY, Level, Libraries,
-    LibraryError, Options, Permission, SOURCE_BYTES_MAX, library_name,
+    LibraryError, Options, Permission, SOURCE_BYTES_MAX, SUSPECT_SETS, library_name,
 };
 
 use super::super::REDIS_VERSION;
@@ -40,16 +40,19 @@ const MEMORY_BYTES_MAX: u64 = 1 << 30;
 /// Commands that lose whole databases: a script that has such a word gets a block of its own.
 pub(super) const LOSING: &[&str] = &["flushall", "flushdb", "swapdb"];
 
-/// Commands that make a stream where there is none, or a message in one: a log is told of the first one before a script
-/// begins.
-pub(super) const BRINGING_STREAMS: &[&str] = &["xadd", "xcfgset", "xgroup", "restore"];
+/// Commands that make a stream where there is none: a log is told of the first one before a script begins.
+pub(super) const BRINGING_STREAMS: &[&str] = &["xadd", "xgroup", "restore"];
+
+/// Commands that make a message of a producer in a stream, or say what is kept of messages, as those.
+pub(super) const BRINGING_MESSAGES: &[&str] = &["xadd", "xcfgset"];
 
 /// Commands that make a field of a hash expire, as those.
 pub(super) const EXPIRING_FIELDS: &[&str] =
     &["hexpire", "hpexpire", "hexpireat", "hpexpireat", "hgetex", "hsetex", "restore"];
 
 /// What scripts are searched for.
-pub(super) const SUSPECT: [&[&str]; 3] = [LOSING, BRINGING_STREAMS, EXPIRING_FIELDS];
+pub(super) const SUSPECT: [&[&str]; SUSPECT_SETS] =
+    [LOSING, BRINGING_STREAMS, BRINGING_MESSAGES, EXPIRING_FIELDS];
 
 /// How many instructions the loading of a library may take: about half a second.
 const INSTRUCTIONS_MAX: u32 = 100_000_000;

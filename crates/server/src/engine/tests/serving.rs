@@ -202,3 +202,36 @@ fn no_client_is_served_while_the_log_takes_nothing() {
     assert_eq!(cold.replies(), ["$1\r\nx\r\n", ""]);
     cold.assert_over();
 }
+
+/// Each change of the source calls it again.
+#[test]
+fn a_client_that_waits_for_elements_asks_for_nothing_else_before_they_are_there() {
+    let mut cold = Cold::new("BLMOVEM src dst LEFT RIGHT 0 EXACTLY 3 BULK\r\n");
+    // It would take what is pushed.
+    cold.server.engine.remove(cold.waiters[1]);
+    for (command, reply) in [
+        ("RPUSH src x\r\n", ":1\r\n"),
+        ("RPUSH src y\r\n", ":2\r\n"),
+        ("LPOP src\r\n", "$1\r\nx\r\n"),
+        ("DEL src\r\n", ":1\r\n"),
+        ("SET src x\r\n", "+OK\r\n"),
+        ("DEL src\r\n", ":1\r\n"),
+        ("RPUSH src x y\r\n", ":2\r\n"),
+    ] {
+        assert_eq!(cold.send(command), reply);
+        assert!(cold.threads.asked().is_none(), "{command}");
+        assert_eq!(cold.figure("cold_blocking_fetches"), "0", "{command}");
+    }
+    assert_eq!(cold.send("RPUSH src z\r\n"), ":3\r\n");
+    cold.assert_asked();
+    assert_eq!(cold.server.read(cold.waiters[0]), "");
+    // Too few again while it is read: it waits on.
+    assert_eq!(cold.send("LPOP src\r\n"), "$1\r\nx\r\n");
+    cold.answer(Some(list()));
+    assert_eq!(cold.server.read(cold.waiters[0]), "");
+    assert_eq!(cold.send("RPUSH src x\r\n"), ":3\r\n");
+    let moved = "*3\r\n$1\r\ny\r\n$1\r\nz\r\n$1\r\nx\r\n";
+    assert_eq!(cold.server.read(cold.waiters[0]), moved);
+    assert_eq!(cold.send("LLEN dst\r\n"), ":4\r\n");
+    cold.assert_over();
+}
