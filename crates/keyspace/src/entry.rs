@@ -13,6 +13,9 @@
 //! payload is the value itself when it is small (a string, or a packed collection, byte for byte
 //! as the log has it), an `i64`, or an owning pointer to an [`Object`].
 //!
+//! The allocator has four sizes to a doubling, so that a value just above one of them would leave a fifth of the block
+//! empty. Where two blocks take less, the value is *apart*: the payload is an owning pointer to its bytes.
+//!
 //! An entry without its value is *bare*: the record at its address has the value. Then the payload is a
 //! trace of it: how many bytes it took, and the type and the incarnation of an object. A bare entry without
 //! a trace, or with nothing but the type of an object, is *lost*: the record at its address says that the log
@@ -21,6 +24,8 @@
 //! # Invariants
 //! - The block was allocated with exactly [`Entry::layout`] of its own header.
 //! - A payload of kind [`Kind::Object`] is eight bytes that came from `Box::into_raw`.
+//! - A payload that is apart is eight bytes, a pointer to a block of exactly [`Entry::payload_len`] bytes; no number,
+//!   object or trace is apart.
 //! - Fields past the header are unaligned and are read and written as such.
 #![expect(unsafe_code, reason = "a thin pointer to a block of variable size has no safe form")]
 
@@ -49,6 +54,19 @@ const BARE_BIT: u32 = 8;
 const TTL_FLAG: u32 = 0x1000_0000;
 const RETURNED_FLAG: u32 = 0x2000_0000;
 const EARLY_FLAG: u32 = 0x4000_0000;
+const APART_FLAG: u32 = 0x8000_0000;
+
+/// What a payload takes in the entry's block that is a pointer.
+const POINTER_BYTES: usize = size_of::<*mut u8>();
+/// From how many bytes on a value may be apart: a miss of the cache more is little next to reading so many.
+const APART_BYTES_MIN: usize = 512;
+
+/// The bytes that the allocator takes for a block of `size` bytes, as jemalloc has it: four sizes to a doubling, and
+/// steps of 16 bytes below.
+fn class(size: usize) -> usize {
+    size.next_multiple_of((size.next_power_of_two() / 8).max(16))
+}
+
 /// What the payload of an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -135,32 +153,46 @@ impl Entry {
     fn allocate(key: &[u8], kind: Kind, payload: &[u8]) -> Self {
         let key_len = u32::try_from(key.len()).expect("the protocol bounds a key below 4 GiB");
         let payload_len = u32::try_from(payload.len()).expect("inline payloads are small");
-        let layout = Self::layout_of(key.len(), payload.len(), false);
+        let is_apart = Self::is_better_apart(HEAD_BYTES + key.len(), payload.len());
+        let inline_len = if is_apart { POINTER_BYTES } else { payload.len() };
+        let layout = Self::layout_of(key.len(), inline_len, false);
         // SAFETY: the layout is never of size 0: it has the header.
         let block =
             NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
         let mut entry = Self(block);
         entry.write_u64(0, 0);
-        entry.write_u32(ACCESS_AT, (kind as u32) << KIND_SHIFT);
+        let apart = if is_apart { APART_FLAG } else { 0 };
+        entry.write_u32(ACCESS_AT, ((kind as u32) << KIND_SHIFT) | apart);
         entry.write_u32(KEY_LEN_AT, key_len);
         entry.write_u32(PAYLOAD_LEN_AT, payload_len);
-        // SAFETY: the layout has room for the header, the key and the payload, in this order.
+        // SAFETY: the layout has room for the header, the key and the payload or its pointer, in this order.
         unsafe {
             let at = block.as_ptr().add(HEAD_BYTES);
             at.copy_from_nonoverlapping(key.as_ptr(), key.len());
-            at.add(key.len()).copy_from_nonoverlapping(payload.as_ptr(), payload.len());
         }
+        if is_apart {
+            entry.store_apart(apart_block(payload.len()));
+        }
+        // SAFETY: the payload, wherever it is, has room for these bytes.
+        unsafe { entry.payload_ptr().copy_from_nonoverlapping(payload.as_ptr(), payload.len()) }
         entry
     }
 
-    fn layout_of(key_len: usize, payload_len: usize, has_ttl: bool) -> Layout {
+    /// Whether a payload of `len` bytes takes less memory apart, next to `rest` bytes of header, expiry and key.
+    fn is_better_apart(rest: usize, len: usize) -> bool {
+        let together = class(rest + len);
+        len >= APART_BYTES_MIN
+            && class(rest + POINTER_BYTES) + class(len) + together / 16 <= together
+    }
+
+    fn layout_of(key_len: usize, inline_len: usize, has_ttl: bool) -> Layout {
         let ttl = if has_ttl { TTL_BYTES } else { 0 };
-        Layout::from_size_align(HEAD_BYTES + ttl + key_len + payload_len, ALIGN)
+        Layout::from_size_align(HEAD_BYTES + ttl + key_len + inline_len, ALIGN)
             .expect("an entry is far below the address space")
     }
 
     fn layout(&self) -> Layout {
-        Self::layout_of(self.key_len(), self.payload_len(), self.has_ttl())
+        Self::layout_of(self.key_len(), self.inline_len(), self.has_ttl())
     }
 
     fn read_u32(&self, at: usize) -> u32 {
@@ -190,6 +222,34 @@ impl Entry {
         self.read_u32(ACCESS_AT) & TTL_FLAG != 0
     }
 
+    fn is_apart(&self) -> bool {
+        self.read_u32(ACCESS_AT) & APART_FLAG != 0
+    }
+
+    /// What the payload takes in the entry's block.
+    fn inline_len(&self) -> usize {
+        if self.is_apart() { POINTER_BYTES } else { self.payload_len() }
+    }
+
+    /// Where the payload's bytes are.
+    fn payload_ptr(&self) -> *mut u8 {
+        // SAFETY: the payload follows the key in the block; one that is apart is a pointer there.
+        unsafe {
+            let at = self.0.as_ptr().add(self.payload_at());
+            if self.is_apart() { at.cast::<*mut u8>().read_unaligned() } else { at }
+        }
+    }
+
+    /// Stores where the payload's bytes are, which the flag says are apart.
+    fn store_apart(&mut self, bytes: NonNull<u8>) {
+        assert!(self.is_apart(), "the block has the bytes themselves");
+        // SAFETY: the block has room for a pointer behind the key.
+        unsafe {
+            let at = self.0.as_ptr().add(self.payload_at());
+            at.cast::<*mut u8>().write_unaligned(bytes.as_ptr());
+        }
+    }
+
     fn key_at(&self) -> usize {
         HEAD_BYTES + if self.has_ttl() { TTL_BYTES } else { 0 }
     }
@@ -198,9 +258,9 @@ impl Entry {
         self.key_at() + self.key_len()
     }
 
-    /// The bytes of the block that the key's entry takes, without an object's own memory.
+    /// The bytes that the key's entry takes, without an object's own memory.
     pub(crate) fn block_bytes(&self) -> usize {
-        self.layout().size()
+        self.layout().size() + if self.is_apart() { self.payload_len() } else { 0 }
     }
 
     fn kind_code(&self) -> u32 {
@@ -280,22 +340,15 @@ impl Entry {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: the payload lies in the block, behind the key, and lives as long as `self`.
-        unsafe {
-            std::slice::from_raw_parts(self.0.as_ptr().add(self.payload_at()), self.payload_len())
-        }
+        // SAFETY: the payload's bytes live as long as `self`, which owns them.
+        unsafe { std::slice::from_raw_parts(self.payload_ptr(), self.payload_len()) }
     }
 
     /// The inline bytes, to be changed in place.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         assert!(self.kind() != Kind::Object, "an object's pointer is not bytes");
         // SAFETY: as `bytes`, and `self` is borrowed mutably.
-        unsafe {
-            std::slice::from_raw_parts_mut(
-                self.0.as_ptr().add(self.payload_at()),
-                self.payload_len(),
-            )
-        }
+        unsafe { std::slice::from_raw_parts_mut(self.payload_ptr(), self.payload_len()) }
     }
 
     fn object_ptr(&self) -> Option<*mut Object> {
@@ -366,13 +419,47 @@ impl Entry {
 
     /// Makes the payload `len` bytes long; bytes past the old length are zero.
     fn resize_payload(&mut self, len: usize) {
-        let old = self.layout();
         let old_len = self.payload_len();
-        let size = old.size() - old_len + len;
-        self.resize_block(old, size);
+        let rest = self.payload_at();
+        match (self.is_apart(), Self::is_better_apart(rest, len)) {
+            (false, false) => self.resize_block(self.layout(), rest + len),
+            (false, true) => self.move_apart(len),
+            (true, false) => self.move_together(len),
+            (true, true) => {
+                // SAFETY: the block was allocated for the old length; the new one is not 0, as it is apart.
+                let moved = unsafe { realloc(self.payload_ptr(), apart_layout(old_len), len) };
+                let layout = apart_layout(len);
+                self.store_apart(NonNull::new(moved).unwrap_or_else(|| handle_alloc_error(layout)));
+            }
+        }
         self.write_u32(PAYLOAD_LEN_AT, u32::try_from(len).expect("inline payloads are small"));
         if let Some(grown) = self.bytes_mut().get_mut(old_len..) {
             grown.fill(0);
+        }
+    }
+
+    /// Moves the payload out of the entry's block, to where it may be `len` bytes long.
+    fn move_apart(&mut self, len: usize) {
+        let (old, rest) = (self.layout(), self.payload_at());
+        let apart = apart_block(len);
+        let kept = self.bytes().len().min(len);
+        // SAFETY: both have these bytes, and nothing else points to the new block.
+        unsafe { apart.as_ptr().copy_from_nonoverlapping(self.payload_ptr(), kept) }
+        self.resize_block(old, rest + POINTER_BYTES);
+        self.write_u32(ACCESS_AT, self.read_u32(ACCESS_AT) | APART_FLAG);
+        self.store_apart(apart);
+    }
+
+    /// Moves the payload back, to where it may be `len` bytes long.
+    fn move_together(&mut self, len: usize) {
+        let (old, rest) = (self.layout(), self.payload_at());
+        let (apart, old_len) = (self.payload_ptr(), self.payload_len());
+        self.resize_block(old, rest + len);
+        self.write_u32(ACCESS_AT, self.read_u32(ACCESS_AT) & !APART_FLAG);
+        // SAFETY: both have these bytes; the block was allocated for the old length, and nothing points to it any more.
+        unsafe {
+            self.payload_ptr().copy_from_nonoverlapping(apart, old_len.min(len));
+            dealloc(apart, apart_layout(old_len));
         }
     }
 
@@ -406,7 +493,7 @@ impl Entry {
 
     /// Stores when the key expires; the block moves when it did or did not expire before.
     pub(crate) fn set_ttl(&mut self, ttl: Option<Ttl>) {
-        let (had, old, tail) = (self.has_ttl(), self.layout(), self.key_len() + self.payload_len());
+        let (had, old, tail) = (self.has_ttl(), self.layout(), self.key_len() + self.inline_len());
         let word = self.read_u32(ACCESS_AT);
         match (had, ttl) {
             (false, Some(_)) => {
@@ -456,9 +543,25 @@ impl Drop for Entry {
             // SAFETY: the pointer came from `Box::into_raw` and the entry ends here.
             drop(unsafe { Box::from_raw(object) });
         }
+        if self.is_apart() {
+            // SAFETY: the block was allocated for this length, and the entry ends here.
+            unsafe { dealloc(self.payload_ptr(), apart_layout(self.payload_len())) }
+        }
         // SAFETY: the block was allocated with this layout.
         unsafe { dealloc(self.0.as_ptr(), self.layout()) }
     }
+}
+
+fn apart_layout(len: usize) -> Layout {
+    Layout::array::<u8>(len).expect("inline payloads are small")
+}
+
+/// A block for the bytes of a payload that is apart.
+fn apart_block(len: usize) -> NonNull<u8> {
+    let layout = apart_layout(len);
+    assert!(len > 0, "what is apart has bytes");
+    // SAFETY: the layout is not of size 0.
+    NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
 #[cfg(test)]
@@ -484,6 +587,54 @@ mod tests {
         assert_eq!(entry.addr(), Some(RecordAddr::new(SegmentId(3), 9)));
         assert_eq!(entry.access(), 0x00ab_cdef);
         assert_eq!(entry.ttl(), None);
+    }
+
+    #[test]
+    fn a_value_just_above_a_size_of_the_allocator_is_apart_and_takes_less() {
+        for (len, is_apart) in [
+            (100, false),
+            (500, false),
+            (1000, true),
+            (1024, true),
+            (1100, false),
+            (3500, false),
+            (4090, true),
+        ] {
+            let entry = Entry::with_bytes(b"a key of this length", Kind::Str, &vec![1; len]);
+            assert_eq!(entry.is_apart(), is_apart, "{len}");
+            assert_eq!(
+                entry.block_bytes(),
+                HEAD_BYTES + 20 + len + if is_apart { POINTER_BYTES } else { 0 }
+            );
+        }
+    }
+
+    #[test]
+    fn a_value_stays_what_it_is_wherever_it_is_moved() {
+        let lengths = [0, 1, 8, 300, 512, 600, 700, 990, 1000, 1024, 1025, 1900, 2040, 4000, 4096];
+        for (first, second) in lengths.iter().flat_map(|a| lengths.iter().map(move |b| (*a, *b))) {
+            let bytes = |len: usize| (0..len).map(|at| (at % 251) as u8).collect::<Vec<_>>();
+            let ttl = Some(Ttl { expires_at_ms: 77, slot: 3 });
+            let mut entry = Entry::with_bytes(b"key", Kind::StrRaw, &bytes(first));
+            entry.set_access(9);
+            entry.set_addr(Some(RecordAddr::new(SegmentId(3), 9)));
+            entry.set_ttl(ttl);
+            assert_eq!(entry.bytes(), bytes(first));
+            entry.resize_payload(second);
+            let kept = first.min(second);
+            assert_eq!(entry.bytes()[..kept], bytes(kept));
+            assert!(entry.bytes()[kept..].iter().all(|byte| *byte == 0));
+            entry.replace_bytes(Kind::HashPacked, &bytes(second));
+            entry.set_ttl(None);
+            assert_eq!((entry.bytes(), entry.key()), (&bytes(second)[..], &b"key"[..]));
+            entry.replace_object(Box::new(Object::for_test(1)));
+            assert_eq!(entry.object().map(Object::id), Some(base::ObjectId(1)));
+            entry.replace_bytes(Kind::Str, &bytes(first));
+            assert!(entry.make_bare().is_none() && !entry.is_apart());
+            entry.fill(Entry::with_bytes(b"key", Kind::Str, &bytes(first)));
+            assert_eq!((entry.bytes(), entry.access(), entry.ttl()), (&bytes(first)[..], 9, None));
+            assert_eq!(entry.addr(), Some(RecordAddr::new(SegmentId(3), 9)));
+        }
     }
 
     #[test]

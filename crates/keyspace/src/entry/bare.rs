@@ -2,7 +2,7 @@
 
 use base::{Lsn, ObjectId};
 
-use super::{ACCESS_AT, BARE_BIT, Entry, Kind, Payload, RETURNED_FLAG};
+use super::{ACCESS_AT, BARE_BIT, Entry, Kind, Payload, RETURNED_FLAG, class};
 use crate::object::Object;
 use crate::value_type::Type;
 
@@ -141,13 +141,9 @@ impl Entry {
 
     /// How many bytes dropping the value gives back to the allocator; 0 for a large one.
     pub(crate) fn droppable_bytes(&self) -> usize {
-        // As jemalloc has it: four sizes to a doubling, and steps of 16 bytes below.
-        let class = |size: usize| {
-            let step = (size.next_power_of_two() / 8).max(16);
-            size.next_multiple_of(step)
-        };
-        let (size, len) = (self.layout().size(), self.payload_len());
-        class(size).saturating_sub(class(size - len + TRACE_BYTES))
+        let apart = if self.is_apart() { class(self.payload_len()) } else { 0 };
+        let (size, rest) = (self.layout().size(), self.payload_at());
+        (class(size) + apart).saturating_sub(class(rest + TRACE_BYTES))
     }
 }
 
