@@ -34,6 +34,9 @@ pub(crate) struct Descriptors {
     reserve: u64,
 }
 
+/// For the I/O threads, which poll: as [`FOR_FETCHERS`].
+static FOR_FRONTS: AtomicU64 = AtomicU64::new(0);
+
 /// So many files are enough to read what is not in memory, and too few to read it fast. They are not kept
 /// back.
 pub(crate) const FETCHED_FILES_MIN: usize = 2;
@@ -48,6 +51,11 @@ impl Descriptors {
         FOR_FETCHERS.store((threads * files * 2) as u64, Ordering::Relaxed);
     }
 
+    /// Keeps back what so many I/O threads need.
+    pub(crate) fn keep_for_fronts(threads: usize) {
+        FOR_FRONTS.store(threads as u64 * 2, Ordering::Relaxed);
+    }
+
     /// How many files each thread keeps open that reads what is not in memory: `wanted`, where the system lets
     /// us have descriptors enough for that and for clients.
     pub(crate) fn fetched_files(wanted: usize) -> usize {
@@ -59,7 +67,8 @@ impl Descriptors {
     /// What is kept back for a log on so many devices.
     pub(crate) fn with_devices(count: usize) -> Self {
         let devices = u64::try_from(count).unwrap_or(u64::MAX).max(1);
-        let others = FOR_THE_PROCESS + FOR_THE_LOG + FOR_FETCHERS.load(Ordering::Relaxed);
+        let threads = FOR_FETCHERS.load(Ordering::Relaxed) + FOR_FRONTS.load(Ordering::Relaxed);
+        let others = FOR_THE_PROCESS + FOR_THE_LOG + threads;
         Self { reserve: others.saturating_add(devices.saturating_mul(FOR_A_DEVICE)) }
     }
 

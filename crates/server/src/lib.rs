@@ -4,6 +4,7 @@
 //!   config    redis.conf, CONFIG GET and SET                        what the user wants
 //!   engine    clients, dispatch, transactions, blocking, pub/sub    a step machine: no sockets, no threads
 //!   reactor   TCP and unix sockets, one event loop                  drives the engine
+//!   front     sockets in I/O threads; `mailbox` and `stream` are what they and the reactor share
 //!   owned_log the redo log as its shard owns it                     and the log's threads
 //!   load      recovery into a keyspace; `log_start` chooses how, and starts the log's threads
 //!   save      dumps as RDB, written next to the executor
@@ -21,7 +22,7 @@
 //! ```
 //!
 //! The engine and everything below it see the world through `env` and can be driven by a
-//! simulation; only `reactor`, the threads of `owned_log`, `archive_threads`, `verify_thread` and `migrate`, and `start` touch sockets, threads and signals.
+//! simulation; only `reactor`, `front`, the threads of `owned_log`, `archive_threads`, `verify_thread` and `migrate`, and `start` touch sockets, threads and signals.
 
 pub mod archive_threads;
 pub mod config;
@@ -31,6 +32,7 @@ pub mod engine;
 mod error;
 pub mod export;
 mod file_bytes;
+mod front;
 pub mod host;
 pub mod import;
 mod index_thread;
@@ -39,6 +41,7 @@ pub mod load;
 mod loader;
 mod log_start;
 pub mod logger;
+mod mailbox;
 pub mod migrate;
 pub mod network;
 pub mod owned_log;
@@ -48,6 +51,7 @@ mod rebuild;
 pub mod restore;
 pub mod save;
 mod start;
+mod stream;
 pub mod tail;
 mod to_import;
 pub mod verify_thread;

@@ -1,4 +1,5 @@
-//! The event loop: sockets in, sockets out, the engine in between, all in one thread.
+//! The event loop: sockets in, sockets out, the engine in between, all in one thread; or the sockets in others, see
+//! [`crate::front`].
 //!
 //! ```text
 //!   wait ─► accept ─► read what is there ─► engine executes ─► end of iteration: the engine seals
@@ -8,28 +9,29 @@
 //!
 //! Replies that wait for the log go out in a later iteration: a flusher wakes the loop when its
 //! block is durable. Sockets are edge-triggered: one that may have more to read stays on a list and
-//! gets its next turn after all others had theirs.
+//! gets its next turn after all others had theirs. Where fronts read, what they have read has its turn.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::io::{ErrorKind, IoSlice, Read, Write};
+use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mio::net::{TcpStream, UnixListener, UnixStream};
+use mio::net::UnixListener;
 use mio::{Events, Interest, Poll, Token, Waker};
 
 use crate::descriptors::Descriptors;
 use crate::engine::{ClientKey, Engine, HostRequest, Peer, Shutdown};
 use crate::error::ServeError;
+use crate::front::{
+    AHEAD_BYTES_MAX, Fronts, News, Order, READ_BYTES, SEND_BYTES_MAX, Serial, What,
+};
 use crate::listen::{self, Listeners, SharedListeners};
 use crate::logger::Logger;
 use crate::network::Network;
-
-/// How much is read from a client in one turn.
-const READ_BYTES: usize = 64 * 1024;
+use crate::stream::Stream;
 
 /// About how much is sent to a client in one turn.
 const WRITE_BYTES: usize = 1024 * 1024;
@@ -51,39 +53,37 @@ const FIRST_CLIENT: usize = 64;
 
 /// A connection.
 struct Connection {
-    stream: Stream,
+    place: Place,
     /// The other side sends nothing more: the end must be read behind what it has sent.
     has_ended: bool,
     /// It is on the list of those to read from.
     is_listed: bool,
 }
 
-enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
+/// Where a connection's socket is.
+enum Place {
+    Here(Stream),
+    /// In an I/O thread.
+    Front(Remote),
 }
 
-impl Stream {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.read(buffer),
-            Self::Unix(stream) => stream.read(buffer),
-        }
-    }
+/// A connection whose socket is in an I/O thread.
+struct Remote {
+    front: usize,
+    serial: Serial,
+    /// What the front has read and the engine has not seen.
+    arrived: Option<Vec<u8>>,
+    /// The front waits until it may read more.
+    owes_read: bool,
+    /// How many bytes were handed over, of which the front has not told that they are sent.
+    ahead: usize,
+    /// It ends when those are sent.
+    is_finishing: bool,
+}
 
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.write(bytes),
-            Self::Unix(stream) => stream.write(bytes),
-        }
-    }
-
-    fn write_pieces(&mut self, pieces: &[IoSlice<'_>]) -> std::io::Result<usize> {
-        match (pieces, self) {
-            ([piece], stream) => stream.write(piece),
-            (pieces, Self::Tcp(stream)) => stream.write_vectored(pieces),
-            (pieces, Self::Unix(stream)) => stream.write_vectored(pieces),
-        }
+impl Remote {
+    fn new((front, serial): (usize, Serial)) -> Self {
+        Self { front, serial, arrived: None, owes_read: false, ahead: 0, is_finishing: false }
     }
 }
 
@@ -118,6 +118,14 @@ pub(crate) struct Reactor {
     /// Connections that may have something to read, and must wait until the log keeps up.
     held_back: Vec<ClientKey>,
     buffer: Vec<u8>,
+    fronts: Fronts,
+    /// See [`AHEAD_BYTES_MAX`]; no bound before the end.
+    ahead_bytes_max: usize,
+    /// Memory for what fronts tell.
+    news: Vec<News>,
+    /// Connections whose front may read more when the iteration ends.
+    owed: Vec<ClientKey>,
+    waker: Arc<Waker>,
     /// When the log last said that accepting fails.
     accept_failed_at: Option<Instant>,
     logger: Logger,
@@ -141,6 +149,7 @@ impl Reactor {
         if let Some(listener) = &mut unix_listener {
             poll.registry().register(listener, UNIX_LISTENER, Interest::READABLE)?;
         }
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         Ok(Self {
             poll,
             tcp_listeners,
@@ -150,17 +159,27 @@ impl Reactor {
             readable: VecDeque::new(),
             held_back: Vec::new(),
             buffer: vec![0; READ_BYTES],
+            fronts: Fronts::new(Arc::clone(&waker)),
+            ahead_bytes_max: AHEAD_BYTES_MAX,
+            news: Vec::new(),
+            owed: Vec::new(),
+            waker,
             accept_failed_at: None,
             logger,
         })
     }
 
-    /// Wakes the loop from another thread.
+    /// Starts so many I/O threads, which read and write from now on.
     ///
     /// # Errors
     /// When the system refuses.
-    pub(crate) fn waker(&self) -> std::io::Result<Arc<Waker>> {
-        Waker::new(self.poll.registry(), WAKER).map(Arc::new)
+    pub(crate) fn start_fronts(&mut self, count: usize) -> std::io::Result<()> {
+        self.fronts.start(count)
+    }
+
+    /// Wakes the loop from another thread.
+    pub(crate) fn waker(&self) -> Arc<Waker> {
+        Arc::clone(&self.waker)
     }
 
     /// What listens for clients, for the engine.
@@ -206,14 +225,16 @@ impl Reactor {
             for token in std::mem::take(&mut self.unfinished) {
                 self.accept(token, engine);
             }
+            let is_quiet = events.is_empty() && !self.hear_fronts(engine);
             self.read_all(engine);
             engine.tick();
-            engine.end_iteration(events.is_empty() && self.readable.is_empty());
+            engine.end_iteration(is_quiet && self.readable.is_empty());
             hooks.turn(engine);
             if let Some(request) = engine.take_request() {
                 hooks.run_request(engine, request)?;
             }
             self.write_all(engine);
+            self.tell_fronts();
             if let Some(shutdown) = engine.shutdown_requested() {
                 return Ok(shutdown);
             }
@@ -231,9 +252,15 @@ impl Reactor {
 
     /// Sends all that the sockets take, without waiting: before the end.
     pub(crate) fn write_last(&mut self, engine: &mut Engine) {
+        if !self.fronts.is_empty() {
+            // Nothing is told of any more, so that nothing waits for it.
+            self.ahead_bytes_max = usize::MAX;
+            engine.look_at_all();
+        }
         while engine.noted_count() > 0 {
             self.write_all(engine);
         }
+        self.fronts.end();
     }
 
     /// How long nothing has to be done unless something happens.
@@ -244,7 +271,70 @@ impl Reactor {
             return Duration::ZERO;
         }
         let timeout = Duration::from_micros(engine.until_next_event_us());
+        if timeout.is_zero() || (!self.fronts.is_empty() && !self.fronts.may_sleep()) {
+            return Duration::ZERO;
+        }
         if self.unfinished.is_empty() { timeout } else { timeout.min(ACCEPT_AGAIN) }
+    }
+
+    /// Takes note of what I/O threads have read and written. Whether that was anything.
+    fn hear_fronts(&mut self, engine: &mut Engine) -> bool {
+        if self.fronts.is_empty() {
+            return false;
+        }
+        let mut all = std::mem::take(&mut self.news);
+        self.fronts.take_news(&mut all);
+        let is_news = !all.is_empty();
+        for news in all.drain(..) {
+            self.hear(news, engine);
+        }
+        self.news = all;
+        is_news
+    }
+
+    fn hear(&mut self, news: News, engine: &mut Engine) {
+        let News { key, serial, sent, what } = news;
+        let Some(Some(connection)) = self.connections.get_mut(key.0) else { return };
+        let Place::Front(remote) = &mut connection.place else { return };
+        if remote.serial != serial {
+            // That was another one, which has ended meanwhile.
+            return;
+        }
+        let was_full = remote.ahead > self.ahead_bytes_max;
+        remote.ahead = remote.ahead.saturating_sub(sent);
+        let is_finished = remote.is_finishing && remote.ahead == 0;
+        match what {
+            What::Bytes(bytes) => {
+                remote.arrived = Some(bytes);
+                self.list(key);
+            }
+            What::Sent => {}
+            What::Stuck(unsent) => engine.stuck(key, unsent),
+            What::Ended => {
+                connection.has_ended = true;
+                self.list(key);
+            }
+            What::Failed(doing, error) => {
+                self.logger.verbose(&format!("{doing} client: {error}"));
+                return self.close(key, engine);
+            }
+        }
+        if is_finished || was_full {
+            self.write(key, engine);
+        }
+    }
+
+    /// Lets I/O threads read on, and tells them what there is to send.
+    fn tell_fronts(&mut self) {
+        for key in self.owed.drain(..) {
+            if let Some(Some(connection)) = self.connections.get_mut(key.0)
+                && let Place::Front(remote) = &mut connection.place
+                && std::mem::take(&mut remote.owes_read)
+            {
+                self.fronts.order(remote.front, Order::Read { key });
+            }
+        }
+        self.fronts.flush();
     }
 
     fn note_end(&mut self, key: ClientKey) {
@@ -287,7 +377,23 @@ impl Reactor {
         if !engine.is_listened_to(key) {
             return;
         }
-        match connection.stream.read(&mut self.buffer) {
+        let stream = match &mut connection.place {
+            Place::Here(stream) => stream,
+            Place::Front(remote) => {
+                let Some(bytes) = remote.arrived.take() else {
+                    if connection.has_ended && engine.end_of_input(key) {
+                        self.finish(key, engine);
+                    }
+                    return;
+                };
+                remote.owes_read = true;
+                self.owed.push(key);
+                engine.receive(key, &bytes);
+                engine.seal_if_large();
+                return;
+            }
+        };
+        match stream.read(&mut self.buffer) {
             Ok(0) => {
                 if engine.end_of_input(key) {
                     self.close(key, engine);
@@ -316,6 +422,10 @@ impl Reactor {
         let mut written = 0;
         loop {
             let Some(Some(connection)) = self.connections.get_mut(key.0) else { return };
+            let stream = match &mut connection.place {
+                Place::Here(stream) => stream,
+                Place::Front(_) => return self.hand_over(key, engine),
+            };
             let outgoing = engine.outgoing(key);
             let (len, is_all, ends) = (outgoing.bytes.len(), outgoing.is_all, outgoing.ends);
             if len == 0 {
@@ -324,7 +434,7 @@ impl Reactor {
                 }
                 return;
             }
-            match connection.stream.write_pieces(outgoing.bytes.slices()) {
+            match stream.write_pieces(outgoing.bytes.slices()) {
                 Ok(count) => {
                     engine.sent(key, count);
                     if count == len && ends {
@@ -333,7 +443,7 @@ impl Reactor {
                     }
                     if count < len {
                         // What is left waits until the socket says that there is room.
-                        engine.stuck(key);
+                        engine.stuck(key, 0);
                         return;
                     }
                     if is_all {
@@ -348,7 +458,7 @@ impl Reactor {
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    engine.stuck(key);
+                    engine.stuck(key, 0);
                     return;
                 }
                 Err(error) => {
@@ -360,10 +470,61 @@ impl Reactor {
         }
     }
 
+    /// Hands over to a client's I/O thread what may be sent, as far as it may be on its way.
+    fn hand_over(&mut self, key: ClientKey, engine: &mut Engine) {
+        loop {
+            let Some(Some(connection)) = self.connections.get_mut(key.0) else { return };
+            let Place::Front(remote) = &mut connection.place else { return };
+            let outgoing = engine.outgoing(key);
+            if outgoing.is_cut {
+                return self.close(key, engine);
+            }
+            if outgoing.bytes.is_empty() {
+                if outgoing.ends {
+                    self.finish(key, engine);
+                }
+                return;
+            }
+            if remote.ahead > self.ahead_bytes_max {
+                // It goes on when the front has told that the socket takes more.
+                return;
+            }
+            let bytes = outgoing.bytes.first(SEND_BYTES_MAX);
+            let is_all = outgoing.is_all && bytes.len() == outgoing.bytes.len();
+            let ends = outgoing.ends && is_all;
+            let (count, may_read) = (bytes.len(), std::mem::take(&mut remote.owes_read));
+            remote.ahead += count;
+            self.fronts.order(remote.front, Order::Send { key, bytes, may_read });
+            engine.sent(key, count);
+            if ends {
+                return self.finish(key, engine);
+            }
+            if is_all {
+                return;
+            }
+        }
+    }
+
+    /// Closes a connection when its I/O thread has sent what was handed over.
+    fn finish(&mut self, key: ClientKey, engine: &mut Engine) {
+        if let Some(Some(connection)) = self.connections.get_mut(key.0)
+            && let Place::Front(remote) = &mut connection.place
+            && remote.ahead > 0
+        {
+            if !std::mem::replace(&mut remote.is_finishing, true) {
+                self.fronts.order(remote.front, Order::Tell { key });
+                engine.finish(key);
+            }
+        } else {
+            self.close(key, engine);
+        }
+    }
+
     fn close(&mut self, key: ClientKey, engine: &mut Engine) {
         // Dropping the stream closes it, which also ends its registration.
-        if let Some(place) = self.connections.get_mut(key.0) {
-            *place = None;
+        let closed = self.connections.get_mut(key.0).and_then(Option::take);
+        if let Some(Connection { place: Place::Front(remote), .. }) = closed {
+            self.fronts.close(remote.front, key);
         }
         engine.remove(key);
     }
@@ -434,20 +595,20 @@ impl Reactor {
                 return;
             }
         };
-        let token = Token(FIRST_CLIENT + key.0);
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        let registered = match &mut stream {
-            Stream::Tcp(stream) => self.poll.registry().register(stream, token, interest),
-            Stream::Unix(stream) => self.poll.registry().register(stream, token, interest),
+        let place = if self.fronts.is_empty() {
+            let token = Token(FIRST_CLIENT + key.0);
+            if let Err(error) = stream.register(self.poll.registry(), token) {
+                self.logger.warning(&format!("Registering a client: {error}"));
+                engine.remove(key);
+                return;
+            }
+            Place::Here(stream)
+        } else {
+            Place::Front(Remote::new(self.fronts.give(key, stream)))
         };
-        if let Err(error) = registered {
-            self.logger.warning(&format!("Registering a client: {error}"));
-            engine.remove(key);
-            return;
-        }
         if self.connections.len() <= key.0 {
             self.connections.resize_with(key.0 + 1, || None);
         }
-        self.connections[key.0] = Some(Connection { stream, has_ended: false, is_listed: false });
+        self.connections[key.0] = Some(Connection { place, has_ended: false, is_listed: false });
     }
 }

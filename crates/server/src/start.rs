@@ -108,6 +108,9 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     if files > FETCHED_FILES_MIN {
         Descriptors::keep_for_fetchers(FETCHERS, files);
     }
+    // The executor's thread is one of them.
+    let front_count = config.number::<usize>("io-threads") - 1;
+    Descriptors::keep_for_fronts(front_count);
     allow_clients(&mut config, logger);
     let options = config.options();
     announce(&config, &options, world.commit, logger);
@@ -135,7 +138,8 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     }
     let unix = if has_socket { Some(listen::unix(&socket_path, permissions)?) } else { None };
     let mut reactor = Reactor::new(tcp, unix, logger.clone()).map_err(ServeError::EventLoop)?;
-    let waker = reactor.waker().map_err(ServeError::EventLoop)?;
+    let waker = reactor.waker();
+    reactor.start_fronts(front_count).map_err(ServeError::EventLoop)?;
 
     let World { clock, disk, entropy, host, open_archive, on_ready, .. } = world;
     let log_place =

@@ -87,6 +87,7 @@ mod import;
 mod in_place;
 mod instant_start;
 mod io_errors;
+mod io_threads;
 mod kill;
 mod larger_than_memory;
 mod later_commands;

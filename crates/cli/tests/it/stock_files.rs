@@ -316,12 +316,12 @@ fn no_directive_of_any_version_is_called_bad() {
 
 #[test]
 fn what_has_no_effect_is_said_once() {
-    let options = ["--io-threads", "4", "--activedefrag", "yes", "--lookahead", "2"];
+    let options = ["--io-threads-do-reads", "yes", "--activedefrag", "yes", "--lookahead", "2"];
     let server = Program::indelible().start(&options);
     let log = server.log();
     let lines: Vec<&str> = log.lines().filter(|line| line.contains("no effect")).collect();
     assert_eq!(lines.len(), 1, "{log}");
-    assert!(lines[0].ends_with(": activedefrag, io-threads, lookahead"), "{log}");
+    assert!(lines[0].ends_with(": io-threads-do-reads, activedefrag, lookahead"), "{log}");
     // What is set later is said then.
     assert_eq!(server.connect().words("CONFIG SET activerehashing no").text(), "OK");
     let started = Instant::now();

@@ -202,7 +202,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     // Numbers.
     integer("databases", 1..=INT_MAX, 16).immutable(),
     integer("port", 0..=65535, 6379),
-    integer("io-threads", 1..=128, 1).immutable().without_effect(),
+    integer("io-threads", 1..=128, 1).immutable(),
     integer("auto-aof-rewrite-percentage", 0..=INT_MAX, 100).without_effect(),
     integer("cluster-replica-validity-factor", 0..=INT_MAX, 10)
         .alias("cluster-slave-validity-factor")

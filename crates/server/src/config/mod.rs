@@ -370,9 +370,9 @@ mod tests {
 
     #[test]
     fn what_has_no_effect_is_listed_when_it_differs_from_the_default() {
-        let text = b"io-threads 4\nactivedefrag no\nlookahead 1\nmaxmemory 1gb\n";
+        let text = b"io-threads-do-reads yes\nactivedefrag no\nlookahead 1\nmaxmemory 1gb\n";
         let config = parse(text).unwrap();
-        assert_eq!(config.without_effect(), ["io-threads", "lookahead"]);
+        assert_eq!(config.without_effect(), ["io-threads-do-reads", "lookahead"]);
         assert_eq!(Config::default().without_effect(), [""; 0]);
         let (config, _) = config.with_changes(&[("activedefrag", "yes")], false).unwrap();
         assert_eq!(config.value("activedefrag"), "yes");

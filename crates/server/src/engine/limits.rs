@@ -73,7 +73,7 @@ impl Engine {
             self.end_over_limit(key);
             return;
         }
-        self.check_stranger(key, UNAUTHENTICATED_OUTPUT_BYTES_MAX);
+        self.check_stranger(key, 0, UNAUTHENTICATED_OUTPUT_BYTES_MAX);
         if self.sessions[key].connection.output.waiting_bytes() > UNCHECKED_OUTPUT_BYTES_MAX {
             self.check_output_size(key);
             self.evict_clients_soon();
@@ -84,16 +84,17 @@ impl Engine {
         }
     }
 
-    /// The socket of a client takes nothing more for now.
-    pub fn stuck(&mut self, key: ClientKey) {
-        self.check_stranger(key, UNAUTHENTICATED_UNSENT_BYTES_MAX);
+    /// The socket of a client takes nothing more for now, where `handed_over` bytes wait for it that were sent as far as
+    /// the engine knows.
+    pub fn stuck(&mut self, key: ClientKey, handed_over: usize) {
+        self.check_stranger(key, handed_over, UNAUTHENTICATED_UNSENT_BYTES_MAX);
     }
 
     /// Ends the connection of a client that has not authenticated and does not read.
-    fn check_stranger(&mut self, key: ClientKey, bytes_max: usize) {
+    fn check_stranger(&mut self, key: ClientKey, handed_over: usize, bytes_max: usize) {
         let Some(client) = self.sessions.clients.get_mut(key) else { return };
         let is_over = !client.session.is_authenticated
-            && client.connection.output.waiting_bytes() > bytes_max;
+            && client.connection.output.waiting_bytes() + handed_over > bytes_max;
         if is_over && client.connection.closing != Closing::Now {
             client.connection.output.clear();
             let address = client.connection.peer.address.clone();

@@ -126,11 +126,13 @@ pub struct Outgoing<'a> {
     pub is_all: bool,
     /// Whether the connection ends when they are gone.
     pub ends: bool,
+    /// Whether it ends at once, whatever is on its way.
+    pub is_cut: bool,
 }
 
 impl Outgoing<'_> {
-    fn nothing(ends: bool) -> Self {
-        Self { bytes: Sendable::nothing(), is_all: true, ends }
+    fn nothing(is_cut: bool) -> Self {
+        Self { bytes: Sendable::nothing(), is_all: true, ends: is_cut, is_cut }
     }
 }
 
@@ -413,7 +415,7 @@ impl Engine {
         let waiting_bytes = client.connection.output.waiting_bytes();
         let bytes = client.connection.output.sendable(&reach);
         let is_all = bytes.len() == waiting_bytes;
-        Outgoing { ends: is_ending && is_all, is_all, bytes }
+        Outgoing { ends: is_ending && is_all, is_all, bytes, is_cut: false }
     }
 
     /// So many of the outgoing bytes were sent.
@@ -422,6 +424,21 @@ impl Engine {
         self.observed.counters.writes += 1;
         if let Some(client) = self.sessions.clients.get_mut(key) {
             client.connection.output.sent(count);
+        }
+    }
+
+    /// The connection ends when what was taken of its output is sent: the client does nothing more until it is removed.
+    pub fn finish(&mut self, key: ClientKey) {
+        self.leave(key);
+        self.end_client(key, Closing::AfterReply);
+    }
+
+    /// Notes every client that has something to send.
+    pub fn look_at_all(&mut self) {
+        for key in self.sessions.clients.keys() {
+            if self.sessions[key].connection.output.waiting_bytes() > 0 {
+                self.sessions.note(key);
+            }
         }
     }
 

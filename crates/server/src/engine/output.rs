@@ -74,7 +74,18 @@ impl<'a> Sendable<'a> {
     /// A copy of the bytes.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
-        self.slices().iter().flat_map(|slice| slice.iter().copied()).collect()
+        self.first(self.len)
+    }
+
+    /// A copy of the first bytes, at most `bytes_max`.
+    #[must_use]
+    pub fn first(&self, bytes_max: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.len.min(bytes_max));
+        for slice in self.slices() {
+            let room = bytes_max - bytes.len();
+            bytes.extend_from_slice(&slice[..slice.len().min(room)]);
+        }
+        bytes
     }
 }
 

@@ -230,7 +230,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
         krate: "server",
         layers: &[
             &["config", "courtesy", "descriptors", "file_bytes", "host", "logger", "network"],
-            &["process"],
+            &["mailbox", "process", "stream"],
             &["archive_threads", "verify_thread", "migrate", "save", "tail"],
             &["engine", "listen"],
             &["index_thread"],
@@ -238,7 +238,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
             &["restore"],
             &["load", "loader"],
             &["import"],
-            &["error"],
+            &["error", "front"],
             &["reactor"],
             &["export", "log_start", "rebuild", "to_import"],
             &["start"],

@@ -55,7 +55,7 @@ pub(super) fn server(engine: &Engine, out: &mut String) {
     let file =
         engine.config.file.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
     line(out, "config_file", file);
-    line(out, "io_threads_active", 0);
+    line(out, "io_threads_active", u8::from(engine.config.value("io-threads") != "1"));
 }
 
 pub(super) fn clients(engine: &Engine, out: &mut String) {

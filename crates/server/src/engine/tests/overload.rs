@@ -76,7 +76,13 @@ fn a_client_that_has_not_authenticated_and_does_not_read_is_closed() {
     // What the socket does not take is a KiB at most.
     server.engine.receive(client, "GET a\r\n".repeat(100).as_bytes());
     assert!(!server.ends(client), "its socket was not tried");
-    server.engine.stuck(client);
+    server.engine.stuck(client, 0);
+    assert!(server.ends(client));
+    // What an I/O thread holds counts, too.
+    let client = server.connect();
+    server.engine.stuck(client, 1024);
+    assert!(!server.ends(client));
+    server.engine.stuck(client, 1025);
     assert!(server.ends(client));
     // Within one turn no more is made than Redis keeps in its static buffer, and a KiB.
     let client = server.connect();
@@ -90,7 +96,7 @@ fn a_client_that_has_not_authenticated_and_does_not_read_is_closed() {
     let client = server.connect();
     assert_eq!(server.send(client, "AUTH secret\r\n"), "+OK\r\n");
     server.engine.receive(client, "GET a\r\n".repeat(9000).as_bytes());
-    server.engine.stuck(client);
+    server.engine.stuck(client, 0);
     assert!(!server.ends(client), "it has authenticated");
 }
 
