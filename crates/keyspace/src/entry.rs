@@ -613,7 +613,9 @@ mod tests {
     fn a_value_stays_what_it_is_wherever_it_is_moved() {
         let lengths = [0, 1, 8, 300, 512, 600, 700, 990, 1000, 1024, 1025, 1900, 2040, 4000, 4096];
         for (first, second) in lengths.iter().flat_map(|a| lengths.iter().map(move |b| (*a, *b))) {
-            let bytes = |len: usize| (0..len).map(|at| (at % 251) as u8).collect::<Vec<_>>();
+            let bytes = |len: usize| {
+                (0..len).map(|at| u8::try_from(at % 251).unwrap()).collect::<Vec<u8>>()
+            };
             let ttl = Some(Ttl { expires_at_ms: 77, slot: 3 });
             let mut entry = Entry::with_bytes(b"key", Kind::StrRaw, &bytes(first));
             entry.set_access(9);

@@ -67,7 +67,7 @@ fn work(mut client: Connection, number: u64) {
 fn values_larger_than_what_may_be_on_its_way_come_whole() {
     let server = start(&[]);
     let mut client = server.connect();
-    let value: Vec<u8> = (0..20_000_000_u32).map(|at| (at % 251) as u8).collect();
+    let value: Vec<u8> = (0..20_000_000_u32).map(|at| u8::try_from(at % 251).unwrap()).collect();
     let set: [&[u8]; 3] = [b"SET", b"k", &value];
     assert_eq!(client.call(&set).unwrap().text(), "OK");
     for _ in 0..3 {
