@@ -19,7 +19,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::kill::{Random, verify_log};
+use crate::kill::{Random, soak_time, verify_log};
 use crate::process::{PATIENCE, Program, Server};
 use crate::wire::{Connection, Reply};
 
@@ -41,8 +41,7 @@ fn nothing_acknowledged_is_lost_or_delivered_again() {
 #[test]
 #[ignore = "takes as long as INDELIBLE_SOAK_SECONDS says: cargo xtask soak --tests"]
 fn nothing_acknowledged_is_lost_or_delivered_again_for_long() {
-    let seconds = std::env::var("INDELIBLE_SOAK_SECONDS").ok().and_then(|text| text.parse().ok());
-    let end = Duration::from_secs(seconds.unwrap_or(60));
+    let end = soak_time();
     survive_kills(|_, elapsed| elapsed < end);
 }
 

@@ -7,7 +7,7 @@
 //! segment (its file, its name in the directory).
 
 use crate::fault_injection::Fault;
-use crate::kill::{Random, check_round, verify_log, write_until, writers};
+use crate::kill::{Random, check_round, soak_time, verify_log, write_until, writers};
 use crate::ledger::is_refusal;
 use crate::process::{PATIENCE, Program, Server};
 use std::time::{Duration, Instant};
@@ -98,8 +98,8 @@ fn fail_one_of_two_disks(random: &mut Random) {
 #[ignore = "a soak: as many failing disks as there is time for"]
 fn disks_fail_for_long() {
     let (started, mut random) = (Instant::now(), Random::from_environment());
-    let seconds = std::env::var("INDELIBLE_SOAK_SECONDS").ok().and_then(|text| text.parse().ok());
-    while started.elapsed() < Duration::from_secs(seconds.unwrap_or(60)) {
+    let time = soak_time();
+    while started.elapsed() < time {
         fail_only_disk(&mut random);
         fail_one_of_two_disks(&mut random);
         fail_compactions(&mut random);

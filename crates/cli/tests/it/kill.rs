@@ -40,6 +40,12 @@ fn nothing_acknowledged_is_lost_on_three_devices() {
     survive_kills(&["--log-devices", &paths[0], &paths[1], &paths[2]], true);
 }
 
+/// How long an ignored test goes on: `INDELIBLE_SOAK_SECONDS`, else a minute.
+pub(crate) fn soak_time() -> Duration {
+    let seconds = std::env::var("INDELIBLE_SOAK_SECONDS").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(60))
+}
+
 /// A small deterministic source of random numbers (SplitMix64).
 pub(crate) struct Random(pub(crate) u64);
 

@@ -11,7 +11,7 @@
 //! happened before it or never. Besides the kill there is a power cut, where there is a disk to cut it from
 //! ([`crate::loop_device`]): only then is what was not synced gone.
 
-use crate::kill::{Random, compact_again_and_again};
+use crate::kill::{Random, compact_again_and_again, soak_time};
 use crate::linearizability_check::{History, Model, Operation, check};
 use crate::linearizability_models::{
     ACCOUNTS, Appends, BALANCE, Bank, BankCall, BankReply, Key, KeyCall, KeyReply, LISTS, Step,
@@ -77,8 +77,7 @@ fn transfers_are_linearizable_when_the_power_fails() {
 #[ignore = "a soak: one run after the other, for INDELIBLE_SOAK_SECONDS"]
 fn everything_is_linearizable_for_long() {
     let started = Instant::now();
-    let seconds = std::env::var("INDELIBLE_SOAK_SECONDS").ok().and_then(|text| text.parse().ok());
-    let time = Duration::from_secs(seconds.unwrap_or(60));
+    let time = soak_time();
     let mut random = Random::from_environment();
     while started.elapsed() < time {
         keys(2 * TIME, &mut random, &OPTIONS);

@@ -7,7 +7,7 @@
 //! the others have just taken over what it had.
 
 use crate::fault_injection::Fault;
-use crate::kill::{Random, check_round, verify_log, write_until, writers};
+use crate::kill::{Random, check_round, soak_time, verify_log, write_until, writers};
 use crate::loop_device::{LoopDisk, PowerSwitch, texts};
 use crate::process::{Program, Server};
 use std::time::{Duration, Instant};
@@ -38,8 +38,7 @@ fn nothing_acknowledged_is_lost_when_three_disks_fail_one_after_the_other() {
 #[ignore = "a soak: as many cuts as there is time for"]
 fn nothing_acknowledged_is_lost_when_the_power_fails_for_long() {
     let started = Instant::now();
-    let seconds = std::env::var("INDELIBLE_SOAK_SECONDS").ok().and_then(|text| text.parse().ok());
-    let time = Duration::from_secs(seconds.unwrap_or(60));
+    let time = soak_time();
     let (mut random, mut count) = (Random::from_environment(), 0);
     while started.elapsed() < time {
         survive_power_cuts(&mut random, 1 + count % 3, &["--log-segment-bytes", "1mb"]);

@@ -8,7 +8,7 @@
 use crate::differences::{self, are_same};
 use crate::extremes;
 use crate::grammar::{CHANGE_CONNECTION, Grammar, Shape, Slot};
-use crate::kill::Random;
+use crate::kill::{Random, soak_time};
 use crate::process::{Program, Server};
 use crate::random_commands::{everything, index, shape_words};
 use crate::wire::{Connection, Reply};
@@ -38,8 +38,7 @@ fn every_command_gets_the_same_replies() {
 #[test]
 #[ignore = "takes as long as INDELIBLE_SOAK_SECONDS says: cargo xtask soak --tests"]
 fn every_command_gets_the_same_replies_for_long() {
-    let seconds = std::env::var("INDELIBLE_SOAK_SECONDS").ok().and_then(|text| text.parse().ok());
-    let end = Duration::from_secs(seconds.unwrap_or(60));
+    let end = soak_time();
     run(|_, elapsed| elapsed < end);
 }
 
