@@ -5,7 +5,7 @@
 //!   (thread)    └─── write ◄── Order::Send ◄─mailbox──   bytes that may go
 //! ```
 //!
-//! Most of what a small request costs is the kernel's work in `read` and `write` (results/house), so that is what leaves
+//! Most of what a small request costs is the kernel's work in `read` and `write` (results/io-threads), so that is what leaves
 //! the executor. Parsing stays: a request's arguments lie in what was read, and are executed without being copied.
 //!
 //! A client belongs to one front, and what is told of it goes through two mailboxes, so everything stays in order. Each mailbox is
