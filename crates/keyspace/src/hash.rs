@@ -22,7 +22,9 @@ use crate::entry::{Entry, Kind, Payload};
 use crate::hasher::KeyHasher;
 use crate::keyspace::body_of;
 use crate::object::{Body, Large, Object};
-use crate::packed::{self, EXPIRING_FIELDS, LARGE_ENCODING, PACKED_BYTES_MAX, Packed};
+use crate::packed::{
+    self, EXPIRING_FIELDS, LARGE_ENCODING, PACKED_BYTES_MAX, PACKED_EXPIRING_BYTES_MAX, Packed,
+};
 use crate::recorder::Recorder;
 use crate::sample;
 use crate::value_type::Type;
@@ -383,7 +385,9 @@ impl HashGuard<'_> {
             bytes += count - 1;
         }
         let is_new = old.is_none_or(|old| !old.is_visible(self.cell.seen_ms));
-        if bytes <= PACKED_BYTES_MAX {
+        let is_expiring = flags & EXPIRING_FIELDS != 0;
+        let bytes_max = if is_expiring { PACKED_EXPIRING_BYTES_MAX } else { PACKED_BYTES_MAX };
+        if bytes <= bytes_max {
             self.repack(flags, |field| field.name != new.name, Some(new));
             debug_assert!(self.cell.packed().is_some_and(|packed| packed.bytes() == bytes));
         } else {

@@ -21,6 +21,9 @@ use base::varint;
 /// address are spent once.
 pub const PACKED_BYTES_MAX: usize = 256;
 
+/// The same of a hash with fields that expire: eight bytes of each are when, and a hash that is small without them stays so.
+pub const PACKED_EXPIRING_BYTES_MAX: usize = 2 * PACKED_BYTES_MAX;
+
 /// The flag that says that Redis would report the large encoding (`hashtable`, `skiplist`):
 /// encodings only ever grow in the life of a key.
 pub(crate) const LARGE_ENCODING: u8 = 1;
