@@ -109,7 +109,7 @@ pub use object::{Builder, HEADER_BYTES, Header, ObjectReader, StoredBlock};
 pub use picture::{Chain, Picture, Range, Thinned};
 pub use piece::Piece;
 pub use plan::{KeptState, Why};
-pub use restorer::{Point, Request, Restored, Restoring, database_of, restore};
+pub use restorer::{KEEP_BYTES, Point, Request, Restored, Restoring, database_of, restore};
 pub use spans::{Overview, Span, overview};
 pub use target::{Keyed, Object, Put, Readback, Target};
 pub use tidier::{Tidied, Tidier, TidyOptions, TidyStep};

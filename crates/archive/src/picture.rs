@@ -83,6 +83,15 @@ impl Chain {
         Name::Whole { fill: self.fill, objects: self.objects }
     }
 
+    /// The objects with blocks behind this one.
+    pub(crate) fn behind(&self, last: Lsn) -> impl Iterator<Item = &Name> {
+        let ends_before = move |name: &&Name| match name {
+            Name::Log { last: end, .. } | Name::Thin { last: end, .. } => *end <= last,
+            _ => false,
+        };
+        self.logs.iter().skip_while(ends_before)
+    }
+
     /// All of its objects, in the order in which they are read.
     pub(crate) fn names(&self) -> impl Iterator<Item = Name> {
         let parts = (0..self.objects).map(|index| Name::Base { fill: self.fill, index });

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use base::Lsn;
 use env::{Disk, Entropy};
 use redo::manifest::Parent;
-use redo::{Expiry, Id, Made, NewLog, side_by_side};
+use redo::{Expiry, Id, Made, NewLog, NewLogOptions, side_by_side};
 
 use crate::error::{Error, Result};
 use crate::headers::read_to_end;
@@ -75,7 +75,12 @@ pub struct Request<'a> {
     pub expiry: Expiry,
     /// On how many threads it is made at most.
     pub threads: NonZero<usize>,
+    /// After so many bytes it is noted how far it is: when it is cut off, the same one loses no more. [`KEEP_BYTES`].
+    pub keep_bytes: u64,
 }
+
+/// What a restore that is cut off may lose, where nothing else is asked for.
+pub const KEEP_BYTES: u64 = 256 << 20;
 
 /// How far it is, in bytes done and in all of the step that it is at if nothing else is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +115,8 @@ pub struct Restored {
     pub bytes: u64,
     /// The new log; `None` if nothing was made.
     pub made: Option<Made>,
+    /// It went on with a restore of the same state that had been cut off.
+    pub is_resumed: bool,
 }
 
 /// The database that is meant.
@@ -356,12 +363,27 @@ fn attempt(
         objects: u64::from(chain.objects) + chain.logs.len() as u64,
         bytes: copy.total,
         made: None,
+        is_resumed: false,
     };
     if let Some(into) = request.into {
-        let (from, how) = ((restored.parent, chain.horizon), (copy.room(), request.threads.get()));
-        let mut log = NewLog::begin(disk, into, from, how, entropy)?;
-        log.set_expiry(request.expiry, restored.time_ms)?;
-        copy.copy(&chain, &whole, &mut log)?;
+        let same = format!("{:?}", chain.fill);
+        let options = NewLogOptions {
+            parent: restored.parent,
+            horizon: chain.horizon,
+            bytes: copy.room(),
+            threads: request.threads.get(),
+            what: same.as_bytes(),
+            keep_bytes: request.keep_bytes,
+            expiry: request.expiry,
+            time_ms: restored.time_ms,
+        };
+        let (mut log, reached) = NewLog::begin(disk, into, &options, entropy)?;
+        let from = reached.as_deref().and_then(Place::decode).filter(|from| from.leads_on(&chain));
+        restored.is_resumed = from.is_some();
+        if from.is_none() && reached.is_some() {
+            log.begin_anew(chain.horizon)?;
+        }
+        copy.copy(&chain, &whole, from.unwrap_or_default(), &mut log)?;
         restored.bytes = copy.bytes;
         progress(Restoring::Verifying);
         restored.made = Some(log.finish(restored.time_ms.unwrap_or(0))?);
@@ -386,9 +408,65 @@ fn cut_off(
 }
 
 /// The last block that was copied, and its checksum if what comes next must know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct End {
     last: Lsn,
     crc: Option<u32>,
+}
+
+/// How far a restore is, between two objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// So many objects of the copy were copied, with so many blocks and records.
+    Copy { objects: u32, blocks: u64, records: u64 },
+    /// Behind the copy.
+    Log(End),
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self::Copy { objects: 0, blocks: 0, records: 0 }
+    }
+}
+
+impl Place {
+    fn encode(self) -> Vec<u8> {
+        let text = match self {
+            Self::Copy { objects, blocks, records } => format!("copy {objects} {blocks} {records}"),
+            Self::Log(End { last, crc: Some(crc) }) => format!("log {last} {crc}"),
+            Self::Log(End { last, crc: None }) => format!("log {last}"),
+        };
+        text.into_bytes()
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut words = std::str::from_utf8(bytes).ok()?.split(' ');
+        let what = words.next()?;
+        let numbers: Vec<u64> =
+            words.map(str::parse).collect::<std::result::Result<_, _>>().ok()?;
+        match (what, &numbers[..]) {
+            ("copy", &[objects, blocks, records]) => {
+                Some(Self::Copy { objects: objects.try_into().ok()?, blocks, records })
+            }
+            ("log", &[last]) => Some(Self::Log(End { last: Lsn(last), crc: None })),
+            ("log", &[last, crc]) => {
+                Some(Self::Log(End { last: Lsn(last), crc: Some(crc.try_into().ok()?) }))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the chain leads from there to its end. A leap does from where it goes on: what came and went within it is not in it.
+    fn leads_on(self, chain: &Chain) -> bool {
+        match self {
+            Self::Copy { objects, .. } => objects <= chain.objects,
+            Self::Log(End { last, .. }) => match chain.behind(last).next() {
+                Some(Name::Log { first, .. }) => *first <= last.next(),
+                Some(Name::Thin { from, .. }) => *from == last,
+                _ => true,
+            },
+        }
+    }
 }
 
 struct Copy<'a, 'b> {
@@ -443,9 +521,26 @@ impl Copy<'_, '_> {
         side_by_side(names, self.openers, |name| ObjectReader::open(target, database, *name))
     }
 
-    fn copy(&mut self, chain: &Chain, whole: &Header, log: &mut NewLog) -> Result<()> {
-        let (mut blocks, mut records) = (0, 0);
-        for index in 0..chain.objects {
+    fn copy(&mut self, chain: &Chain, whole: &Header, from: Place, log: &mut NewLog) -> Result<()> {
+        let end = match from {
+            Place::Copy { objects, blocks, records } => {
+                self.copy_whole(chain, whole, (objects, blocks, records), log)?;
+                End { last: chain.fill.lsn, crc: None }
+            }
+            Place::Log(end) => end,
+        };
+        self.copy_logs(chain, end, log)
+    }
+
+    /// Copies the objects of the copy, of which the first ones, with so many blocks and records, were copied before.
+    fn copy_whole(
+        &mut self,
+        chain: &Chain,
+        whole: &Header,
+        (from, mut blocks, mut records): (u32, u64, u64),
+        log: &mut NewLog,
+    ) -> Result<()> {
+        for index in from..chain.objects {
             let mut object = self.open(Name::Base { fill: chain.fill, index })?;
             object.fetch_ahead();
             self.bytes = self.bytes.saturating_add(object.header().bytes);
@@ -454,14 +549,19 @@ impl Copy<'_, '_> {
             while let Some(block) = self.next(&mut object)? {
                 log.put(block.header.lsn, block.header.time_ms, &block.payload)?;
             }
+            log.keep(|| Place::Copy { objects: index + 1, blocks, records }.encode())?;
         }
         let name = chain.whole();
         if (blocks, records) != (whole.blocks, whole.records) {
             let what = "the copy has other blocks than it counts";
             return Err(Error::Damaged { name, at: 80, what });
         }
-        let mut end = End { last: chain.fill.lsn, crc: None };
-        let (mut logs, mut looks) = (VecDeque::from(chain.logs.clone()), LOOKS_MAX);
+        Ok(())
+    }
+
+    fn copy_logs(&mut self, chain: &Chain, mut end: End, log: &mut NewLog) -> Result<()> {
+        let mut logs: VecDeque<Name> = chain.behind(end.last).copied().collect();
+        let mut looks = LOOKS_MAX;
         let mut opened = VecDeque::new();
         loop {
             if opened.is_empty() {
@@ -505,11 +605,15 @@ impl Copy<'_, '_> {
                 *end = End { last: lsn, crc: Some(block.header.payload_crc) };
             }
         }
-        if let Name::Thin { last, .. } = object.header().name {
+        if let Name::Thin { last, to, .. } = object.header().name {
             // Its last blocks may have had nothing that is needed.
             *end = End { last: last.max(end.last), crc: None };
+            if last < to {
+                // What is there is no state yet.
+                return Ok(());
+            }
         }
-        Ok(())
+        Ok(log.keep(|| Place::Log(*end).encode())?)
     }
 
     /// The objects that have the blocks behind this one whole, as of now; `None` if there are none.

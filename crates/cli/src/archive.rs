@@ -385,6 +385,7 @@ impl FromArchive<'_> {
             point: self.point.clone(),
             expiry: self.expiry,
             threads: threads(),
+            keep_bytes: archive::KEEP_BYTES,
         };
         let (mut line, started) = (Line::new(), Instant::now());
         let disk: Arc<dyn env::Disk> = Arc::new(OsDisk);
@@ -437,6 +438,9 @@ impl FromArchive<'_> {
             parent.lsn,
             Size(*bytes)
         );
+        if restored.is_resumed {
+            text.push_str("it went on where a restore of the same block had been cut off\n");
+        }
         let _infallible = match (self.into, restored.made) {
             (Some(into), Some(made)) => writeln!(
                 text,
@@ -466,6 +470,7 @@ pub(crate) fn restored_as_json(restored: &Restored) -> serde_json::Value {
         "cut_off_lsn": restored.cut_off.map(|(lsn, _)| lsn.0),
         "cut_off_time_ms": restored.cut_off.map(|(_, time_ms)| time_ms),
         "damage": restored.damage,
+        "resumed": restored.is_resumed,
         "base_lsn": restored.base.0,
         "objects": restored.objects,
         "archive_bytes": restored.bytes,

@@ -125,6 +125,7 @@ pub(crate) fn show(show: &Show) -> anyhow::Result<ExitCode> {
         point,
         expiry: redo::Expiry::Absolute,
         threads: threads(),
+        keep_bytes: archive::KEEP_BYTES,
     };
     let disk: Arc<dyn env::Disk> = Arc::new(OsDisk);
     let mut line = Line::new();

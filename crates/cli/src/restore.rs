@@ -331,6 +331,9 @@ pub(crate) fn report(restored: &Restored, into: Option<&Path>, seconds: f64) -> 
                 writeln!(text, "{what}: {}, ended {}", block.lsn, TimeOfBlock(block.time_ms));
         }
     }
+    if restored.is_resumed {
+        text.push_str("it went on where a restore of the same block had been cut off\n");
+    }
     let Restored { files, bytes, blocks, records, .. } = restored;
     let _infallible = match (into, restored.database) {
         (Some(into), Some(database)) => writeln!(
@@ -364,7 +367,7 @@ fn room(restored: &Restored, into: &Path) -> String {
 }
 
 /// Takes away the links to a running server's files when the process is ended by SIGINT or SIGTERM; what is
-/// made is unfinished then, and the same command begins anew.
+/// made is unfinished then, and the same command goes on with it.
 pub(crate) fn remove_links_when_ended(
     source: &Path,
     devices: &[PathBuf],
@@ -397,6 +400,7 @@ pub(crate) fn json(restored: &Restored) -> serde_json::Value {
         "bytes": restored.bytes,
         "needed_bytes": restored.room.map(|room| room.needed_bytes),
         "free_bytes": restored.room.map(|room| room.free_bytes),
+        "resumed": restored.is_resumed,
         "blocks": restored.blocks,
         "records": restored.records,
     })

@@ -134,7 +134,7 @@ pub use repair::scrubber::Scrubber;
 pub use restore::checking::{CheckProgress, CheckRequest, CheckedState, Verdict, check_past};
 pub use restore::deletions::WantedKey;
 pub use restore::expiry::Expiry;
-pub use restore::new_log::{Made, NewLog};
+pub use restore::new_log::{Made, NewLog, NewLogOptions};
 pub use restore::restoring::{RestoreRequest, Restored, Restoring, Room, database_of, restore};
 pub use restore::rewinding::{RewindRequest, Rewinding, Rewound};
 pub use restore::source::{NoMoreLinks, abandon_reader};

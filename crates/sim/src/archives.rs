@@ -337,6 +337,7 @@ impl Run {
                 point,
                 expiry,
                 threads: NonZero::<usize>::MIN,
+                keep_bytes: 1,
             };
             let mut entropy = SimEntropy::new(self.rng.next());
             archive::restore(&disk, &request, &mut entropy, &mut |_| {})

@@ -47,6 +47,7 @@ fn says_so(record: &Record<'_>, expiry: Expiry) -> (Vec<bool>, bool) {
         point: Point::Latest,
         expiry,
         threads: NonZero::<usize>::MIN,
+        keep_bytes: archive::KEEP_BYTES,
     };
     archive::restore(&shared, &request, &mut SimEntropy::new(9), &mut |_| {}).unwrap();
     let mut options = log_options(0);

@@ -12,6 +12,7 @@ mod known_damage;
 mod model;
 mod points;
 mod readback;
+mod resuming;
 mod tidy;
 mod tidy_doubts;
 mod tidy_limits;

@@ -356,6 +356,7 @@ fn a_restore_may_be_cut_off_at_every_single_io() {
     }
     world.settle();
     let (lsn, archive) = (world.database.last(), world.target());
+    let (mut anew, mut resumed) = (0, 0);
     let ios = crash_everywhere(
         &SimDisk::new(3, Faults::default()),
         |disk| restore_into(disk, &archive, archive::Point::Latest).is_ok(),
@@ -377,11 +378,13 @@ fn a_restore_may_be_cut_off_at_every_single_io() {
                 let opened = Database::open(&disk.fork(), &std::sync::Arc::default(), options, 1);
                 assert!(opened.is_err(), "an unfinished restore must not be started");
             }
-            restore_into(disk, &archive, archive::Point::Latest).unwrap();
+            let done = restore_into(disk, &archive, archive::Point::Latest).unwrap();
+            *(if done.is_resumed { &mut resumed } else { &mut anew }) += 1;
             assert_eq!(Some(&contents_of(disk).1), world.states.get(&lsn));
         },
     );
     assert!(ios > 20, "{ios}");
+    assert!(resumed > anew && anew > 5, "{resumed} went on, {anew} began anew");
     assert!(restored(&archive, lsn + 1).is_err());
 }
 

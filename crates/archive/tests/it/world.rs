@@ -592,7 +592,8 @@ pub(crate) fn restore_into(
 ) -> archive::Result<Restored> {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let (database, into, expiry) = (None, Some(Path::new(INTO)), redo::Expiry::Absolute);
-    let request = Request { target, database, into, point, expiry, threads: NonZero::<usize>::MIN };
+    let (threads, keep_bytes) = (NonZero::<usize>::MIN, 1);
+    let request = Request { target, database, into, point, expiry, threads, keep_bytes };
     archive::restore(&shared, &request, &mut SimEntropy::new(9), &mut |_| {})
 }
 

@@ -18,6 +18,7 @@ use crate::id::Id;
 use crate::inspect::verify::{Report, check_image};
 use crate::read::catalog::Catalog;
 use crate::read::scan::{Block, SegmentFile};
+use crate::restore::building::whole_image;
 use crate::restore::expiry::ExpiryRule;
 use crate::restore::image_writer::ImageWriter;
 use crate::restore::source::ImageBlocks;
@@ -45,13 +46,17 @@ pub(crate) struct Branch<'a> {
 
 impl Branch<'_> {
     /// Copies the image, as far as it goes, and reads what it has written; nothing is made of one without a block. Where several
-    /// are copied side by side, one is read while another waits for the disk.
+    /// are copied side by side, one is read while another waits for the disk. What a restore of the same state that was cut off has made of it is
+    /// read, and stays.
     pub(crate) fn copy(
         &self,
         catalog: &Catalog,
         image: &SegmentFile,
     ) -> Result<(CopyCount, Report)> {
         let header = &image.header;
+        if let Some(kept) = self.kept(image)? {
+            return Ok(kept);
+        }
         let (count, written) = self.write(catalog, image, header.segment)?;
         if count.blocks == 0 {
             self.disk.remove(written.temporary()).at(written.temporary(), "remove")?;
@@ -61,6 +66,26 @@ impl Branch<'_> {
         let path = self.path.join(&name);
         written.publish(self.disk, &path)?;
         Ok((count, check_image(self.disk, &path)?))
+    }
+
+    /// What is there of the image already. One that has another header is of a segment that has been compacted since: what it has not must
+    /// not be in the others either.
+    fn kept(&self, image: &SegmentFile) -> Result<Option<(CopyCount, Report)>> {
+        let path = self.path.join(segment::file_name(image.header.segment, image.header.part));
+        let Some((header, found)) = whole_image(self.disk, &path)? else { return Ok(None) };
+        let count = CopyCount { bytes: found.bytes, blocks: found.blocks, records: found.records };
+        Ok((header == self.header(image, image.header.segment)).then_some((count, found)))
+    }
+
+    /// What the copy says of itself.
+    fn header(&self, image: &SegmentFile, number: SegmentId) -> SegmentHeader {
+        SegmentHeader {
+            database: self.database,
+            device: self.device,
+            segment: number,
+            durable_lsn: image.header.durable_lsn.min(self.last),
+            ..image.header
+        }
     }
 
     /// Copies the image, as far as it goes, as one of the segment `number`, to a file that has its name not yet.
@@ -74,14 +99,7 @@ impl Branch<'_> {
         let path = self.path.join(segment::file_name(number, header.part));
         let output = Unpublished::create(self.disk, &segment::temp_path(&path))?;
         let mut writer = ImageWriter::new(output);
-        let own = SegmentHeader {
-            database: self.database,
-            device: self.device,
-            segment: number,
-            durable_lsn: header.durable_lsn.min(self.last),
-            ..*header
-        };
-        writer.put(&own.encode())?;
+        writer.put(&self.header(image, number).encode())?;
         let mut footer = match &image.footer {
             Some(footer) => FooterBuilder::like(footer),
             None => FooterBuilder::of_version(header.version, GROUP_BYTES),

@@ -3,6 +3,7 @@
 //! ```text
 //!   blocks up to the horizon, what was needed of them ──► compacted images   (in any order of segments)
 //!   blocks behind it, whole and in order ───────────────► images as written
+//!   keep: images ended · manifest · how far it is, in INTO/restore-tmp       (the same log goes on there)
 //!   finish: manifest in INTO/restore-tmp · all of it verified · published    (see `building`)
 //! ```
 //!
@@ -24,15 +25,17 @@ use crate::format::block::{self, BlockHeader, COMPACTED};
 use crate::format::footer::{FooterBuilder, Ordinals, WrittenBlock};
 use crate::format::groups::GROUP_BYTES;
 use crate::format::kinds::Kinds;
-use crate::format::manifest::Parent;
+use crate::format::manifest::{Manifest, Parent};
 use crate::format::record;
 use crate::format::registry::Registry;
 use crate::format::segment::{self, SEGMENT_VERSION, SegmentHeader};
 use crate::id::Id;
 use crate::inspect::verify::{Report, check_image};
-use crate::restore::building::Building;
+use crate::read::side_by_side::side_by_side;
+use crate::restore::building::{Building, Plan, whole_image};
 use crate::restore::expiry::{Expiry, ExpiryRule};
 use crate::restore::image_writer::ImageWriter;
+use crate::restore::reached::Reached;
 use crate::restore::restoring::nearest_dir;
 
 /// Past so many bytes an image takes no further block.
@@ -61,37 +64,136 @@ pub struct NewLog {
     image: Option<Image>,
     made: Made,
     expiry: ExpiryRule,
+    /// How long what was put was when it was kept last, and must be longer by before it is kept again.
+    kept_bytes: u64,
+    keep_bytes: u64,
+}
+
+/// What is made.
+#[derive(Debug, Clone, Copy)]
+pub struct NewLogOptions<'a> {
+    /// The log that it branches off, and the last block.
+    pub parent: Parent,
+    /// Blocks up to this one may be missing.
+    pub horizon: Lsn,
+    /// About so many bytes will be put.
+    pub bytes: u64,
+    /// On how many threads it is made at most.
+    pub threads: usize,
+    /// Tells it from other logs that may have been begun there.
+    pub what: &'a [u8],
+    /// When so many bytes were put, it is noted how far it is ([`NewLog::keep`]).
+    pub keep_bytes: u64,
+    /// When keys expire.
+    pub expiry: Expiry,
+    /// When the last block was ended, in Unix milliseconds, if that is known.
+    pub time_ms: Option<i64>,
 }
 
 impl NewLog {
-    /// Begins a log in `into`, which must be empty or have an unfinished restore. It is a branch of the log of `parent`.
-    /// Blocks up to `horizon` may be missing. About `bytes` will be put. It is made on up to so many threads.
+    /// Begins a log in `into`, which must be empty or have an unfinished restore. If that is of the same log, it goes on with it: then the second is what was
+    /// given to [`NewLog::keep`] last, and what had been put before is there.
     ///
     /// # Errors
-    /// When the directory is not empty or is in use, there is no room for so much, or the disk refuses.
+    /// When the directory is not empty or is in use, there is no room for so much, the time is needed and not known, or the disk refuses.
     pub fn begin(
         disk: &Arc<dyn Disk>,
         into: &Path,
-        (parent, horizon): (Parent, Lsn),
-        (bytes, threads): (u64, usize),
+        options: &NewLogOptions<'_>,
         entropy: &mut dyn Entropy,
-    ) -> Result<Self> {
-        let room = || check_room(&**disk, into, bytes);
-        let mut building = Building::begin(disk, into, (parent, threads), entropy, room)?;
-        building.manifest.horizon = horizon;
+    ) -> Result<(Self, Option<Vec<u8>>)> {
+        let NewLogOptions { parent, horizon, bytes, threads, .. } = *options;
+        let expiry = options.expiry.rule(parent.lsn, options.time_ms)?;
+        let room = |there| check_room(&**disk, into, bytes.saturating_sub(there));
+        let same =
+            [options.what, format!(", up to {horizon}, expiry {expiry:?}").as_bytes()].concat();
+        let plan = Plan { parent, what: &same, threads };
+        let building = Building::begin(disk, into, &plan, entropy, room)?;
         let database = building.manifest.database;
         let made = Made { database, files: 0, bytes: 0, blocks: 0, records: 0 };
         let ending = Ending::default();
-        Ok(Self { ending, building, image: None, made, expiry: ExpiryRule::Same })
+        let (kept_bytes, keep_bytes) = (0, options.keep_bytes);
+        let mut log = Self { ending, building, image: None, made, expiry, kept_bytes, keep_bytes };
+        let reached = log.take_up()?;
+        if reached.is_none() {
+            log.begin_anew(horizon)?;
+        }
+        Ok((log, reached))
     }
 
-    /// Changes when keys expire, of the blocks that are put from now on. The last block was ended at `time_ms`.
+    /// Forgets what was put.
     ///
     /// # Errors
-    /// When it depends on that time, and it is not known.
-    pub fn set_expiry(&mut self, expiry: Expiry, time_ms: Option<i64>) -> Result<()> {
-        self.expiry = expiry.rule(self.building.manifest.durable_lsn, time_ms)?;
+    /// When the disk refuses.
+    pub fn begin_anew(&mut self, horizon: Lsn) -> Result<()> {
+        let manifest = &mut self.building.manifest;
+        let fresh = Manifest::new(manifest.database, manifest.hash_seed);
+        manifest.listed.clear();
+        (manifest.next_segment, manifest.registry) = (fresh.next_segment, fresh.registry);
+        manifest.horizon = horizon;
+        let database = manifest.database;
+        self.building.forget_checked();
+        self.made = Made { database, files: 0, bytes: 0, blocks: 0, records: 0 };
+        self.kept_bytes = 0;
+        self.building.remove_others()
+    }
+
+    /// Takes up what was kept. `None` if there is nothing, or an image of it is not whole.
+    fn take_up(&mut self) -> Result<Option<Vec<u8>>> {
+        if !self.building.is_resumed() {
+            return Ok(None);
+        }
+        let reached = Reached::read(&*self.building.disk, self.building.notes())?;
+        let manifest = &mut self.building.manifest;
+        let Some(reached) = reached.filter(|it| it.next_segment <= manifest.next_segment) else {
+            return Ok(None);
+        };
+        // The manifest may be ahead: what it has noted of later blocks is noted once.
+        manifest.listed.retain(|image| image.segment < reached.next_segment);
+        manifest.next_segment = reached.next_segment;
+        let Building { disk, device, manifest, .. } = &self.building;
+        let read = side_by_side(&manifest.listed, self.building.threads(), |image| {
+            let path = device.join(segment::file_name(image.segment, image.part));
+            whole_image(&**disk, &path)
+        });
+        let mut found = Vec::with_capacity(read.len());
+        for image in read {
+            let Some((_, report)) = image? else { return Ok(None) };
+            found.push(report);
+        }
+        for report in found {
+            self.made.files += 1;
+            self.made.blocks += report.blocks;
+            self.made.records += report.records;
+            self.count(report);
+        }
+        self.kept_bytes = self.made.bytes;
+        self.building.remove_others()?;
+        Ok(Some(reached.at))
+    }
+
+    /// Notes that all that was put up to now is kept, and that the same log goes on behind `at`, which the caller understands. Not each time that it is asked to: when
+    /// enough was put since the last time.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn keep(&mut self, at: impl FnOnce() -> Vec<u8>) -> Result<()> {
+        if self.put_bytes() < self.kept_bytes + self.keep_bytes {
+            return Ok(());
+        }
+        self.end_images()?;
+        let Building { disk, manifest, .. } = &self.building;
+        manifest.write(&**disk, self.building.notes())?;
+        let reached = Reached { next_segment: manifest.next_segment, at: at() };
+        reached.write(&**disk, self.building.notes())?;
+        self.kept_bytes = self.made.bytes;
         Ok(())
+    }
+
+    /// How long what was put is, without what is being ended.
+    fn put_bytes(&self) -> u64 {
+        let ending = self.ending.0.len() as u64 * IMAGE_BYTES;
+        self.made.bytes + ending + self.image.as_ref().map_or(0, |image| image.writer.len())
     }
 
     /// Adds a block with these records, encoded. Up to the horizon blocks may come in any order, each once; behind it they come
@@ -127,10 +229,7 @@ impl NewLog {
     /// # Errors
     /// When what is read is not what was put, or the disk refuses. Then there is no log in the directory.
     pub fn finish(mut self, time_ms: i64) -> Result<Made> {
-        self.end_image()?;
-        while let Some(ended) = self.ending.wait() {
-            self.count(ended?);
-        }
+        self.end_images()?;
         let manifest = &mut self.building.manifest;
         manifest.history_floor_ms = time_ms;
         // They were those of another log. Their notes are in this one: a start must know them.
@@ -169,6 +268,15 @@ impl NewLog {
             next_ordinal: 0,
             last: Lsn::ZERO,
         })
+    }
+
+    /// Ends all of them, and waits until they were read.
+    fn end_images(&mut self) -> Result<()> {
+        self.end_image()?;
+        while let Some(ended) = self.ending.wait() {
+            self.count(ended?);
+        }
+        Ok(())
     }
 
     fn end_image(&mut self) -> Result<()> {

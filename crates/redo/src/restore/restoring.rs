@@ -24,7 +24,7 @@ use crate::read::in_use::lock_if_there;
 use crate::read::scan::SegmentFile;
 use crate::read::side_by_side::side_by_side;
 use crate::restore::branch::{Branch, CopyCount};
-use crate::restore::building::{Building, check_into};
+use crate::restore::building::{Building, Plan, check_into};
 use crate::restore::expiry::Expiry;
 use crate::restore::source::{ImageBlocks, Source};
 use crate::restore::timeline::{BlockTime, RestorePoint, Timeline};
@@ -91,6 +91,8 @@ pub struct Restored {
     pub configuration: Option<String>,
     /// What it takes and what there is, before anything is made, if that is known.
     pub room: Option<Room>,
+    /// It went on with a restore of the same state that had been cut off.
+    pub is_resumed: bool,
 }
 
 /// Restores what `request` says; `None` if there is no log.
@@ -189,6 +191,7 @@ fn carry_out(
         records: 0,
         configuration: timeline.configuration(&request.point),
         room: None,
+        is_resumed: false,
     };
     let what = (source, &images);
     let Some(into) = request.into else {
@@ -203,11 +206,17 @@ fn carry_out(
     let expiry = request.expiry.rule(lsn, restored.time_ms)?;
     let (parent, bytes) = (restored.parent, restored.bytes);
     let threads = request.threads.get();
-    let mut building = Building::begin(disk, into, (parent, threads), entropy, || {
-        restored.room = check_room(&**disk, into, what, bytes)?;
+    // A copy of the directory that went on by itself has blocks of the same numbers, and others.
+    let same =
+        format!("images of {:?}, at {:?}, expiry {expiry:?}", request.source, restored.time_ms);
+    let plan = Plan { parent, what: same.as_bytes(), threads };
+    let mut building = Building::begin(disk, into, &plan, entropy, |there| {
+        restored.room = check_room(&**disk, into, what, (bytes, there))?;
         Ok(())
     })?;
+    restored.is_resumed = building.is_resumed();
     let manifest = &mut building.manifest;
+    manifest.listed.clear();
     (manifest.horizon, manifest.next_segment) = (images.horizon(), images.next_segment());
     manifest.object_floor = old.object_floor;
     manifest.history_floor_ms = restored.time_ms.unwrap_or(0);
@@ -288,15 +297,17 @@ impl Room {
     }
 }
 
-/// Whether there is room for the images, which are `bytes` long with what was set aside for them; next to a
+/// Whether there is room for the images, which are `bytes` long with what was set aside for them, and of which so much is there; next to a
 /// server that runs on the same disk, without making that short of room.
 fn check_room(
     disk: &dyn Disk,
     into: &Path,
     what: (&Source, &Catalog),
-    bytes: u64,
+    (bytes, there): (u64, u64),
 ) -> Result<Option<Room>> {
     let room = Room::look(disk, into, what, bytes)?;
+    let room =
+        room.map(|room| Room { needed_bytes: room.needed_bytes.saturating_sub(there), ..room });
     match room {
         Some(Room { needed_bytes, free_bytes, left_bytes }) if free_bytes < needed_bytes => {
             let (path, is_next_to_server) = (into.to_owned(), left_bytes > 0);

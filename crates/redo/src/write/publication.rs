@@ -32,22 +32,44 @@ use crate::read::catalog::history_files;
 use crate::read::in_use::{is_there, lock, lock_path};
 use crate::write::reserve;
 
-/// The file in `build` which says that what is there is unfinished, and for which directory it was begun.
+/// The file in `build` which says that what is there is unfinished, for which directory it was begun, and, behind a zero, what it will be.
 fn begun_path(build: &Path) -> PathBuf {
     build.join("unfinished")
+}
+
+/// How far it is, where it can go on ([`crate::NewLog::keep`]).
+pub(crate) fn reached_path(build: &Path) -> PathBuf {
+    build.join("reached")
+}
+
+/// What was begun in `build`, as [`begin`] was told; `None` if nothing was, or for another directory.
+pub(crate) fn begun(disk: &dyn Disk, build: &Path, dir: &Path) -> Result<Option<Vec<u8>>> {
+    let said = manifest::read_small(disk, &begun_path(build))?;
+    let begun = said.as_deref().and_then(split_begun);
+    Ok(begun
+        .filter(|(of, _)| *of == dir.as_os_str().as_encoded_bytes())
+        .map(|(_, what)| what.to_vec()))
+}
+
+/// The directory, which has no zero in its name, and what is built.
+fn split_begun(said: &[u8]) -> Option<(&[u8], &[u8])> {
+    let zero = said.iter().position(|byte| *byte == 0)?;
+    Some((&said[..zero], &said[zero + 1..]))
 }
 
 fn not_unfinished(build: &Path, what: impl Into<String>) -> Error {
     Error::NotUnfinished { path: build.to_owned(), what: what.into() }
 }
 
-/// Begins to build a log for `dir` in `build`, where there must be nothing ([`discard`]).
+/// Begins to build a log for `dir` in `build`, where there must be nothing ([`discard`]). `what` tells it from others that may
+/// be begun there, for one that goes on.
 ///
 /// # Errors
 /// When the disk refuses.
-pub fn begin(disk: &dyn Disk, build: &Path, dir: &Path) -> Result<()> {
+pub fn begin(disk: &dyn Disk, build: &Path, dir: &Path, what: &[u8]) -> Result<()> {
     disk.create_dir_all(build).at(build, "make")?;
-    manifest::write_small(disk, &begun_path(build), dir.as_os_str().as_encoded_bytes())
+    let said = [dir.as_os_str().as_encoded_bytes(), &[0], what].concat();
+    manifest::write_small(disk, &begun_path(build), &said)
 }
 
 /// Makes the log that was built, and closed, in `build` the log of `dir`. Durable on return.
@@ -88,7 +110,10 @@ pub fn discard(disk: &dyn Disk, build: &Path, dir: &Path) -> Result<()> {
     let Some(built) = Manifest::read(disk, build)? else { return forget(disk, build) };
     let published = Manifest::read(disk, dir)?;
     if published.is_none_or(|published| published.database != built.database) {
-        let is_at_home = begun_for.as_deref() == Some(dir.as_os_str().as_encoded_bytes());
+        // Older programs said the directory alone.
+        let begun_for =
+            begun_for.as_deref().map(|said| split_begun(said).map_or(said, |(of, _)| of));
+        let is_at_home = begun_for == Some(dir.as_os_str().as_encoded_bytes());
         let mut devices = Vec::new();
         for device in &built.devices {
             let path = dir.join(&device.path);
@@ -154,8 +179,10 @@ fn forget(disk: &dyn Disk, build: &Path) -> Result<()> {
     reserve::remove_all(disk, build);
     let manifest = manifest::path_in(build);
     let begun = begun_path(build);
-    let [manifest_tmp, begun_tmp] = [&manifest, &begun].map(|path| path.with_extension("tmp"));
-    for path in [manifest_tmp, lock_path(build), manifest, begun_tmp, begun] {
+    let reached = reached_path(build);
+    let [manifest_tmp, begun_tmp, reached_tmp] =
+        [&manifest, &begun, &reached].map(|path| path.with_extension("tmp"));
+    for path in [reached_tmp, reached, manifest_tmp, lock_path(build), manifest, begun_tmp, begun] {
         match disk.remove(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             removed => removed.at(&path, "remove")?,

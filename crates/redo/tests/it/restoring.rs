@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use env::Disk;
 use env_sim::SimDisk;
+use env_sim::sweep::{Image, disk_of, image_of};
 use redo::{Error, Options, RestorePoint, RestoreRequest, Restored};
 
 use crate::harness::{Counter, Database, key, options};
@@ -167,14 +168,16 @@ fn a_restore_may_be_cut_off_at_every_single_io() {
             threads: NonZero::new(threads).unwrap(),
             ..request(RestorePoint::Lsn(lsn))
         };
-        let cut_off = cut_off_everywhere(&world, &request, lsn);
+        let (cut_off, resumed) = cut_off_everywhere(&world, &request, lsn);
         assert!(cut_off > 30, "{cut_off}");
+        assert!(resumed > cut_off / 3, "{resumed} of {cut_off} went on");
     }
 }
 
-/// Cuts a restore off at its first I/O, its second, and so on, until one ends before. Returns how many did not.
-fn cut_off_everywhere(world: &World, request: &RestoreRequest<'_>, lsn: u64) -> usize {
-    let mut cut_off = 0;
+/// Cuts a restore off at its first I/O, its second, and so on, until one ends before. Returns how many did not, and how many
+/// of these were gone on with.
+fn cut_off_everywhere(world: &World, request: &RestoreRequest<'_>, lsn: u64) -> (usize, usize) {
+    let (mut cut_off, mut resumed) = (0, 0);
     for crash_at in 1.. {
         let disk = copy(&world.disk);
         disk.crash_after(crash_at);
@@ -195,11 +198,129 @@ fn cut_off_everywhere(world: &World, request: &RestoreRequest<'_>, lsn: u64) -> 
             let error = Database::open_on(Arc::new(disk.fork()), options(Path::new(INTO))).err();
             let is_begun = disk.exists(&Path::new(INTO).join("redo/device")).unwrap();
             assert!(error.is_some() || !is_begun, "{crash_at}: an unfinished one starts");
-            restore(&disk, request).unwrap();
+            resumed += usize::from(restore(&disk, request).unwrap().is_resumed);
         }
         assert_eq!(&contents(&disk, lsn), world.ledger.at(lsn), "{crash_at}");
     }
-    cut_off
+    (cut_off, resumed)
+}
+
+/// A restore up to `lsn` that the power's end has cut off when it had made `images` files, on a disk of its own.
+fn unfinished(world: &World, request: &RestoreRequest<'_>, images: usize) -> SimDisk {
+    for crash_at in 30.. {
+        let disk = copy(&world.disk);
+        disk.crash_after(crash_at);
+        drop(restore(&disk, request));
+        assert!(disk.is_crashed(), "it ends before it has made so many");
+        disk.restart();
+        if made(&disk).len() >= images {
+            return disk;
+        }
+    }
+    unreachable!()
+}
+
+/// The images of an unfinished restore.
+fn made(disk: &SimDisk) -> Vec<PathBuf> {
+    let device = Path::new(INTO).join("redo");
+    let names = disk.list(&device).unwrap_or_default();
+    let images = names.iter().filter_map(|name| name.to_str());
+    images
+        .filter(|name| redo::segment::parse_file_name(name).is_some())
+        .map(|name| device.join(name))
+        .collect()
+}
+
+/// Every bit of what was left counts, and what is not whole is made again.
+#[test]
+fn what_an_unfinished_restore_has_made_is_kept_where_it_is_whole() {
+    let world = busy(1);
+    let lsn = world.database.log.durable_lsn().0 - 3;
+    let request = request(RestorePoint::Lsn(lsn));
+    let begun = unfinished(&world, &request, 3);
+    let images = made(&begun);
+    for damaged in 0..images.len() {
+        for n in 0..20 {
+            let disk = begun.fork();
+            let before: Vec<_> = images.iter().map(|path| disk.version(path).unwrap()).collect();
+            let at = before[damaged].bytes * n / 20;
+            disk.flip_bit(&images[damaged], at, 3);
+            let restored = restore(&disk, &request).unwrap();
+            assert!(restored.is_resumed);
+            for (number, (path, before)) in images.iter().zip(&before).enumerate() {
+                let is_kept = disk.version(path).unwrap().number == before.number;
+                assert_eq!(is_kept, number != damaged, "byte {at} of image {damaged}: {number}");
+            }
+            assert_eq!(&contents(&disk, lsn), world.ledger.at(lsn), "byte {at} of image {damaged}");
+        }
+    }
+}
+
+/// All files of the log.
+fn log_of(disk: &SimDisk) -> Image {
+    let dirs = ["/data", "/disk0", "/disk1", "/disk2"];
+    image_of(disk, &dirs.map(Path::new))
+}
+
+/// What is compacted between loses records, and deletions of them, in all segments: next to images of before they would come back.
+#[test]
+fn a_segment_that_was_compacted_meanwhile_is_copied_again() {
+    let (mut others, mut resumed) = (0, 0);
+    for seed in 0..12 {
+        let mut options = world_options(seed);
+        options.history = redo::HistoryOptions::OFF;
+        let mut world = World::new(seed, options);
+        for _ in 0..600 {
+            world.step();
+        }
+        world.database.settle();
+        let lsn = world.database.log.durable_lsn().0;
+        let request = request(RestorePoint::Latest);
+        let all = restore(&copy(&world.disk), &request).unwrap().files;
+        let made =
+            [Path::new(INTO), &Path::new(INTO).join("redo"), &Path::new(INTO).join("restore-tmp")]
+                .map(Path::to_path_buf);
+        let begun: Vec<_> = (1..all)
+            .map(|images| {
+                image_of(
+                    &unfinished(&world, &request, images),
+                    &made.each_ref().map(PathBuf::as_path),
+                )
+            })
+            .collect();
+        let before = log_of(&world.disk);
+        world.database.log.compact_all();
+        world.database.settle();
+        assert_eq!(world.database.log.durable_lsn().0, lsn, "nothing was written");
+        let after = log_of(&world.disk);
+        others += usize::from(after != before);
+        for (images, begun) in begun.into_iter().enumerate() {
+            let disk = disk_of(&after.clone().into_iter().chain(begun).collect());
+            let restored = restore(&disk, &request).unwrap();
+            resumed += usize::from(restored.is_resumed);
+            assert_eq!(&contents(&disk, lsn), world.ledger.at(lsn), "{seed}: {images}");
+        }
+    }
+    // Where the last block is not told by its time any more, it is begun anew.
+    assert!(others > 6 && resumed > 6, "{others} {resumed}");
+}
+
+/// Of another block, or with other times, nothing is kept.
+#[test]
+fn an_unfinished_restore_of_something_else_is_begun_anew() {
+    let world = busy(1);
+    let lsn = world.database.log.durable_lsn().0 - 3;
+    let wanted = request(RestorePoint::Lsn(lsn));
+    let others = [
+        request(RestorePoint::Lsn(lsn - 1)),
+        RestoreRequest { expiry: redo::Expiry::Never, ..request(RestorePoint::Lsn(lsn)) },
+    ];
+    for other in others {
+        let disk = unfinished(&world, &other, 2);
+        let restored = restore(&disk, &wanted).unwrap();
+        assert!(!restored.is_resumed);
+        assert_eq!(&contents(&disk, lsn), world.ledger.at(lsn));
+    }
 }
 
 #[test]

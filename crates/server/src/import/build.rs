@@ -80,7 +80,7 @@ pub fn build(
         let what = "holds a redo log: data is imported into new directories only";
         return Err(ImportError::NotNew { path: dir.clone(), what });
     }
-    redo::begin(disk, &build, dir)?;
+    redo::begin(disk, &build, dir, &[])?;
     let made = make(place, &build, source, checked, config, tell);
     let published = made.and_then(|built| {
         source.check_unchanged(disk)?;
