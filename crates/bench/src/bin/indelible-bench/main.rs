@@ -50,7 +50,7 @@ enum Action {
     Recovery(bench::recovery::Arguments),
     /// Draws figures and tables from the runs of `bench/recovery/sweep`.
     RecoveryFigures(bench::recovery::figures::Arguments),
-    /// Fills, loads and checks a server on this machine, over sockets.
+    /// Fills, loads and checks a server, over sockets.
     Client(bench::client::Arguments),
     /// Takes locks of a server on this machine and gives them back, over sockets.
     Locks(bench::locks::Arguments),
