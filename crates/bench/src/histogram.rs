@@ -1,39 +1,44 @@
-//! Latencies, counted in buckets that are at most 3 % wide.
+//! Latencies in an HdrHistogram of three significant digits: a quantile is at most 0.1 % too high.
 
-/// Buckets per power of two.
-const PARTS: usize = 32;
-const PART_BITS: u32 = PARTS.ilog2();
-const BUCKETS: usize = (64 - PART_BITS as usize + 1) * PARTS;
+use hdrhistogram::Histogram as Hdr;
 
 /// See the file's top.
 pub(crate) struct Histogram {
-    counts: Vec<u64>,
-    total: u64,
+    counts: Hdr<u64>,
+    /// The largest value as it was: HdrHistogram has it rounded up like all others.
     max: u64,
 }
 
 impl Histogram {
     pub(crate) fn new() -> Self {
-        Self { counts: vec![0; BUCKETS], total: 0, max: 0 }
+        Self { counts: Hdr::new(3).expect("three digits are allowed"), max: 0 }
     }
 
     pub(crate) fn add(&mut self, value: u64) {
-        self.counts[bucket(value)] += 1;
-        self.total += 1;
+        self.counts.record(value).expect("it grows");
         self.max = self.max.max(value);
+    }
+
+    /// Adds what `other` has counted.
+    pub(crate) fn add_all(&mut self, other: &Self) {
+        self.counts.add(&other.counts).expect("it grows");
+        self.max = self.max.max(other.max);
     }
 
     /// Adds what `other` has counted, and empties that.
     pub(crate) fn take(&mut self, other: &mut Self) {
-        for (count, taken) in self.counts.iter_mut().zip(&mut other.counts) {
-            *count += std::mem::take(taken);
-        }
-        self.total += std::mem::take(&mut other.total);
-        self.max = self.max.max(std::mem::take(&mut other.max));
+        self.add_all(other);
+        other.clear();
     }
 
-    pub(crate) const fn total(&self) -> u64 {
-        self.total
+    /// Forgets everything, and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.counts.reset();
+        self.max = 0;
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.counts.len()
     }
 
     pub(crate) const fn max(&self) -> u64 {
@@ -42,33 +47,24 @@ impl Histogram {
 
     /// The value below or at which `per_mille` of all values are, up to the width of a bucket.
     pub(crate) fn quantile(&self, per_mille: u64) -> u64 {
-        let wanted = (self.total * per_mille).div_ceil(1000);
-        let mut seen = 0;
-        for (index, count) in self.counts.iter().enumerate() {
-            seen += count;
-            if seen >= wanted && seen > 0 {
-                return last_of(index).min(self.max);
-            }
-        }
-        0
+        self.counts.value_at_quantile(per_mille as f64 / 1000.0).min(self.max)
     }
-}
 
-fn bucket(value: u64) -> usize {
-    let bits = u64::BITS - value.leading_zeros();
-    let shift = bits.saturating_sub(PART_BITS + 1);
-    let part = usize::try_from(value >> shift).expect("less than two times PARTS");
-    shift as usize * PARTS + part
-}
-
-/// The largest value of a bucket.
-fn last_of(index: usize) -> u64 {
-    if index < 2 * PARTS {
-        return index as u64;
+    /// Pairs of a quantile (0 to 1) and its value: two for each halving of what is above, as HdrHistogram's
+    /// own reports have them.
+    pub(crate) fn quantiles(&self) -> Vec<(f64, u64)> {
+        let values = self.counts.iter_quantiles(2);
+        let pair = |it: hdrhistogram::iterators::IterationValue<u64>| {
+            (it.quantile_iterated_to(), it.value_iterated_to().min(self.max))
+        };
+        values.map(pair).collect()
     }
-    let shift = index / PARTS - 1;
-    let part = (index % PARTS + PARTS) as u64;
-    ((part + 1) << shift).wrapping_sub(1)
+
+    /// Returns the values that would have been seen if a request had been due each `interval`: for a value `v` above
+    /// it also `v - interval`, `v - 2 * interval`, …, down to the interval.
+    pub(crate) fn corrected(&self, interval: u64) -> Self {
+        Self { counts: self.counts.clone_correct(interval), max: self.max }
+    }
 }
 
 #[cfg(test)]
@@ -79,15 +75,19 @@ mod tests {
     fn a_quantile_is_at_most_one_bucket_too_high() {
         let mut random = fastrand::Rng::with_seed(1);
         let mut values: Vec<u64> =
-            (0..10_000).map(|_| random.u64(..) >> random.u32(..64)).collect();
+            (0..10_000).map(|_| random.u64(..) >> random.u32(1..64)).collect();
         let mut histogram = Histogram::new();
         values.iter().for_each(|value| histogram.add(*value));
         values.sort_unstable();
         for per_mille in [1, 500, 990, 999, 1000] {
             let rank = (values.len() * per_mille).div_ceil(1000) - 1;
             let (exact, found) = (values[rank], histogram.quantile(per_mille as u64));
-            assert!(exact <= found && found - exact <= exact / 32, "{exact} is {found}");
+            assert!(exact <= found && found - exact <= exact / 1000, "{exact} is {found}");
         }
+        assert_eq!(histogram.max(), values[9999]);
+        let quantiles = histogram.quantiles();
+        assert_eq!(quantiles.last(), Some(&(1.0, values[9999])));
+        assert!(quantiles.is_sorted() && quantiles.len() < 60, "{quantiles:?}");
     }
 
     #[test]
@@ -98,5 +98,16 @@ mod tests {
         all.take(&mut some);
         assert_eq!((all.total(), all.max(), all.quantile(500)), (1, 7, 7));
         assert_eq!((some.total(), some.quantile(500)), (0, 0));
+    }
+
+    #[test]
+    fn a_long_wait_is_corrected_by_the_requests_that_it_kept_back() {
+        let mut histogram = Histogram::new();
+        (0..99).for_each(|_| histogram.add(100));
+        histogram.add(1000);
+        let corrected = histogram.corrected(100);
+        // 1,000, and 900, 800, …, 100.
+        assert_eq!((corrected.total(), corrected.max()), (109, 1000));
+        assert_eq!((histogram.quantile(990), corrected.quantile(990)), (100, 900));
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   workloads: tpcc, kv ──► trait Engine ──► pages, pages-flush        always
 //!                                        ──► bdb, lmdb, redb, sqlite   behind features
-//!   client, locks: loads for servers, over sockets
+//!   client, locks: loads for servers, over sockets; compare: the client on several servers in turn
 //! ```
 //!
 //! The binary `indelible-bench` is in `src/bin`: the laboratory, which the product does not link. A
@@ -11,6 +11,7 @@
 //! is one file in `engine`, which documents its configuration and what its commit guarantees.
 
 pub mod client;
+pub mod compare;
 pub mod engine;
 pub mod figures;
 pub mod flash;

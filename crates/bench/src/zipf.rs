@@ -14,9 +14,22 @@ impl Zipf {
     pub(crate) fn new(rows: u64, theta: f64) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "far below 2^52 rows")]
         let rows = rows as f64;
-        let (zeta, zeta_2) = (zeta(rows, theta), zeta(2.0, theta));
-        let eta = (1.0 - (2.0 / rows).powf(1.0 - theta)) / (1.0 - zeta_2 / zeta);
-        Self { rows, theta, alpha: 1.0 / (1.0 - theta), zeta, eta }
+        let zeta = zeta(rows, theta);
+        Self { rows, theta, alpha: 1.0 / (1.0 - theta), zeta, eta: eta(rows, theta, zeta) }
+    }
+
+    /// Makes it as if it had been made with so many rows, which are not less than it has.
+    pub(crate) fn grow(&mut self, rows: u64) {
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^52 rows")]
+        let rows = rows as f64;
+        if rows <= self.rows {
+            return;
+        }
+        while self.rows < rows {
+            self.rows += 1.0;
+            self.zeta += self.rows.powf(-self.theta);
+        }
+        self.eta = eta(self.rows, self.theta, self.zeta);
     }
 
     /// Returns the popularity rank, from 0, of the next row.
@@ -37,6 +50,10 @@ impl Zipf {
         let rank = (self.rows * (self.eta * u - self.eta + 1.0).powf(self.alpha)) as u64;
         rank
     }
+}
+
+fn eta(rows: f64, theta: f64, zeta_of_rows: f64) -> f64 {
+    (1.0 - (2.0 / rows).powf(1.0 - theta)) / (1.0 - zeta(2.0, theta) / zeta_of_rows)
 }
 
 /// Returns the sum of `1 / k^theta` for k up to `rows`. The first terms are exact, the rest is an
@@ -73,6 +90,15 @@ mod tests {
         }
         let share = f64::from(first) / 100_000.0;
         assert!((share * zeta(1000.0, 0.9) - 1.0).abs() < 0.05, "{share}");
+    }
+
+    #[test]
+    fn a_zipf_that_grew_is_one_that_was_made_so() {
+        let (mut grown, made) = (Zipf::new(100, 0.99), Zipf::new(5000, 0.99));
+        [100, 101, 4000, 5000].into_iter().for_each(|rows| grown.grow(rows));
+        let (mut one, mut other) = (fastrand::Rng::with_seed(2), fastrand::Rng::with_seed(2));
+        let near = (0..1000).filter(|_| grown.next(&mut one).abs_diff(made.next(&mut other)) <= 1);
+        assert_eq!(near.count(), 1000);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::reply::whole_bytes;
 const READ_BYTES: usize = 1 << 16;
 
 /// What a request was for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// Asks whether the server is there. Any reply will do; it is not counted.
     Probe,
@@ -18,14 +18,30 @@ pub(super) enum Purpose {
     Read(u32),
     /// Writes a record in this version.
     Write(u32),
+    /// Writes a new record. Its entry in the index follows.
+    Insert,
+    /// Writes the entry of a new record.
+    Index,
+    /// Asks the index for the keys of a scan. The records follow, one after the other.
+    Scan,
+    /// Reads a record of a scan; these follow, the last one first.
+    ScanRecord(Vec<u64>),
+    /// Reads a record, whose update follows.
+    ReadToModify,
+    /// Updates a record that was read.
+    Modify,
+    /// Removes a record. The removal of its entry follows, if there is an index.
+    Remove,
+    /// Removes an entry.
+    Unindex,
 }
 
 /// A request without its reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) key: u64,
     pub(super) purpose: Purpose,
-    /// When it was to be sent, in nanoseconds of the run.
+    /// When its operation was to begin, in nanoseconds of the run.
     pub(super) due_ns: u64,
 }
 
@@ -33,36 +49,39 @@ pub(super) struct Request {
 pub(super) struct Connection {
     stream: TcpStream,
     out: Vec<u8>,
+    /// What was read is before `input_end`, the rest is room.
     input: Vec<u8>,
+    input_end: usize,
     requests: VecDeque<Request>,
 }
 
 impl Connection {
-    pub(super) fn open(port: u16) -> std::io::Result<Self> {
-        let stream = TcpStream::connect(("127.0.0.1", port))?;
+    pub(super) fn open(host: &str, port: u16) -> std::io::Result<Self> {
+        let stream = TcpStream::connect((host, port))?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
-        Ok(Self { stream, out: Vec::new(), input: Vec::new(), requests: VecDeque::new() })
+        Ok(Self {
+            stream,
+            out: Vec::new(),
+            input: Vec::new(),
+            input_end: 0,
+            requests: VecDeque::new(),
+        })
     }
 
     pub(super) fn stream(&self) -> &TcpStream {
         &self.stream
     }
 
-    /// Requests without a reply.
+    /// Operations under way: each has one request without a reply.
     pub(super) fn waiting(&self) -> usize {
         self.requests.len()
     }
 
-    /// Whether something must still be written.
-    pub(super) fn has_output(&self) -> bool {
-        !self.out.is_empty()
-    }
-
     /// Appends a request, which `encode` writes.
-    pub(super) fn push(&mut self, request: Request, encode: impl FnOnce(&mut Vec<u8>)) {
+    pub(super) fn push(&mut self, encode: impl FnOnce(&mut Vec<u8>) -> Request) {
+        let request = encode(&mut self.out);
         self.requests.push_back(request);
-        encode(&mut self.out);
     }
 
     /// Writes what the socket takes.
@@ -79,26 +98,35 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads what the socket has once, and gives each whole reply to `take`.
-    pub(super) fn receive(&mut self, mut take: impl FnMut(Request, &[u8])) -> std::io::Result<()> {
-        let had = self.input.len();
-        self.input.resize(had + READ_BYTES, 0);
-        let read = self.stream.read(&mut self.input[had..]);
-        self.input.truncate(had + *read.as_ref().unwrap_or(&0));
-        match read {
-            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
-            _ => {}
-        }
-        let mut taken = 0;
-        while let Some(bytes) = whole_bytes(&self.input[taken..]) {
-            let Some(request) = self.requests.pop_front() else {
-                return Err(std::io::Error::other("a reply that nothing was asked for"));
+    /// Reads all that the socket has, and gives each whole reply to `take`, which may write the request that follows it.
+    pub(super) fn receive(
+        &mut self,
+        mut take: impl FnMut(Request, &[u8], &mut Vec<u8>) -> Option<Request>,
+    ) -> std::io::Result<()> {
+        loop {
+            self.input.resize(self.input.len().max(self.input_end + READ_BYTES), 0);
+            let room = self.input.len() - self.input_end;
+            let read = match self.stream.read(&mut self.input[self.input_end..]) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(read) => read,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+                Err(error) => return Err(error),
             };
-            take(request, &self.input[taken..taken + bytes]);
-            taken += bytes;
+            self.input_end += read;
+            let mut taken = 0;
+            while let Some(bytes) = whole_bytes(&self.input[taken..self.input_end]) {
+                let Some(request) = self.requests.pop_front() else {
+                    return Err(std::io::Error::other("a reply that nothing was asked for"));
+                };
+                let reply = &self.input[taken..taken + bytes];
+                self.requests.extend(take(request, reply, &mut self.out));
+                taken += bytes;
+            }
+            self.input.copy_within(taken..self.input_end, 0);
+            self.input_end -= taken;
+            if read < room {
+                return Ok(());
+            }
         }
-        self.input.drain(..taken);
-        Ok(())
     }
 }

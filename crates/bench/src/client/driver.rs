@@ -2,25 +2,28 @@
 //!
 //! ```text
 //!   at hand ──issue──► connections ──replies──► books (meter, ledger)
-//!      ▲                    │
+//!      ▲                    │  ▲                  │
+//!      │                    │  └── what follows ──┘
 //!      └──── a request ◄── away ◄── a connection ended, or LOADING: one request every half millisecond
 //! ```
 //!
-//! Without a rate each connection has as many requests under way as a pipeline holds. With one, requests
-//! are due at even distances whatever the server does; each goes to a connection that waits for nothing, and
-//! its latency counts from when it was due.
+//! Closed loop (no rate): each connection has as many operations under way as a pipeline holds, and the next one
+//! begins when one is over. A server that stalls is asked nothing meanwhile: its stall is one latency of each
+//! connection. Open loop (a rate): operations are due at even distances whatever the server does; each goes to a
+//! connection with room, and its latency counts from when it was due, so a stall is seen by all that were due in it.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rustix::event::{PollFd, PollFlags, Timespec};
-
-use super::connection::{Connection, Purpose, Request};
+use super::books::{Books, Taken};
+use super::connection::{Connection, Purpose};
 use super::keys::Keys;
 use super::ledger::{Comparison, Ledger};
-use super::meter::{Answer, Meter};
-use super::records::{Found, Records};
-use super::reply::Reply;
+use super::live::Live;
+use super::meter::Meter;
+use super::mix::{Mix, Operation};
+use super::poller::Poller;
+use super::records::Records;
 use super::{Arguments, Task, WhenAway};
 use crate::error::{Error, Result};
 
@@ -31,67 +34,6 @@ const DRAIN_NS: u64 = 10_000_000_000;
 /// How long the loop sleeps at most.
 const SLEEP_NS: u64 = 50_000_000;
 
-/// Judges and counts replies.
-pub(super) struct Books {
-    pub(super) records: Records,
-    pub(super) ledger: Option<Ledger>,
-    /// The keys that are asked for most often.
-    pub(super) popular: HashSet<u64>,
-    pub(super) meter: Meter,
-    /// Of the task `check`.
-    pub(super) comparison: Option<Comparison>,
-}
-
-impl Books {
-    /// Takes a reply; whether the server was loading instead.
-    fn take(&mut self, request: Request, bytes: &[u8], now_ns: u64) -> bool {
-        let reply = Reply::of(bytes);
-        let Request { key, purpose, due_ns } = request;
-        if let Reply::Error(error) = reply {
-            let is_loading = error.starts_with("LOADING");
-            if !is_loading {
-                self.meter.refused(error);
-            }
-            return is_loading;
-        }
-        if purpose == Purpose::Probe {
-            return false;
-        }
-        let answer = match purpose {
-            Purpose::Write(_) => Answer::Write,
-            _ => Answer::Read { is_popular: self.popular.contains(&key) },
-        };
-        self.meter.answered(due_ns, now_ns, answer);
-        match purpose {
-            Purpose::Write(version) => {
-                if let Some(ledger) = &mut self.ledger {
-                    ledger.answer(key, version);
-                }
-            }
-            Purpose::Read(least) => self.found(key, self.records.found(reply, key), least),
-            Purpose::Probe => {}
-        }
-        false
-    }
-
-    fn found(&mut self, key: u64, found: Found, least: u32) {
-        let troubles = &mut self.meter.troubles;
-        let version = match found {
-            Found::Version(version) => version,
-            Found::Missing => 0,
-            Found::Wrong => {
-                troubles.wrong += 1;
-                return;
-            }
-        };
-        match (&mut self.comparison, &mut self.ledger) {
-            (Some(comparison), Some(ledger)) => ledger.compare(key, version, comparison),
-            (_, None) => troubles.missing += u64::from(found == Found::Missing),
-            (None, Some(_)) => troubles.stale += u64::from(version < least),
-        }
-    }
-}
-
 /// See the file's top.
 pub(super) struct Driver<'a> {
     arguments: &'a Arguments,
@@ -99,10 +41,13 @@ pub(super) struct Driver<'a> {
     unix_start_ns: u64,
     /// When nothing is sent any more.
     end_ns: u64,
-    keys: Keys,
+    mix: Mix,
     random: fastrand::Rng,
     pub(super) books: Books,
     connections: Vec<Connection>,
+    poller: Poller,
+    /// The connections that have replies.
+    ready: Vec<usize>,
     /// Since the server is not there: when to ask it again.
     away: Option<u64>,
     /// How often all connections ended.
@@ -111,8 +56,6 @@ pub(super) struct Driver<'a> {
     pub(super) back_ns: u64,
     /// The next key of the tasks that take one after the other.
     next_key: u64,
-    /// The version of the next write without a ledger.
-    next_version: u32,
     /// Keys that were written before the connections ended: they stay as they are, to be compared.
     spared: Vec<bool>,
     /// With a rate: requests that are due and have no connection, and when the next one is due.
@@ -123,35 +66,53 @@ pub(super) struct Driver<'a> {
 }
 
 impl<'a> Driver<'a> {
-    pub(super) fn new(arguments: &'a Arguments) -> Result<Self> {
-        let records = Records::new(arguments.fields, arguments.value_bytes);
+    pub(super) fn new(arguments: &'a Arguments, live: Option<Live>) -> Result<Self> {
+        let load = &arguments.load;
+        let records = Records::new(load.fields(), load.value_bytes());
         let records = records.map_err(|what| Error::engine("records")(&what))?;
-        let end_key = arguments.first_key + arguments.keys;
+        let end_key = arguments.first_key + load.keys;
         let open = |path| Ledger::open(path, end_key);
         let ledger = arguments.ledger.as_deref().map(open).transpose()?;
         if ledger.is_some() && !records.is_string() {
             return Err(Error::engine("records")(&"a ledger is for strings"));
         }
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let settle_ns = ns(Duration::from_secs_f64(arguments.settle));
-        let meter = Meter::new(settle_ns..end_ns(arguments), ns(unix), arguments.samples.is_some());
+        let settle_ns = ns(Duration::from_secs_f64(load.settle()));
+        let counted_ns = settle_ns..end_ns(arguments);
+        let meter = Meter::new(counted_ns, ns(unix), arguments.samples.is_some(), live);
         let comparison = (arguments.task == Task::Check).then(Comparison::default);
         let spared = if ledger.is_some() { end_key } else { 0 };
-        let keys = Keys::new(arguments.first_key..end_key, arguments.distribution);
+        let mix = load.mix();
+        let has_inserts = arguments.task == Task::Run && mix.has_inserts();
+        let keys = Keys::new(arguments.first_key..end_key, load.distribution(), has_inserts);
+        let is_fill = arguments.task == Task::Fill;
+        let books = Books {
+            records,
+            has_index: load.workload.is_some(),
+            ledger,
+            popular: keys.popular(),
+            keys,
+            meter,
+            comparison,
+            is_fill,
+            version: if is_fill { 1 } else { 2 },
+            random: fastrand::Rng::with_seed(load.seed ^ 1),
+        };
         Ok(Self {
             arguments,
             began: Instant::now(),
             unix_start_ns: ns(unix),
             end_ns: end_ns(arguments),
-            random: fastrand::Rng::with_seed(arguments.seed),
-            books: Books { records, ledger, popular: keys.popular(), meter, comparison },
-            keys,
+            mix,
+            random: fastrand::Rng::with_seed(load.seed),
+            books,
             connections: Vec::new(),
+            poller: Poller::new().map_err(|error| Error::engine("epoll")(&error))?,
+            ready: Vec::new(),
             away: Some(0),
             breaks: 0,
             back_ns: 0,
             next_key: arguments.first_key,
-            next_version: 2,
             spared: vec![false; usize::try_from(spared).expect("keys fit in memory")],
             late: VecDeque::new(),
             next_due_ns: 0,
@@ -175,6 +136,7 @@ impl<'a> Driver<'a> {
             if self.is_over(now_ns) {
                 return Ok(());
             }
+            self.books.meter.show(now_ns);
             match self.away {
                 Some(at_ns) if now_ns >= at_ns => self.ask_again(now_ns),
                 Some(_) => {}
@@ -195,141 +157,141 @@ impl<'a> Driver<'a> {
                 is_done || self.away.is_some() || now_ns >= self.end_ns + DRAIN_NS
             }
             Task::Run => false,
-            Task::Fill | Task::Check => self.next_key == self.end_key() && is_idle(),
+            Task::Fill | Task::Check | Task::Remove => self.next_key == self.end_key() && is_idle(),
         }
     }
 
     fn end_key(&self) -> u64 {
-        self.arguments.first_key + self.arguments.keys
+        self.arguments.first_key + self.arguments.load.keys
     }
 
     /// Asks a server that is away for a key.
     fn ask_again(&mut self, now_ns: u64) {
         self.away = Some(now_ns + AWAY_NS);
         if self.connections.is_empty() {
-            self.connections.extend(Connection::open(self.arguments.port));
+            // It is not there yet.
+            let _ignored = self.connect();
         }
-        let key = self.keys.draw(&mut self.random);
-        let Some(connection) = self.connections.first_mut() else { return };
+        let key = self.books.keys.draw(&mut self.random);
+        let Self { books, connections, .. } = self;
+        let Some(connection) = connections.first_mut() else { return };
         if connection.waiting() == 0 {
-            let request = Request { key, purpose: Purpose::Probe, due_ns: now_ns };
-            connection.push(request, |out| self.books.records.read(out, key));
+            connection.push(|out| books.write(key, Purpose::Probe, now_ns, out));
         }
+    }
+
+    fn connect(&mut self) -> std::io::Result<()> {
+        let connection = Connection::open(&self.arguments.host, self.arguments.port)?;
+        self.poller.add(connection.stream(), self.connections.len())?;
+        self.connections.push(connection);
+        Ok(())
     }
 
     /// Sends what is due.
     fn issue(&mut self, now_ns: u64) {
         let count = self.connections.len();
-        if self.arguments.rate > 0.0 && self.arguments.task == Task::Run {
+        if self.arguments.load.rate > 0.0 && self.arguments.task == Task::Run {
             self.note_due(now_ns);
-            for _ in 0..count {
+            let mut full = 0;
+            while full < count {
                 let Some(due_ns) = self.late.front().copied() else { return };
                 self.turn = (self.turn + 1) % count;
-                if self.connections[self.turn].waiting() < self.arguments.pipeline {
+                full += 1;
+                if self.connections[self.turn].waiting() < self.arguments.load.pipeline {
                     self.late.pop_front();
                     self.send(self.turn, due_ns);
+                    full = 0;
                 }
             }
             return;
         }
         for index in 0..count {
             while now_ns < self.end_ns
-                && self.connections[index].waiting() < self.arguments.pipeline
+                && self.connections[index].waiting() < self.arguments.load.pipeline
                 && self.send(index, now_ns)
             {}
         }
     }
 
     fn note_due(&mut self, now_ns: u64) {
-        let distance_ns = ns(Duration::from_secs_f64(1.0 / self.arguments.rate)).max(1);
+        let distance_ns = ns(Duration::from_secs_f64(1.0 / self.arguments.load.rate)).max(1);
         while self.next_due_ns <= now_ns && self.next_due_ns < self.end_ns {
             self.late.push_back(self.next_due_ns);
             self.next_due_ns += distance_ns;
         }
     }
 
-    /// Sends the next request of the task through a connection; whether there is one.
+    /// Begins the next operation of the task on a connection. Returns whether there is one.
     fn send(&mut self, index: usize, due_ns: u64) -> bool {
-        let is_write = match self.arguments.task {
-            Task::Run => self.random.f64() >= self.arguments.reads,
-            task => task == Task::Fill,
+        let operation = match self.arguments.task {
+            Task::Run => self.mix.draw(&mut self.random),
+            Task::Fill | Task::Remove => Operation::Update,
+            Task::Check => Operation::Read,
         };
-        let Some(key) = self.draw(index, is_write) else { return false };
-        let any = self.random.usize(..);
-        let Self { books, connections, next_version, .. } = self;
-        let Books { records, ledger, .. } = books;
-        let connection = &mut connections[index];
-        if !is_write {
-            let least = ledger.as_ref().map_or(0, |ledger| ledger.of(key).answered);
-            let request = Request { key, purpose: Purpose::Read(least), due_ns };
-            connection.push(request, |out| records.read(out, key));
-            return true;
-        }
-        let is_fill = self.arguments.task == Task::Fill;
-        let version = match ledger {
-            Some(ledger) => ledger.send(key),
-            None if is_fill => 1,
-            None => {
-                *next_version += 1;
-                *next_version
+        let Some(key) = self.draw(index, operation) else { return false };
+        let Self { books, connections, arguments, .. } = self;
+        let purpose = match (arguments.task, operation) {
+            (Task::Remove, _) => Purpose::Remove,
+            (Task::Fill, _) if books.has_index => Purpose::Insert,
+            (_, Operation::Read) => {
+                Purpose::Read(books.ledger.as_ref().map_or(0, |ledger| ledger.of(key).answered))
             }
+            (_, Operation::Update) => Purpose::Write(books.version_of(key)),
+            (_, Operation::Insert) => Purpose::Insert,
+            (_, Operation::Scan) => Purpose::Scan,
+            (_, Operation::ReadModifyWrite) => Purpose::ReadToModify,
         };
-        let request = Request { key, purpose: Purpose::Write(version), due_ns };
-        connection.push(request, |out| match is_fill {
-            true => records.create(out, key, version),
-            false => records.update(out, key, version, any),
-        });
+        connections[index].push(|out| books.write(key, purpose, due_ns, out));
         true
     }
 
-    /// The key of the next request.
-    fn draw(&mut self, index: usize, is_write: bool) -> Option<u64> {
+    /// The key of the next operation.
+    fn draw(&mut self, index: usize, operation: Operation) -> Option<u64> {
         if self.arguments.task != Task::Run {
             let key = self.next_key;
             let is_one = key < self.end_key();
             self.next_key += u64::from(is_one);
             return is_one.then_some(key);
         }
-        let mut key = self.keys.draw(&mut self.random);
-        if !is_write || self.books.ledger.is_none() {
+        if operation == Operation::Insert {
+            return Some(self.books.keys.begin_insert());
+        }
+        let mut key = self.books.keys.draw(&mut self.random);
+        if operation == Operation::Read || self.books.ledger.is_none() {
             return Some(key);
         }
         // Writes of one key go through one connection, so that they are answered in their order.
         loop {
-            let (first, count) = (self.arguments.first_key, self.arguments.connections as u64);
+            let (first, count) = (self.arguments.first_key, self.arguments.load.connections as u64);
             let owned = key - (key - first) % count + index as u64;
             let place = usize::try_from(owned).expect("keys fit in memory");
             if owned < self.end_key() && (self.breaks == 0 || !self.spared[place]) {
                 self.spared[place] |= self.breaks == 0;
                 return Some(owned);
             }
-            key = self.keys.draw(&mut self.random);
+            key = self.books.keys.draw(&mut self.random);
         }
     }
 
     /// Writes and reads what the sockets take and have, or sleeps until there is something to do.
     fn turn(&mut self) -> std::io::Result<()> {
-        let mut fds = Vec::with_capacity(self.connections.len());
         for connection in &mut self.connections {
             connection.flush()?;
         }
-        for connection in &self.connections {
-            let more = if connection.has_output() { PollFlags::OUT } else { PollFlags::empty() };
-            fds.push(PollFd::new(connection.stream(), PollFlags::IN | more));
-        }
-        let sleep_ns = self.sleep_ns();
-        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::try_from(sleep_ns).unwrap_or_default() };
-        rustix::event::poll(&mut fds, Some(&timeout))?;
-        let readable = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
-        let ready: Vec<bool> = fds.iter().map(|fd| fd.revents().intersects(readable)).collect();
-        drop(fds);
+        self.poller.wait(self.sleep_ns(), &mut self.ready)?;
         let (now_ns, was_away) = (self.now_ns(), self.away.is_some());
         let (mut is_loading, mut is_back) = (false, false);
-        for (connection, _) in self.connections.iter_mut().zip(ready).filter(|(_, ready)| *ready) {
-            connection.receive(|request, reply| {
-                let was_loading = self.books.take(request, reply, now_ns);
+        let Self { books, connections, ready, .. } = self;
+        for index in ready.iter() {
+            connections[*index].receive(|request, reply, out| {
+                let taken = books.take(request, reply, now_ns, out);
+                let was_loading = taken == Taken::Loading;
                 is_loading |= was_loading;
                 is_back |= !was_loading;
+                match taken {
+                    Taken::GoesOn(next) => Some(next),
+                    Taken::Loading | Taken::Over => None,
+                }
             })?;
         }
         if is_loading && !was_away {
@@ -345,7 +307,7 @@ impl<'a> Driver<'a> {
         let now_ns = self.now_ns();
         let until_ns = match self.away {
             Some(at_ns) => at_ns,
-            None if self.arguments.rate > 0.0 && self.late.is_empty() => self.next_due_ns,
+            None if self.arguments.load.rate > 0.0 && self.late.is_empty() => self.next_due_ns,
             None => u64::MAX,
         };
         until_ns.saturating_sub(now_ns).min(SLEEP_NS)
@@ -353,8 +315,8 @@ impl<'a> Driver<'a> {
 
     /// The server has answered.
     fn come_back(&mut self, now_ns: u64) -> std::io::Result<()> {
-        while self.connections.len() < self.arguments.connections {
-            self.connections.push(Connection::open(self.arguments.port)?);
+        while self.connections.len() < self.arguments.load.connections {
+            self.connect()?;
         }
         self.away = None;
         self.back_ns = now_ns;
@@ -368,6 +330,7 @@ impl<'a> Driver<'a> {
         let waiting: usize = self.connections.iter().map(Connection::waiting).sum();
         self.books.meter.troubles.broken += waiting as u64;
         self.connections.clear();
+        self.books.keys.end_inserts();
         self.away = Some(self.now_ns() + AWAY_NS);
         self.breaks += 1;
         match self.arguments.when_away {
@@ -381,8 +344,8 @@ impl<'a> Driver<'a> {
 /// When nothing is sent any more.
 fn end_ns(arguments: &Arguments) -> u64 {
     match arguments.task {
-        Task::Run => ns(Duration::from_secs_f64(arguments.settle + arguments.seconds)),
-        Task::Fill | Task::Check => u64::MAX - DRAIN_NS,
+        Task::Run => ns(Duration::from_secs_f64(arguments.load.settle() + arguments.load.seconds)),
+        Task::Fill | Task::Check | Task::Remove => u64::MAX - DRAIN_NS,
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::Path;
 
+use super::live::Live;
 use crate::error::{Error, Result};
 use crate::histogram::Histogram;
 
@@ -12,16 +13,16 @@ const STEP_NS: u64 = 100_000_000;
 
 /// Latencies of one kind of request, from when each was due to its reply.
 #[derive(Debug, serde::Serialize)]
-pub(super) struct Latencies {
-    pub(super) count: u64,
-    p50_us: f64,
-    p99_us: f64,
-    p999_us: f64,
-    max_us: f64,
+pub(crate) struct Latencies {
+    pub(crate) count: u64,
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+    pub(crate) p999_us: f64,
+    pub(crate) max_us: f64,
 }
 
 impl Latencies {
-    fn of(histogram: &Histogram) -> Self {
+    pub(super) fn of(histogram: &Histogram) -> Self {
         let us = |ns: u64| ns as f64 / 1e3;
         let quantile = |per_mille| us(histogram.quantile(per_mille));
         Self {
@@ -36,7 +37,7 @@ impl Latencies {
 
 /// What was not as it should be.
 #[derive(Debug, Default, serde::Serialize)]
-pub(super) struct Troubles {
+pub(crate) struct Troubles {
     /// Records that were not there.
     pub(super) missing: u64,
     /// Replies that belong to no record, or to another one.
@@ -49,7 +50,15 @@ pub(super) struct Troubles {
     pub(super) errors: BTreeMap<String, u64>,
 }
 
-/// What was answered.
+impl Troubles {
+    /// How many there were.
+    pub(crate) fn sum(&self) -> u64 {
+        let errors: u64 = self.errors.values().sum();
+        self.missing + self.wrong + self.stale + self.broken + errors
+    }
+}
+
+/// An operation that is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     Write,
@@ -57,59 +66,92 @@ pub(super) enum Answer {
         /// The key is one of those that are asked for most often.
         is_popular: bool,
     },
+    Insert,
+    Scan,
+    ReadModifyWrite,
+}
+
+impl Answer {
+    const KINDS: usize = 5;
+
+    const fn kind(self) -> usize {
+        match self {
+            Self::Write => 0,
+            Self::Read { .. } => 1,
+            Self::Insert => 2,
+            Self::Scan => 3,
+            Self::ReadModifyWrite => 4,
+        }
+    }
 }
 
 /// See the file's top.
 pub(super) struct Meter {
-    /// Requests that were due before this are not counted.
+    /// Operations that were due before this are not counted.
     counted_from_ns: u64,
     /// Replies that came after this are not counted as throughput.
     counted_to_ns: u64,
     in_time: u64,
+    replies_in_time: u64,
     unix_start_ns: u64,
-    reads: Histogram,
-    /// Those of keys that are asked for most often, and of all others.
+    /// By [`Answer::kind`].
+    kinds: [Histogram; Answer::KINDS],
+    /// Reads of keys that are asked for most often, and of all others.
     reads_by_popularity: [Histogram; 2],
-    writes: Histogram,
     steps: Steps,
     /// Lines of `unix_us,latency_us,is_write`, if they are wanted.
     samples: Option<String>,
+    /// On a terminal.
+    live: Option<Live>,
     pub(super) troubles: Troubles,
 }
 
 impl Meter {
-    pub(super) fn new(counted_ns: Range<u64>, unix_start_ns: u64, has_samples: bool) -> Self {
+    pub(super) fn new(
+        counted_ns: Range<u64>,
+        unix_start_ns: u64,
+        has_samples: bool,
+        live: Option<Live>,
+    ) -> Self {
         Self {
             counted_from_ns: counted_ns.start,
             counted_to_ns: counted_ns.end,
             in_time: 0,
+            replies_in_time: 0,
             unix_start_ns,
-            reads: Histogram::new(),
+            kinds: std::array::from_fn(|_| Histogram::new()),
             reads_by_popularity: [Histogram::new(), Histogram::new()],
-            writes: Histogram::new(),
             steps: Steps::new(unix_start_ns / STEP_NS),
             samples: has_samples.then(String::new),
+            live,
             troubles: Troubles::default(),
         }
     }
 
-    /// Counts a reply.
+    /// Counts a reply: one request of an operation.
+    pub(super) fn replied(&mut self, now_ns: u64) {
+        let is_in_time = (self.counted_from_ns..=self.counted_to_ns).contains(&now_ns);
+        self.replies_in_time += u64::from(is_in_time);
+    }
+
+    /// Counts an operation that is over.
     pub(super) fn answered(&mut self, due_ns: u64, now_ns: u64, answer: Answer) {
-        let is_write = answer == Answer::Write;
         let ns = now_ns.saturating_sub(due_ns);
         self.steps.at((self.unix_start_ns + now_ns) / STEP_NS).add(ns);
+        if let Some(live) = &mut self.live {
+            live.answered(ns);
+        }
         if due_ns < self.counted_from_ns {
             return;
         }
         self.in_time += u64::from(now_ns <= self.counted_to_ns);
+        self.kinds[answer.kind()].add(ns);
         if let Answer::Read { is_popular } = answer {
-            self.reads.add(ns);
             self.reads_by_popularity[usize::from(!is_popular)].add(ns);
-        } else {
-            self.writes.add(ns);
         }
         if let Some(samples) = &mut self.samples {
             let due_us = (self.unix_start_ns + due_ns) / 1000;
+            let is_write = !matches!(answer, Answer::Read { .. } | Answer::Scan);
             writeln!(samples, "{due_us},{},{}", ns / 1000, u8::from(is_write))
                 .expect("a string takes everything");
         }
@@ -121,21 +163,41 @@ impl Meter {
         *self.troubles.errors.entry(word.to_owned()).or_default() += 1;
     }
 
+    /// Shows how it goes, once a second on a terminal.
+    pub(super) fn show(&mut self, now_ns: u64) {
+        if let Some(live) = &mut self.live {
+            live.show(now_ns, self.troubles.sum());
+        }
+    }
+
+    /// Latencies of a kind of operations.
+    pub(super) fn latencies(&self, answer: Answer) -> Latencies {
+        Latencies::of(&self.kinds[answer.kind()])
+    }
+
     pub(super) fn reads(&self) -> Latencies {
-        Latencies::of(&self.reads)
+        self.latencies(Answer::Read { is_popular: false })
     }
 
     pub(super) fn reads_by_popularity(&self) -> [Latencies; 2] {
         self.reads_by_popularity.each_ref().map(Latencies::of)
     }
 
-    pub(super) fn writes(&self) -> Latencies {
-        Latencies::of(&self.writes)
+    /// All operations, of whatever kind.
+    pub(super) fn all(&self) -> Histogram {
+        let mut all = Histogram::new();
+        self.kinds.iter().for_each(|kind| all.add_all(kind));
+        all
     }
 
-    /// Replies that came in time.
+    /// Operations that were over in time.
     pub(super) fn in_time(&self) -> u64 {
         self.in_time
+    }
+
+    /// Replies that came in time: an operation has one or more.
+    pub(super) fn replies_in_time(&self) -> u64 {
+        self.replies_in_time
     }
 
     /// Writes the course in steps of 100 ms to `path`, up to now.
@@ -145,7 +207,7 @@ impl Meter {
         std::fs::write(path, text).map_err(Error::file(path))
     }
 
-    /// Writes each counted reply to `path`.
+    /// Writes each counted operation to `path`.
     pub(super) fn save_samples(&self, path: &Path) -> Result<()> {
         let lines = self.samples.as_deref().unwrap_or_default();
         let text = format!("unix_us,latency_us,is_write\n{lines}");
@@ -169,7 +231,7 @@ impl Steps {
     /// Ends the steps before this one, and returns its latencies.
     fn at(&mut self, number: u64) -> &mut Histogram {
         while self.number < number {
-            let ended = std::mem::replace(&mut self.latencies, Histogram::new());
+            let ended = &self.latencies;
             writeln!(
                 self.lines,
                 "{},{},{},{},{}",
@@ -180,6 +242,7 @@ impl Steps {
                 ended.max() / 1000
             )
             .expect("a string takes everything");
+            self.latencies.clear();
             self.number += 1;
         }
         &mut self.latencies
@@ -192,7 +255,7 @@ mod tests {
 
     #[test]
     fn steps_without_a_reply_are_there() {
-        let mut meter = Meter::new(0..1_000_000_000, 1_000_000_000, true);
+        let mut meter = Meter::new(0..1_000_000_000, 1_000_000_000, true, None);
         meter.answered(10_000_000, 20_000_000, Answer::Read { is_popular: false });
         meter.answered(10_000_000, 310_000_000, Answer::Write);
         let dir = tempfile::tempdir().unwrap();
@@ -210,12 +273,16 @@ mod tests {
 
     #[test]
     fn what_was_due_before_is_not_counted_and_what_comes_late_is_no_throughput() {
-        let mut meter = Meter::new(1000..3000, 0, false);
+        let mut meter = Meter::new(1000..3000, 0, false, None);
         let read = |is_popular| Answer::Read { is_popular };
         meter.answered(999, 2000, read(false));
         meter.answered(1000, 2000, read(true));
         meter.answered(1000, 3001, read(false));
         assert_eq!((meter.in_time(), meter.reads().count), (1, 2));
         assert_eq!(meter.reads_by_popularity().map(|it| it.count), [1, 1]);
+        meter.answered(1000, 2000, Answer::Scan);
+        assert_eq!((meter.all().total(), meter.latencies(Answer::Scan).count), (3, 1));
+        [999, 1000, 3000, 3001].into_iter().for_each(|now_ns| meter.replied(now_ns));
+        assert_eq!(meter.replies_in_time(), 2);
     }
 }

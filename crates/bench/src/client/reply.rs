@@ -2,7 +2,7 @@
 
 /// What a reply is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reply<'a> {
+pub(crate) enum Reply<'a> {
     /// An error, without its `-`.
     Error(&'a str),
     /// That there is no such key: the null bulk string, or an empty array.
@@ -13,7 +13,7 @@ pub(super) enum Reply<'a> {
 
 impl<'a> Reply<'a> {
     /// Takes apart a whole reply.
-    pub(super) fn of(bytes: &'a [u8]) -> Self {
+    pub(crate) fn of(bytes: &'a [u8]) -> Self {
         match bytes {
             [b'-', error @ ..] => {
                 Self::Error(std::str::from_utf8(error).unwrap_or("not UTF-8").trim_end())
@@ -25,7 +25,7 @@ impl<'a> Reply<'a> {
 }
 
 /// Returns the length of the first reply in `bytes`, if it is there as a whole.
-pub(super) fn whole_bytes(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn whole_bytes(bytes: &[u8]) -> Option<usize> {
     let line_bytes = bytes.iter().position(|byte| *byte == b'\n')? + 1;
     let number = || {
         let text = std::str::from_utf8(&bytes[1..line_bytes - 2]).ok()?;

@@ -78,7 +78,7 @@ pub(super) const ORDER: &[Place] = &[
         may_use: &[
             "base", "env", "env-os", "keyspace", "redo", "indexing", "pages", "snapshot", "server",
         ],
-        tests_may_use: &["env-sim"],
+        tests_may_use: &["env-sim", "testing"],
     },
     Place {
         name: "cli",
@@ -252,6 +252,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
             &["flash", "snapshot"],
             &["engine", "snapshot_transactions"],
             &["client", "figures", "kv", "locks", "recovery", "tpcc", "vtc"],
+            &["compare"],
             &["bin"],
         ],
     },

@@ -5,6 +5,7 @@
 //!   indelible-bench snapshot|snapshot-transactions|snapshot-figures   the snapshot algorithms
 //!   indelible-bench recovery|recovery-figures                   recovery by scheme, under load
 //!   indelible-bench client|client-figures                       loads a server, over sockets
+//!   indelible-bench compare                                     loads servers in turn, and says what it costs them
 //!   indelible-bench vtc-figures                                 checkpoints next to Redis' (bench/vtc/run)
 //!   indelible-bench locks                                       takes and gives back locks of one
 //!   indelible-bench pages check|stats|dump DIR                  the files of a page store
@@ -50,8 +51,10 @@ enum Action {
     Recovery(bench::recovery::Arguments),
     /// Draws figures and tables from the runs of `bench/recovery/sweep`.
     RecoveryFigures(bench::recovery::figures::Arguments),
-    /// Fills, loads and checks a server on this machine, over sockets.
+    /// Fills, loads and checks a server, over sockets.
     Client(bench::client::Arguments),
+    /// Compares servers: the same load on each in turn, interleaved, and what it costs them.
+    Compare(bench::compare::Arguments),
     /// Takes locks of a server on this machine and gives them back, over sockets.
     Locks(bench::locks::Arguments),
     /// Draws the timelines of `bench/cold/timeline`.
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         Action::Recovery(arguments) => bench::recovery::run(&arguments),
         Action::RecoveryFigures(arguments) => bench::recovery::figures::run(&arguments),
         Action::Client(arguments) => bench::client::run(&arguments),
+        Action::Compare(arguments) => bench::compare::run(&arguments),
         Action::Locks(arguments) => bench::locks::run(&arguments),
         Action::ClientFigures(arguments) => bench::client::figures::run(&arguments),
         Action::VtcFigures(arguments) => bench::vtc::run(&arguments),
