@@ -48,15 +48,21 @@ pub fn backups(target: &dyn Target, database: Id) -> Result<ArchivedBackups> {
     let mut backups = ArchivedBackups::default();
     for object in target.list(database, Folder::Named)? {
         let Name::Named { lsn, .. } = object else { continue };
-        let text =
-            ObjectReader::open(target, database, object).and_then(|it| it.text(NAME_BYTES_MAX));
-        match text {
+        match text_of(target, database, object) {
             Ok(name) => backups.known.push(ArchivedBackup { name, lsn, object }),
             Err(Error::Damaged { name, .. }) => backups.damaged.push(name),
             Err(error) => return Err(error),
         }
     }
     Ok(backups)
+}
+
+/// The name of a backup that an object has.
+///
+/// # Errors
+/// When it is damaged, or cannot be read.
+pub(crate) fn text_of(target: &dyn Target, database: Id, object: Name) -> Result<String> {
+    ObjectReader::open(target, database, object)?.text(NAME_BYTES_MAX)
 }
 
 /// The block that a backup of this name is of, the newest if there are several.
