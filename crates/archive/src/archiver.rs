@@ -25,6 +25,7 @@ use crate::fill::{Filling, Fills, Portion};
 use crate::gathered::Gathered;
 use crate::headers::read_to_end;
 use crate::key::{KEY_BYTES, Salts};
+use crate::lag::{Lag, Reached};
 use crate::leftovers::{Leftovers, Why};
 use crate::name::{Folder, Name};
 use crate::named::{NameWriter, Names};
@@ -78,8 +79,7 @@ pub struct Archiver {
     damages: Damages,
     /// The copy that the stream goes on from.
     base: Option<Base>,
-    /// Since when there are blocks to be shipped.
-    behind_since_us: Option<u64>,
+    lag: Lag,
     shipped: Shipped,
     figures: Figures,
 }
@@ -128,7 +128,7 @@ impl Archiver {
             readbacks: Readbacks::default(),
             damages: Damages::default(),
             base: None,
-            behind_since_us: None,
+            lag: Lag::default(),
             shipped,
             figures: Figures::default(),
         };
@@ -395,12 +395,12 @@ impl Archiver {
         match stream.look(&shipper, now_us)? {
             Looked::NotDue => return Ok(false),
             Looked::None => {
-                self.behind_since_us = None;
+                self.lag.note_none();
                 return Ok(false);
             }
             Looked::Gone => self.note_gap(),
             Looked::Blocks(portion) => {
-                self.behind_since_us.get_or_insert(now_us);
+                self.lag.note_blocks(now_us);
                 self.pending = Some(portion);
                 self.put(writer)?;
             }
@@ -570,8 +570,7 @@ impl Archiver {
     fn note_shipped(&mut self, header: &Header, last: Lsn) {
         let whole = self.stream.as_mut().and_then(|stream| stream.note_shipped(header, last));
         if let Some(whole) = whole {
-            // What there is now has come since.
-            self.behind_since_us = Some(whole.at_us);
+            self.lag.note_whole(whole.at_us);
         }
         self.shipped.add(header.bytes, whole);
         if let Some(base) = &mut self.base {
@@ -630,13 +629,9 @@ impl Archiver {
             0 => 0,
             _ => self.reader.written_bytes().saturating_sub(self.shipped.bytes()),
         };
-        if self.figures.lag_blocks == 0 {
-            self.behind_since_us = None;
-        } else {
-            self.behind_since_us.get_or_insert(now_us);
-        }
-        let behind_us = self.behind_since_us.map_or(0, |since| now_us.saturating_sub(since));
-        self.figures.lag_ms = behind_us / 1000;
+        let (archived, is_founded) = (self.figures.archived, self.base.is_some());
+        let reached = Reached { durable, shipped, archived, is_founded };
+        (self.figures.lag_ms, self.figures.behind_ms) = self.lag.ms(&reached, now_us);
         (self.figures.fill_done, self.figures.fill_total) = self.fills.filling.progress();
         (self.figures.state, self.figures.tidy_state) = (self.state(), self.tidying.state);
         self.desk.tell(self.figures.clone(), now_us);

@@ -151,10 +151,13 @@ impl Desk {
         let mut figures = state.figures.clone();
         drop(state);
         figures.lag_blocks = durable.0.saturating_sub(figures.shipped.0);
+        let since_ms = now_us.saturating_sub(told_us) / 1000;
         figures.lag_ms = match figures.lag_blocks {
             0 => 0,
-            _ => figures.lag_ms + now_us.saturating_sub(told_us) / 1000,
+            _ => figures.lag_ms + since_ms,
         };
+        figures.behind_ms =
+            if durable <= figures.archived { 0 } else { figures.behind_ms + since_ms };
         let is_over = matches!(figures.state, State::Off | State::Fenced | State::Failed);
         let step_us = step_us.map_or(0, |begun| now_us.saturating_sub(begun));
         if step_us >= STEP_US_MAX && !is_over {
