@@ -18,6 +18,7 @@
 //!   later_commands                                what redis-server lacks, while values leave memory
 //!   object_ids                                    large objects over restarts
 //!   backups                                       named backups, and which command has emptied what
+//!   exit_codes                                    what backup, restore and view end with: damage, gaps, no log
 //!   tracking                                      what clients are told that keep copies, next to Redis
 //!   scripting                                     Lua scripts that run for long, and kills while they write
 //!   hot_keys                                      what was used before a restart is in memory first
@@ -72,6 +73,7 @@ mod differences;
 mod dumps;
 mod durability;
 mod every_command;
+mod exit_codes;
 mod expiring_fields;
 mod export;
 mod extremes;
