@@ -18,6 +18,7 @@
 //!   later_commands                                what redis-server lacks, while values leave memory
 //!   object_ids                                    large objects over restarts
 //!   backups                                       named backups, and which command has emptied what
+//!   archive · archive_loss · _s3 · _transfer      a server killed and its data removed: what comes back from elsewhere
 //!   exit_codes                                    what backup, restore and view end with: damage, gaps, no log
 //!   tracking                                      what clients are told that keep copies, next to Redis
 //!   scripting                                     Lua scripts that run for long, and kills while they write
@@ -52,6 +53,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod archive;
+mod archive_loss;
 mod archive_s3;
 mod archive_transfer;
 mod backup_commands;
