@@ -19,6 +19,7 @@
 //!   object_ids                                    large objects over restarts
 //!   backups                                       named backups, and which command has emptied what
 //!   archive · archive_loss · _s3 · _transfer      a server killed and its data removed: what comes back from elsewhere
+//!   full_disk_backups                             history, backups and archives on disks without room
 //!   exit_codes                                    what backup, restore and view end with: damage, gaps, no log
 //!   tracking                                      what clients are told that keep copies, next to Redis
 //!   scripting                                     Lua scripts that run for long, and kills while they write
@@ -83,6 +84,7 @@ mod fail_closed;
 mod fault_injection;
 mod format_1;
 mod full_disk;
+mod full_disk_backups;
 mod functions;
 mod grammar;
 mod hard_links;
