@@ -12,7 +12,7 @@ use std::sync::Arc;
 use base::Lsn;
 use env::{Disk, Entropy};
 use redo::manifest::Parent;
-use redo::{Expiry, Id, Made, NewLog, side_by_side};
+use redo::{Expiry, Id, Made, NewLog, WantedKey, side_by_side};
 
 use crate::error::{Error, Result};
 use crate::headers::read_to_end;
@@ -57,6 +57,8 @@ pub enum Point {
     Time(i64),
     /// The one before databases were emptied or exchanged: for the last time with 1, for the time before with 2.
     BeforeFlush(usize),
+    /// The one before the block in which this key was lost last: deleted, expired, or flushed with its database.
+    BeforeDelete(WantedKey),
     /// That of this backup.
     Backup(String),
 }
@@ -292,7 +294,9 @@ impl Ways {
             | Error::InGap { .. }
             | Error::TooEarly { .. }
             | Error::NoFlush { .. }
-            | Error::FlushOrGap { .. } => {
+            | Error::FlushOrGap { .. }
+            | Error::NoDelete { .. }
+            | Error::DeleteOrGap { .. } => {
                 let is_any = std::mem::replace(&mut self.is_any, true);
                 if is_any { Err(self.damage.take().unwrap_or(error)) } else { Ok(()) }
             }
@@ -314,7 +318,8 @@ fn attempt(
         ways.look_at_marks(target, database, progress)?;
     }
     let picture = ways.picture(target, database)?;
-    let moments = Moments { target, database, picture: &picture };
+    let openers = if request.threads.get() > 1 { OPENERS_MAX } else { 1 };
+    let moments = Moments { target, database, picture: &picture, threads: openers };
     let lsn = match (ways.lsn, &request.point) {
         (Some(lsn), _) => lsn,
         (None, Point::Latest) => {
@@ -323,12 +328,12 @@ fn attempt(
         (None, Point::Lsn(lsn)) => Lsn(*lsn),
         (None, Point::Time(time_ms)) => moments.at(*time_ms)?,
         (None, Point::BeforeFlush(count)) => moments.before_flush(*count)?,
+        (None, Point::BeforeDelete(wanted)) => moments.before_delete(wanted)?,
         (None, Point::Backup(name)) => named::find(target, database, name)?,
     };
     ways.lsn = Some(lsn);
     let (before, after) = picture.nearest(lsn);
     let chain = picture.chain(lsn).ok_or(Error::NotThere { lsn, before, after })?;
-    let openers = if request.threads.get() > 1 { OPENERS_MAX } else { 1 };
     let ways = &*ways;
     let mut copy = Copy {
         target,

@@ -155,10 +155,7 @@ impl Arguments {
             RestorePoint::Time(time_ms) => archive::Point::Time(time_ms),
             RestorePoint::BeforeFlush(count) => archive::Point::BeforeFlush(count),
             RestorePoint::Backup(name) => archive::Point::Backup(name),
-            RestorePoint::BeforeDelete(_) => anyhow::bail!(
-                "an archive does not know in which blocks keys were deleted: give a block, a time or the name of a backup \
-                 (indelible backup timeline says which there are), or --before flush"
-            ),
+            RestorePoint::BeforeDelete(key) => archive::Point::BeforeDelete(key),
         };
         let from = FromArchive {
             url: self.source.to_str().unwrap_or_default(),
