@@ -28,13 +28,13 @@ use crate::key::{KEY_BYTES, Salts};
 use crate::lag::{Lag, Reached};
 use crate::leftovers::{Leftovers, Why};
 use crate::name::{Folder, Name};
-use crate::named::{NameWriter, Names};
 use crate::object::Header;
 use crate::picture::Picture;
 use crate::piece::{Damages, Piece};
 use crate::readback::Readbacks;
 use crate::stream::{Looked, Shipped, Shipper, Stream};
 use crate::target::{Put, Readback, Target, check_same};
+use crate::texts::{TextWriter, Texts};
 use crate::tidier::Tidied;
 use crate::tidying::{Begun, Tidying};
 
@@ -74,7 +74,7 @@ pub struct Archiver {
     gathered: Gathered,
     leftovers: Leftovers,
     tidying: Tidying,
-    names: Names,
+    texts: Texts,
     readbacks: Readbacks,
     damages: Damages,
     /// The copy that the stream goes on from.
@@ -124,7 +124,7 @@ impl Archiver {
             gathered: Gathered::default(),
             leftovers: Leftovers::default(),
             tidying: Tidying::new(begun),
-            names: Names::default(),
+            texts: Texts::default(),
             readbacks: Readbacks::default(),
             damages: Damages::default(),
             base: None,
@@ -189,13 +189,16 @@ impl Archiver {
             self.pending = Some(full);
             return self.put(writer).map(|()| true);
         }
+        if self.put_text(writer, Texts::configure, self.reader.whole_blocks(Lsn(1)).end())? {
+            return Ok(true);
+        }
         if self.ship(writer, now_us)? {
             return Ok(true);
         }
         if self.fill(writer, now_us)? {
             return Ok(true);
         }
-        if self.name(writer)? {
+        if self.put_text(writer, Texts::name, self.figures.archived)? {
             return Ok(true);
         }
         if self.tidy(now_us) {
@@ -212,19 +215,22 @@ impl Archiver {
         }
     }
 
-    /// Puts and removes names of backups.
-    fn name(&mut self, writer: u64) -> Result<bool> {
-        if let Some(backups) = self.desk.take_backups() {
-            self.names.tell(backups);
-        }
-        let mut to = NameWriter {
+    /// Puts and removes names of backups, or how the server was configured, up to a block.
+    fn put_text(
+        &mut self,
+        writer: u64,
+        put: impl FnOnce(&mut Texts, Lsn, &mut TextWriter<'_>) -> Result<bool>,
+        lsn: Lsn,
+    ) -> Result<bool> {
+        self.texts.hear(&self.desk);
+        let mut to = TextWriter {
             target: &*self.target,
             database: self.database,
             writer,
             salts: &mut self.salts,
             compression: self.options.compression,
         };
-        self.names.step(self.figures.archived, &mut to)
+        put(&mut self.texts, lsn, &mut to)
     }
 
     /// Puts a mark of what is known to be damaged.

@@ -71,6 +71,8 @@ struct Inner {
     options: ArchiveOptions,
     /// The backups of the log, if they were told since they were asked for.
     backups: Option<Vec<NamedBlock>>,
+    /// How the server is configured, if that was told since it was asked for.
+    configuration: Option<String>,
 }
 
 /// A block that a backup has named.
@@ -100,6 +102,15 @@ impl Desk {
     /// Tells which backups the log has, when they have changed.
     pub fn tell_backups(&self, backups: Vec<NamedBlock>) {
         self.state().backups = Some(backups);
+    }
+
+    /// Tells how the server is configured, without secrets, when that may have changed. At most 64 KiB.
+    pub fn tell_configuration(&self, text: String) {
+        self.state().configuration = Some(text);
+    }
+
+    pub(crate) fn take_configuration(&self) -> Option<String> {
+        self.state().configuration.take()
     }
 
     pub(crate) fn take_backups(&self) -> Option<Vec<NamedBlock>> {

@@ -14,6 +14,7 @@ use env::{Disk, Entropy};
 use redo::manifest::Parent;
 use redo::{Expiry, Id, Made, NewLog, WantedKey, side_by_side};
 
+use crate::configurations;
 use crate::error::{Error, Result};
 use crate::headers::read_to_end;
 use crate::moments::Moments;
@@ -104,6 +105,8 @@ pub struct Restored {
     pub cut_off: Option<(Lsn, i64)>,
     /// What was found to be damaged first, and was gone round.
     pub damage: Option<String>,
+    /// How the server was configured then, without secrets, if the archive knows.
+    pub configuration: Option<String>,
     /// The block whose copy the restore began with.
     pub base: Lsn,
     /// How many objects were read, or would be, and their length.
@@ -349,6 +352,12 @@ fn attempt(
     };
     let whole =
         copy.survey(&chain, if request.into.is_some() { SAMPLES_MAX } else { usize::MAX })?;
+    // A state is as good without.
+    let (configuration, unread) = match configurations::as_of(target, database, lsn) {
+        Err(error @ Error::Damaged { .. }) => (None, Some(error)),
+        configuration => (configuration?, None),
+    };
+    let damage = ways.damage.as_ref().or(unread.as_ref());
     let mut restored = Restored {
         parent: Parent { database, lsn },
         time_ms: moments.time_of(lsn)?,
@@ -356,7 +365,8 @@ fn attempt(
             Some(_) => cut_off(target, database, &picture, lsn)?,
             None => None,
         },
-        damage: ways.damage.as_ref().map(ToString::to_string),
+        damage: damage.map(ToString::to_string),
+        configuration,
         base: chain.fill.lsn,
         objects: u64::from(chain.objects) + chain.logs.len() as u64,
         bytes: copy.total,

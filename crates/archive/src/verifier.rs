@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use base::Lsn;
 use redo::Id;
 
+use crate::configurations;
 use crate::error::{Error, Result, TargetResult};
 use crate::headers::bare_header;
 use crate::name::{Fill, Folder, Name};
@@ -18,8 +19,14 @@ use crate::target::Target;
 const ATTEMPTS_MAX: u32 = 3;
 
 /// What no state is made of, and says which there are: each is small.
-const SMALL: [Folder; 5] =
-    [Folder::Writer, Folder::Begin, Folder::Tidier, Folder::Named, Folder::Damaged];
+const SMALL: [Folder; 6] = [
+    Folder::Writer,
+    Folder::Begin,
+    Folder::Tidier,
+    Folder::Named,
+    Folder::Damaged,
+    Folder::Config,
+];
 
 /// What was read.
 #[derive(Debug, Default)]
@@ -213,12 +220,13 @@ impl Verified {
 
     /// Reads an object that has no blocks.
     fn read_small(&mut self, target: &dyn Target, database: Id, name: Name) -> Result<()> {
-        if let Name::Named { .. } = name {
-            named::text_of(target, database, name)?;
-            self.objects += 1;
-            return Ok(());
+        match name {
+            Name::Named { .. } => drop(named::text_of(target, database, name)?),
+            Name::Config { .. } => drop(configurations::text_of(target, database, name)?),
+            _ => return bare_header(target, database, name).map(drop),
         }
-        bare_header(target, database, name).map(drop)
+        self.objects += 1;
+        Ok(())
     }
 
     /// Reads an object to its end. Returns the checksum of its last block's records.

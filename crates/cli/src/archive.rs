@@ -17,7 +17,7 @@ use crate::backup;
 use crate::backup_moment::{self, Export, Rehearsal, Show};
 use crate::backup_tidy::{self, Tidy};
 use crate::progress::Line;
-use crate::restore::threads;
+use crate::restore::{threads, write_configuration};
 use crate::size::Size;
 
 /// What damage is told with.
@@ -429,6 +429,9 @@ impl FromArchive<'_> {
             });
         line.end();
         let restored = restored?;
+        if let (Some(into), Some(text)) = (self.into, &restored.configuration) {
+            write_configuration(into, text);
+        }
         if self.is_json {
             println!("{}", restored_as_json(&restored));
         } else {

@@ -13,6 +13,9 @@ use crate::world::{Coding, TARGET, World, contents_of, keyed, restore_into};
 /// What a backup is called in each of these archives.
 const NAME: &str = "before-4711";
 
+/// How the servers were configured.
+const CONFIGURATION: &str = "hz 37\nmaxmemory 1gb\n";
+
 /// Has the archive know a backup of this block.
 fn name_block(world: &mut World, lsn: u64) {
     let backup = NamedBlock { id: 17, name: NAME.to_owned(), lsn: Lsn(lsn) };
@@ -33,6 +36,7 @@ fn image(world: &World) -> Image {
 /// A copy in two objects, and the log behind it in three, one of which is marked as damaged and is not.
 fn small(coding: Coding) -> (World, Image) {
     let mut world = World::coded(2, coding);
+    world.desk.tell_configuration(CONFIGURATION.to_owned());
     for _ in 0..3 {
         world.write();
     }
@@ -70,7 +74,7 @@ fn folder_of(path: &Path) -> &str {
 
 /// What of it nothing is made of: it is not missed, and what is left says less.
 fn is_small(path: &Path) -> bool {
-    ["writer", "begin", "tidier", "named", "damaged"].contains(&folder_of(path))
+    ["writer", "begin", "tidier", "named", "damaged", "config"].contains(&folder_of(path))
 }
 
 /// What comes of reading a damaged archive: of everything, and restored, the newest state and the one with a name.
@@ -90,6 +94,8 @@ fn judge(world: &World, disk: &SimDisk, what: &str) -> bool {
                 let (last, contents) = contents_of(&new);
                 assert_eq!(restored.parent.lsn.0, last);
                 assert_eq!(Some(&contents), world.states.get(&last), "{what}");
+                let text = restored.configuration;
+                assert!(text.is_none_or(|text| text == CONFIGURATION), "{what}");
             }
             Err(error) => assert!(!is_whole || !is_there, "{what}: {error}, and nothing was found"),
         }
@@ -117,7 +123,7 @@ fn every_byte_that_changes_is_found_and_never_restored() {
     for coding in Coding::ALL {
         let (world, image) = small(coding);
         let folders: Vec<&str> = image.keys().map(|path| folder_of(path)).collect();
-        for folder in ["writer", "log", "base", "whole", "begin", "named", "damaged"] {
+        for folder in ["writer", "log", "base", "whole", "begin", "named", "damaged", "config"] {
             assert!(folders.contains(&folder), "{folders:?}");
         }
         let what = format!("{coding:?}");

@@ -378,3 +378,42 @@ fn a_moment_is_looked_for_in_several_objects_at_a_time() {
         assert_eq!(found, expected);
     }
 }
+
+/// The configuration of a state is the one that applied then, in whatever process.
+#[test]
+fn a_state_has_the_configuration_of_its_time() {
+    for coding in Coding::ALL {
+        let mut world = World::coded(4, coding);
+        let mut then = Vec::new();
+        for (round, text) in ["hz 10\n", "hz 10\n", "hz 20\n", "", "hz 10\n"].into_iter().enumerate() {
+            world.desk.tell_configuration(text.to_owned());
+            world.archive();
+            seconds(&mut world, 3);
+            then.push((world.database.last(), text));
+            if round % 2 == 1 {
+                world.restart(false);
+                world.archive();
+            }
+        }
+        // What is there already is not put again.
+        assert_eq!(world.list(Folder::Config).len(), 4);
+        for (lsn, text) in then {
+            let disk = SimDisk::new(3, Faults::default());
+            let restored = restore_into(&disk, &world.target(), Point::Lsn(lsn)).unwrap();
+            assert_eq!(restored.configuration.as_deref(), Some(text), "{coding:?}, block {lsn}");
+        }
+        let disk = SimDisk::new(3, Faults::default());
+        let newest = *world.list(Folder::Config).last().unwrap();
+        world.damage(&newest, false);
+        // It is no reason not to restore the data.
+        let restored = restore_into(&disk, &world.target(), Point::Latest).unwrap();
+        assert_eq!(restored.configuration, None);
+        assert!(restored.damage.unwrap().contains(&newest.to_string()));
+        // A file that is changed often does not fill the target.
+        for number in 0..100 {
+            world.desk.tell_configuration(format!("hz {number}\n"));
+            (0..3).for_each(|_| world.archive());
+        }
+        assert_eq!(world.list(Folder::Config).len(), 64);
+    }
+}

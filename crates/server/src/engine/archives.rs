@@ -90,9 +90,11 @@ impl Archives {
         desk.map_or_else(|| self.before.clone(), |desk| desk.figures_at(now_us, durable))
     }
 
-    pub(super) fn set_options(&self, settings: &ArchiveSettings) {
+    /// The configuration has changed, perhaps; `text` says it without secrets.
+    pub(super) fn set_options(&self, settings: &ArchiveSettings, text: impl FnOnce() -> String) {
         if let Some(running) = &self.running {
             running.desk.set_options(options(settings));
+            running.desk.tell_configuration(text());
         }
     }
 

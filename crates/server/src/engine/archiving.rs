@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archive::{Ending, NamedBlock};
+use base::note::CONFIGURATION_BYTES_MAX;
 
 use super::Engine;
 use super::archives::News;
@@ -98,6 +99,8 @@ impl Engine {
         if let Err(why) = self.archives.begin(reader, &place, settings, &clock, seed) {
             self.deps.logger.warning(&format!("The log is not archived: {why}"));
         }
+        let configuration = || self.config.without_secrets(CONFIGURATION_BYTES_MAX);
+        self.archives.set_options(&self.options.log.archive, configuration);
     }
 
     /// Ends the archive, if there is one, and waits for it, but not longer than `most`.
