@@ -189,7 +189,7 @@ impl Archiver {
             self.pending = Some(full);
             return self.put(writer).map(|()| true);
         }
-        if self.put_text(writer, Texts::configure, self.reader.whole_blocks(Lsn(1)).end())? {
+        if self.put_text(writer, Texts::configure)? {
             return Ok(true);
         }
         if self.ship(writer, now_us)? {
@@ -198,7 +198,8 @@ impl Archiver {
         if self.fill(writer, now_us)? {
             return Ok(true);
         }
-        if self.put_text(writer, Texts::name, self.figures.archived)? {
+        let archived = self.figures.archived;
+        if self.put_text(writer, |texts, to| texts.name(archived, to))? {
             return Ok(true);
         }
         if self.tidy(now_us) {
@@ -215,12 +216,11 @@ impl Archiver {
         }
     }
 
-    /// Puts and removes names of backups, or how the server was configured, up to a block.
+    /// Puts and removes names of backups, or how the server was configured.
     fn put_text(
         &mut self,
         writer: u64,
-        put: impl FnOnce(&mut Texts, Lsn, &mut TextWriter<'_>) -> Result<bool>,
-        lsn: Lsn,
+        put: impl FnOnce(&mut Texts, &mut TextWriter<'_>) -> Result<bool>,
     ) -> Result<bool> {
         self.texts.hear(&self.desk);
         let mut to = TextWriter {
@@ -230,7 +230,7 @@ impl Archiver {
             salts: &mut self.salts,
             compression: self.options.compression,
         };
-        put(&mut self.texts, lsn, &mut to)
+        put(&mut self.texts, &mut to)
     }
 
     /// Puts a mark of what is known to be damaged.

@@ -29,8 +29,13 @@ const COUNT_MAX: usize = 64;
 /// When the archive cannot be read, or what it has is damaged.
 pub(crate) fn as_of(target: &dyn Target, database: Id, lsn: Lsn) -> Result<Option<String>> {
     let names = target.list(database, Folder::Config)?;
-    let then = names.into_iter().filter(|name| order_of(name).0 <= lsn).max_by_key(order_of);
-    then.map(|name| text_of(target, database, name)).transpose()
+    let (before, behind): (Vec<Name>, Vec<Name>) =
+        names.into_iter().partition(|name| order_of(name).0 <= lsn);
+    let then = before.into_iter().max_by_key(order_of);
+    // An archive that begins with its server's last block has been told from the next one on.
+    let first =
+        || behind.into_iter().min_by_key(order_of).filter(|it| order_of(it).0 == lsn.next());
+    then.or_else(first).map(|name| text_of(target, database, name)).transpose()
 }
 
 /// What an object says.
@@ -53,7 +58,7 @@ const fn order_of(name: &Name) -> (Lsn, u64, u32) {
 #[derive(Default)]
 pub(crate) struct Configurations {
     /// What is to be there, if that was told since it was looked at.
-    wanted: Option<String>,
+    wanted: Option<(Lsn, String)>,
     /// What is there, ascending, once that was looked at, and what the last one says; `None` if that is not known.
     there: Option<Vec<Name>>,
     last: Option<String>,
@@ -62,14 +67,14 @@ pub(crate) struct Configurations {
 }
 
 impl Configurations {
-    /// The server is configured so from now on.
-    pub(crate) fn tell(&mut self, text: String) {
-        self.wanted = Some(text);
+    /// The server is configured so from this block on.
+    pub(crate) fn tell(&mut self, from: Lsn, text: String) {
+        self.wanted = Some((from, text));
     }
 
-    /// Puts or removes one, if that is to be done; the log is durable up to `durable`. Returns whether it was.
-    pub(crate) fn step(&mut self, durable: Lsn, to: &mut TextWriter<'_>) -> Result<bool> {
-        let Some(wanted) = &self.wanted else { return Ok(false) };
+    /// Puts or removes one, if that is to be done. Returns whether it was.
+    pub(crate) fn step(&mut self, to: &mut TextWriter<'_>) -> Result<bool> {
+        let Some((lsn, wanted)) = &self.wanted else { return Ok(false) };
         let there = match &mut self.there {
             Some(there) => there,
             none => {
@@ -86,7 +91,7 @@ impl Configurations {
         };
         if self.last.as_ref() != Some(wanted) {
             let number = self.count + 1;
-            let name = Name::Config { lsn: durable, writer: to.writer, number };
+            let name = Name::Config { lsn: *lsn, writer: to.writer, number };
             match to.put(name, wanted) {
                 // What is archived is as good without.
                 Err(Error::Target(error)) if error.is_refused() => {

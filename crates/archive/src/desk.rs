@@ -72,7 +72,7 @@ struct Inner {
     /// The backups of the log, if they were told since they were asked for.
     backups: Option<Vec<NamedBlock>>,
     /// How the server is configured, if that was told since it was asked for.
-    configuration: Option<String>,
+    configuration: Option<(Lsn, String)>,
 }
 
 /// A block that a backup has named.
@@ -104,12 +104,12 @@ impl Desk {
         self.state().backups = Some(backups);
     }
 
-    /// Tells how the server is configured, without secrets, when that may have changed. At most 64 KiB.
-    pub fn tell_configuration(&self, text: String) {
-        self.state().configuration = Some(text);
+    /// Tells how the server is configured, without secrets, and from which block on, when that may have changed. At most 64 KiB.
+    pub fn tell_configuration(&self, from: Lsn, text: String) {
+        self.state().configuration = Some((from, text));
     }
 
-    pub(crate) fn take_configuration(&self) -> Option<String> {
+    pub(crate) fn take_configuration(&self) -> Option<(Lsn, String)> {
         self.state().configuration.take()
     }
 

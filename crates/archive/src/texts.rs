@@ -53,14 +53,14 @@ impl Texts {
         if let Some(backups) = desk.take_backups() {
             self.names.tell(backups);
         }
-        if let Some(text) = desk.take_configuration() {
-            self.configurations.tell(text);
+        if let Some((from, text)) = desk.take_configuration() {
+            self.configurations.tell(from, text);
         }
     }
 
-    /// Puts or removes how the server was configured, if that is to be done; the log is durable up to `durable`.
-    pub(crate) fn configure(&mut self, durable: Lsn, to: &mut TextWriter<'_>) -> Result<bool> {
-        self.configurations.step(durable, to)
+    /// Puts or removes how the server was configured, if that is to be done.
+    pub(crate) fn configure(&mut self, to: &mut TextWriter<'_>) -> Result<bool> {
+        self.configurations.step(to)
     }
 
     /// Puts or removes the name of a backup, if that is to be done; blocks up to `archived` are there.

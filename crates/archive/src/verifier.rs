@@ -19,14 +19,8 @@ use crate::target::Target;
 const ATTEMPTS_MAX: u32 = 3;
 
 /// What no state is made of, and says which there are: each is small.
-const SMALL: [Folder; 6] = [
-    Folder::Writer,
-    Folder::Begin,
-    Folder::Tidier,
-    Folder::Named,
-    Folder::Damaged,
-    Folder::Config,
-];
+const SMALL: [Folder; 6] =
+    [Folder::Writer, Folder::Begin, Folder::Tidier, Folder::Named, Folder::Damaged, Folder::Config];
 
 /// What was read.
 #[derive(Debug, Default)]

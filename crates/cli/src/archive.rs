@@ -279,7 +279,8 @@ fn timeline_of(database: Id, overview: &Overview) -> String {
     let mut last = None;
     for span in &overview.spans {
         if let Some(last) = last.filter(|_| !span.is_thinned) {
-            let _infallible = writeln!(text, "  ┄ blocks behind {last} up to {} are missing", span.first);
+            let _infallible =
+                writeln!(text, "  ┄ blocks behind {last} up to {} are missing", span.first);
         }
         last = Some(span.last);
         let named = overview.backups.known.iter();
@@ -289,7 +290,12 @@ fn timeline_of(database: Id, overview: &Overview) -> String {
         let named =
             if names.is_empty() { String::new() } else { format!("; {}", names.join(", ")) };
         if span.first == span.last {
-            let _infallible = writeln!(text, "  ● block {}, {}{named}", span.first, TimeOfBlock(span.first_time_ms));
+            let _infallible = writeln!(
+                text,
+                "  ● block {}, {}{named}",
+                span.first,
+                TimeOfBlock(span.first_time_ms)
+            );
             continue;
         }
         let _infallible = writeln!(
@@ -304,7 +310,8 @@ fn timeline_of(database: Id, overview: &Overview) -> String {
             span.copies.iter().rev().take(8).map(ToString::to_string).collect();
         let more = if span.copies.len() > copies.len() { " …" } else { "" };
         if !copies.is_empty() {
-            let _infallible = writeln!(text, "    copies of the data at {}{more}", copies.join(", "));
+            let _infallible =
+                writeln!(text, "    copies of the data at {}{more}", copies.join(", "));
         }
     }
     text

@@ -133,7 +133,6 @@ impl View {
             std::thread::sleep(LOOK_EVERY);
         }
     }
-}
 
     /// Ends it. Returns whether it was of the newest state, if that was asked for.
     fn end(mut self) -> std::io::Result<bool> {

@@ -36,7 +36,7 @@ fn image(world: &World) -> Image {
 /// A copy in two objects, and the log behind it in three, one of which is marked as damaged and is not.
 fn small(coding: Coding) -> (World, Image) {
     let mut world = World::coded(2, coding);
-    world.desk.tell_configuration(CONFIGURATION.to_owned());
+    world.desk.tell_configuration(Lsn(1), CONFIGURATION.to_owned());
     for _ in 0..3 {
         world.write();
     }
@@ -86,7 +86,8 @@ fn judge(world: &World, disk: &SimDisk, what: &str) -> bool {
     let last = verified.ranges.last().map(|range| range.last.0);
     let is_whole = verified.errors.is_empty() && last == Some(lsn);
     for point in [Point::Latest, Point::Backup(NAME.to_owned())] {
-        let is_there = point == Point::Latest || archive.list(database, Folder::Named).unwrap().len() == 1;
+        let is_there =
+            point == Point::Latest || archive.list(database, Folder::Named).unwrap().len() == 1;
         let new = SimDisk::new(3, Faults::default());
         match restore_into(&new, &archive, point) {
             Ok(restored) => {

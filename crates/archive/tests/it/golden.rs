@@ -54,7 +54,7 @@ fn written(coding: Coding) -> (World, Vec<(PathBuf, Vec<u8>)>) {
 /// An archive that was thinned out, with the name of a backup, and a mark of damage for each kind of what can be marked.
 fn thinned_out(coding: Coding) -> (World, Vec<(PathBuf, Vec<u8>)>) {
     let mut old = Old::new(2, coding);
-    old.world.desk.tell_configuration("hz 37\n".to_owned());
+    old.world.desk.tell_configuration(Lsn(2), "hz 37\n".to_owned());
     for value in [b"one", b"two"] {
         old.world.database.set(b"key", value);
         old.world.seal();

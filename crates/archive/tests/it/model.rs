@@ -6,6 +6,7 @@ use env::Disk;
 use env_sim::sweep::crash_everywhere;
 use env_sim::{Faults, SimDisk};
 
+use crate::points::make_gap;
 use crate::world::{
     Coding, Database, World, archive_options, begin, contents_of, log_options, picture,
     restore_into, restored, target,
@@ -118,10 +119,13 @@ fn what_is_shipped_and_cannot_be_restored_yet_is_behind() {
     (0..100).for_each(|_| world.write());
     let copying = |world: &mut World, state: State| {
         // So far that the copy is begun, and the stream behind its mark.
-        world.database.flush();
-        while world.desk.figures().fill_done == 0 {
-            world.archive();
+        for _ in 0..100 {
+            if world.desk.figures().fill_done > 0 {
+                break;
+            }
+            world.idle();
         }
+        assert!(world.desk.figures().fill_done > 0, "{:?}", world.desk.figures());
         let last = world.desk.figures().archived;
         let before_ms = world.desk.figures().behind_ms;
         for seconds in [61, 122] {
@@ -144,15 +148,13 @@ fn what_is_shipped_and_cannot_be_restored_yet_is_behind() {
     };
     assert_eq!(world.desk.figures().behind_ms, 0);
     copying(&mut world, State::Filling);
-    world.mood.lock().unwrap().is_away = true;
-    while world.database.log.reader().whole_blocks(world.desk.figures().archived.next()).next().is_ok() {
-        (0..20).for_each(|_| world.write());
-        world.database.log.compact_all();
-        world.idle();
-    }
+    make_gap(&mut world);
     world.mood.lock().unwrap().is_away = false;
     world.clock.advance_us(60_000_000);
-    while world.desk.figures().state != State::Gap {
+    for _ in 0..100 {
+        if world.desk.figures().state == State::Gap {
+            break;
+        }
         world.archive();
     }
     assert!(world.desk.figures().behind_ms > 60_000, "{:?}", world.desk.figures());

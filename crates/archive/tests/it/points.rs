@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use archive::{Error, Folder, Name, Object, Point, Put, Request, Target, TargetResult};
-use base::{DangerousCommand, DbId, Note, NoteEvent, Record, RecordKind, varint};
+use base::{DangerousCommand, DbId, Lsn, Note, NoteEvent, Record, RecordKind, varint};
 use env_sim::{Faults, SimDisk, SimEntropy};
 use redo::WantedKey;
 
@@ -54,7 +54,7 @@ fn a_time_means_the_last_block_that_is_not_later() {
 }
 
 /// While the target is away blocks are compacted. Returns their times.
-fn make_gap(world: &mut World) -> Vec<i64> {
+pub(crate) fn make_gap(world: &mut World) -> Vec<i64> {
     world.mood.lock().unwrap().is_away = true;
     let mut missing = Vec::new();
     for _ in 0..80 {
@@ -296,9 +296,9 @@ fn a_key_that_was_lost_in_what_was_thinned_out_is_told_with_the_nearest_states()
     let mut old = Old { world: loser.world, times_ms };
     old.hours(3);
     old.tidy("forever:hour");
-    assert!(old.picture().chain(base::Lsn(lost - 1)).is_none());
+    assert!(old.picture().chain(Lsn(lost - 1)).is_none());
     let error = before_delete(&old.world).unwrap_err();
-    let (before, after) = old.picture().nearest(base::Lsn(lost - 1));
+    let (before, after) = old.picture().nearest(Lsn(lost - 1));
     assert!(
         matches!(error, Error::NotThere { lsn, before: b, after: a }
             if (lsn.0, b, a) == (lost - 1, before, after) && a.is_some()),
@@ -385,8 +385,11 @@ fn a_state_has_the_configuration_of_its_time() {
     for coding in Coding::ALL {
         let mut world = World::coded(4, coding);
         let mut then = Vec::new();
-        for (round, text) in ["hz 10\n", "hz 10\n", "hz 20\n", "", "hz 10\n"].into_iter().enumerate() {
-            world.desk.tell_configuration(text.to_owned());
+        for (round, text) in
+            ["hz 10\n", "hz 10\n", "hz 20\n", "", "hz 10\n"].into_iter().enumerate()
+        {
+            let next = Lsn(world.database.last() + 1);
+            world.desk.tell_configuration(next, text.to_owned());
             world.archive();
             seconds(&mut world, 3);
             then.push((world.database.last(), text));
@@ -410,8 +413,8 @@ fn a_state_has_the_configuration_of_its_time() {
         assert_eq!(restored.configuration, None);
         assert!(restored.damage.unwrap().contains(&newest.to_string()));
         // A file that is changed often does not fill the target.
-        for number in 0..100 {
-            world.desk.tell_configuration(format!("hz {number}\n"));
+        for number in 0..100_u64 {
+            world.desk.tell_configuration(Lsn(1000 + number), format!("hz {number}\n"));
             (0..3).for_each(|_| world.archive());
         }
         assert_eq!(world.list(Folder::Config).len(), 64);

@@ -95,7 +95,8 @@ fn lose(target: &Target<'_>, interval_ms: u64, load: Duration, is_timed: bool) -
     let (stop, port, mut watched) = (AtomicBool::new(false), server.port, Watched::default());
     let (answered, killed) = scope(|scope| {
         let stop = &stop;
-        let clients: [_; CLIENTS] = from_fn(|client| scope.spawn(move || count_up(port, client, stop)));
+        let clients: [_; CLIENTS] =
+            from_fn(|client| scope.spawn(move || count_up(port, client, stop)));
         let begun = Instant::now();
         while begun.elapsed() < load || watched.archived_lengths().iter().sum::<u64>() == 0 {
             watched.look(&mut connection);

@@ -18,7 +18,8 @@ const DISK_BYTES: u64 = 96 << 20;
 fn history_gives_way_before_a_write_is_refused() {
     let Some(disk) = LoopDisk::new(DISK_BYTES) else { return };
     let history = ["--log-history-seconds", "3600", "--log-history-percentage", "1000"];
-    let mut server = Program::indelible().start_on(&disk.data(), &[&OPTIONS[..], &history].concat());
+    let mut server =
+        Program::indelible().start_on(&disk.data(), &[&OPTIONS[..], &history].concat());
     disk.add_ballast(disk.available_bytes().saturating_sub(ROOM_BYTES));
     let (mut connection, mut ledger) = (server.connect(), Ledger::default());
     let mut kept = 0;
@@ -47,7 +48,8 @@ fn history_gives_way_before_a_write_is_refused() {
 fn a_backup_is_deleted_on_a_full_disk_and_its_room_comes_back() {
     let Some(disk) = LoopDisk::new(DISK_BYTES) else { return };
     let history = ["--log-history-seconds", "0"];
-    let mut server = Program::indelible().start_on(&disk.data(), &[&OPTIONS[..], &history].concat());
+    let mut server =
+        Program::indelible().start_on(&disk.data(), &[&OPTIONS[..], &history].concat());
     disk.add_ballast(disk.available_bytes().saturating_sub(ROOM_BYTES));
     let (mut connection, mut ledger) = (server.connect(), Ledger::default());
     for number in 0..400 {

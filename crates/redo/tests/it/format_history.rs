@@ -18,8 +18,7 @@ const TIME_MS: i64 = 1_700_000_000_000;
 
 fn note(database: &mut Database, event: NoteEvent) {
     let value = Note { time_ms: TIME_MS, event }.encode();
-    let addr =
-        database.log.append(&Record::whole(RecordKind::Note, DbId(0), &[], &value, None));
+    let addr = database.log.append(&Record::whole(RecordKind::Note, DbId(0), &[], &value, None));
     database.log.retire(addr);
 }
 

@@ -90,11 +90,16 @@ impl Archives {
         desk.map_or_else(|| self.before.clone(), |desk| desk.figures_at(now_us, durable))
     }
 
-    /// The configuration has changed, perhaps; `text` says it without secrets.
-    pub(super) fn set_options(&self, settings: &ArchiveSettings, text: impl FnOnce() -> String) {
+    pub(super) fn set_options(&self, settings: &ArchiveSettings) {
         if let Some(running) = &self.running {
             running.desk.set_options(options(settings));
-            running.desk.tell_configuration(text());
+        }
+    }
+
+    /// The configuration may be another one from this block on; without secrets.
+    pub(super) fn tell_configuration(&self, from: Lsn, text: impl FnOnce() -> String) {
+        if let Some(running) = &self.running {
+            running.desk.tell_configuration(from, text());
         }
     }
 

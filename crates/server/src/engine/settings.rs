@@ -1,6 +1,5 @@
 //! Brings a changed configuration to where it applies.
 
-use base::note::CONFIGURATION_BYTES_MAX;
 use keyspace::stream::MessageLimits;
 use keyspace::{Notify, Settings};
 
@@ -25,8 +24,8 @@ impl Engine {
         keyspace_settings(&self.config, &self.options, self.shard.keyspace.settings_mut());
         self.deps.logger.set_level(self.config.value("loglevel"));
         self.shard.configure_log(&self.options);
-        let configuration = || self.config.without_secrets(CONFIGURATION_BYTES_MAX);
-        self.archives.set_options(&self.options.log.archive, configuration);
+        self.archives.set_options(&self.options.log.archive);
+        self.archive_configuration();
     }
 }
 
