@@ -46,10 +46,7 @@ fn command(database: &mut Database, loses_data: bool, text: &str) {
 /// Makes a log with backups, one of which was deleted, dangerous commands, and files that compactions have replaced.
 fn write_past() -> SimDisk {
     let disk = SimDisk::new(0, env_sim::Faults::default());
-    let options = redo::Options {
-        history: HistoryOptions { seconds: 600, ..HistoryOptions::default() },
-        ..options(Path::new("/data"))
-    };
+    let options = redo::Options { history: HistoryOptions::ALL, ..options(Path::new("/data")) };
     let mut database = Database::open_on(Arc::new(disk.clone()), options).unwrap();
     database.log.declare(RecordKind::Note);
     database.set(b"greeting", b"hello");
