@@ -25,15 +25,16 @@ use crate::fill::{Filling, Fills, Portion};
 use crate::gathered::Gathered;
 use crate::headers::read_to_end;
 use crate::key::{KEY_BYTES, Salts};
+use crate::lag::{Lag, Reached};
 use crate::leftovers::{Leftovers, Why};
 use crate::name::{Folder, Name};
-use crate::named::{NameWriter, Names};
 use crate::object::Header;
 use crate::picture::Picture;
 use crate::piece::{Damages, Piece};
 use crate::readback::Readbacks;
 use crate::stream::{Looked, Shipped, Shipper, Stream};
 use crate::target::{Put, Readback, Target, check_same};
+use crate::texts::{TextWriter, Texts};
 use crate::tidier::Tidied;
 use crate::tidying::{Begun, Tidying};
 
@@ -73,13 +74,12 @@ pub struct Archiver {
     gathered: Gathered,
     leftovers: Leftovers,
     tidying: Tidying,
-    names: Names,
+    texts: Texts,
     readbacks: Readbacks,
     damages: Damages,
     /// The copy that the stream goes on from.
     base: Option<Base>,
-    /// Since when there are blocks to be shipped.
-    behind_since_us: Option<u64>,
+    lag: Lag,
     shipped: Shipped,
     figures: Figures,
 }
@@ -124,11 +124,11 @@ impl Archiver {
             gathered: Gathered::default(),
             leftovers: Leftovers::default(),
             tidying: Tidying::new(begun),
-            names: Names::default(),
+            texts: Texts::default(),
             readbacks: Readbacks::default(),
             damages: Damages::default(),
             base: None,
-            behind_since_us: None,
+            lag: Lag::default(),
             shipped,
             figures: Figures::default(),
         };
@@ -189,13 +189,17 @@ impl Archiver {
             self.pending = Some(full);
             return self.put(writer).map(|()| true);
         }
+        if self.put_text(writer, Texts::configure)? {
+            return Ok(true);
+        }
         if self.ship(writer, now_us)? {
             return Ok(true);
         }
         if self.fill(writer, now_us)? {
             return Ok(true);
         }
-        if self.name(writer)? {
+        let archived = self.figures.archived;
+        if self.put_text(writer, |texts, to| texts.name(archived, to))? {
             return Ok(true);
         }
         if self.tidy(now_us) {
@@ -212,19 +216,21 @@ impl Archiver {
         }
     }
 
-    /// Puts and removes names of backups.
-    fn name(&mut self, writer: u64) -> Result<bool> {
-        if let Some(backups) = self.desk.take_backups() {
-            self.names.tell(backups);
-        }
-        let mut to = NameWriter {
+    /// Puts and removes names of backups, or how the server was configured.
+    fn put_text(
+        &mut self,
+        writer: u64,
+        put: impl FnOnce(&mut Texts, &mut TextWriter<'_>) -> Result<bool>,
+    ) -> Result<bool> {
+        self.texts.hear(&self.desk);
+        let mut to = TextWriter {
             target: &*self.target,
             database: self.database,
             writer,
             salts: &mut self.salts,
             compression: self.options.compression,
         };
-        self.names.step(self.figures.archived, &mut to)
+        put(&mut self.texts, &mut to)
     }
 
     /// Puts a mark of what is known to be damaged.
@@ -395,12 +401,12 @@ impl Archiver {
         match stream.look(&shipper, now_us)? {
             Looked::NotDue => return Ok(false),
             Looked::None => {
-                self.behind_since_us = None;
+                self.lag.note_none();
                 return Ok(false);
             }
             Looked::Gone => self.note_gap(),
             Looked::Blocks(portion) => {
-                self.behind_since_us.get_or_insert(now_us);
+                self.lag.note_blocks(now_us);
                 self.pending = Some(portion);
                 self.put(writer)?;
             }
@@ -570,8 +576,7 @@ impl Archiver {
     fn note_shipped(&mut self, header: &Header, last: Lsn) {
         let whole = self.stream.as_mut().and_then(|stream| stream.note_shipped(header, last));
         if let Some(whole) = whole {
-            // What there is now has come since.
-            self.behind_since_us = Some(whole.at_us);
+            self.lag.note_whole(whole.at_us);
         }
         self.shipped.add(header.bytes, whole);
         if let Some(base) = &mut self.base {
@@ -630,13 +635,9 @@ impl Archiver {
             0 => 0,
             _ => self.reader.written_bytes().saturating_sub(self.shipped.bytes()),
         };
-        if self.figures.lag_blocks == 0 {
-            self.behind_since_us = None;
-        } else {
-            self.behind_since_us.get_or_insert(now_us);
-        }
-        let behind_us = self.behind_since_us.map_or(0, |since| now_us.saturating_sub(since));
-        self.figures.lag_ms = behind_us / 1000;
+        let (archived, is_founded) = (self.figures.archived, self.base.is_some());
+        let reached = Reached { durable, shipped, archived, is_founded };
+        (self.figures.lag_ms, self.figures.behind_ms) = self.lag.ms(&reached, now_us);
         (self.figures.fill_done, self.figures.fill_total) = self.fills.filling.progress();
         (self.figures.state, self.figures.tidy_state) = (self.state(), self.tidying.state);
         self.desk.tell(self.figures.clone(), now_us);

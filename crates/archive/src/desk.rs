@@ -71,6 +71,8 @@ struct Inner {
     options: ArchiveOptions,
     /// The backups of the log, if they were told since they were asked for.
     backups: Option<Vec<NamedBlock>>,
+    /// How the server is configured, if that was told since it was asked for.
+    configuration: Option<(Lsn, String)>,
 }
 
 /// A block that a backup has named.
@@ -100,6 +102,15 @@ impl Desk {
     /// Tells which backups the log has, when they have changed.
     pub fn tell_backups(&self, backups: Vec<NamedBlock>) {
         self.state().backups = Some(backups);
+    }
+
+    /// Tells how the server is configured, without secrets, and from which block on, when that may have changed. At most 64 KiB.
+    pub fn tell_configuration(&self, from: Lsn, text: String) {
+        self.state().configuration = Some((from, text));
+    }
+
+    pub(crate) fn take_configuration(&self) -> Option<(Lsn, String)> {
+        self.state().configuration.take()
     }
 
     pub(crate) fn take_backups(&self) -> Option<Vec<NamedBlock>> {
@@ -151,10 +162,13 @@ impl Desk {
         let mut figures = state.figures.clone();
         drop(state);
         figures.lag_blocks = durable.0.saturating_sub(figures.shipped.0);
+        let since_ms = now_us.saturating_sub(told_us) / 1000;
         figures.lag_ms = match figures.lag_blocks {
             0 => 0,
-            _ => figures.lag_ms + now_us.saturating_sub(told_us) / 1000,
+            _ => figures.lag_ms + since_ms,
         };
+        figures.behind_ms =
+            if durable <= figures.archived { 0 } else { figures.behind_ms + since_ms };
         let is_over = matches!(figures.state, State::Off | State::Fenced | State::Failed);
         let step_us = step_us.map_or(0, |begun| now_us.saturating_sub(begun));
         if step_us >= STEP_US_MAX && !is_over {

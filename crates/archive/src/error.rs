@@ -307,6 +307,34 @@ pub enum Error {
         before: Lsn,
     },
 
+    /// A key was not lost, as far as the archive knows.
+    #[error(
+        "the archive does not tell of a deletion of {key} in database {database}; it tells of what has happened from block {first} on, but for gaps (indelible backup timeline)"
+    )]
+    NoDelete {
+        /// The key, for people.
+        key: String,
+        /// The number that SELECT takes.
+        database: u64,
+        /// The first block that can be restored.
+        first: Lsn,
+    },
+
+    /// A key may have been lost in a gap.
+    #[error(
+        "block {lsn} is the last one before {key} was lost in database {database}, as far as the archive knows; but blocks are missing behind {before}, and it may have been lost there, too. If this one is meant say --at {lsn}"
+    )]
+    DeleteOrGap {
+        /// The key, for people.
+        key: String,
+        /// The number that SELECT takes.
+        database: u64,
+        /// The block before it was, in what the archive has.
+        lsn: Lsn,
+        /// The last block before the gap.
+        before: Lsn,
+    },
+
     /// The clock was set back, so that several blocks are meant.
     #[error(
         "the clock was set back: {count} blocks were the last one at {time}, from {first} to {last}; give one of them"

@@ -123,6 +123,9 @@ pub struct Figures {
     pub lag_bytes: u64,
     /// Since when there are some, in milliseconds.
     pub lag_ms: u64,
+    /// Since when there are blocks that are durable and could not be restored, in milliseconds: also what is shipped, while there is no copy that it is
+    /// behind. Counted from the start of the process, and of damage from when it was found, if that is later.
+    pub behind_ms: u64,
     /// Objects that were put.
     pub objects: u64,
     /// Their bytes, as they are put.

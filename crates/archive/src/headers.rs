@@ -86,5 +86,9 @@ pub(crate) fn bare_header(target: &dyn Target, database: Id, name: Name) -> Resu
         return Err(Error::Damaged { name, at: length, what: "it is cut off" });
     }
     object.read_at(&mut bytes, 0).map_err(failed())?;
-    Header::decode(&bytes, database, name)
+    let header = Header::decode(&bytes, database, name)?;
+    if length > bytes.len() as u64 {
+        return Err(Error::Damaged { name, at: HEADER_BYTES as u64, what: "it is too long" });
+    }
+    Ok(header)
 }

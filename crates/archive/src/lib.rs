@@ -38,7 +38,7 @@
 //! | `target`, `directory` | where objects are; a directory |
 //! | `picture` | what a target has, by names alone |
 //! | `piece` | what of it is known to be damaged |
-//! | `archiver`, `claim`, `stream`, `fill`, `gathered`, `named`, `leftovers`, `readback`, `tidying`, `retry` | the machine, and its parts |
+//! | `archiver`, `claim`, `stream`, `fill`, `gathered`, `texts`, `named`, `configurations`, `leftovers`, `readback`, `tidying`, `retry`, `lag` | the machine, and its parts |
 //! | `keep`, `survey`, `plan`, `told`, `leaps`, `headers`, `thinner`, `tidier`, `tidy_claim` | which states are kept, what they need, and the machine that removes the rest |
 //! | `desk`, `figures` | what the machine and its owner tell each other |
 //! | `moments`, `spans` | blocks by time, and before a FLUSHALL; which there are |
@@ -60,6 +60,7 @@
 
 mod archiver;
 mod claim;
+mod configurations;
 mod desk;
 mod directory;
 mod error;
@@ -71,6 +72,7 @@ mod gathered;
 mod headers;
 mod keep;
 mod key;
+mod lag;
 mod leaps;
 mod leftovers;
 mod moments;
@@ -87,6 +89,7 @@ mod spans;
 mod stream;
 mod survey;
 mod target;
+mod texts;
 mod thinner;
 mod tidier;
 mod tidy_claim;

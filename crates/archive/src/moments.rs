@@ -1,19 +1,29 @@
-//! Which block is meant by a time, or by "before the last FLUSHALL".
+//! Which block is meant by a time, by "before the last FLUSHALL", or by "before this key was lost".
+//!
+//! What happened last is looked for from the end: a flush in some objects at a time, a key in what is behind a copy at a time, of which the copy says
+//! whether it was there. Several objects are read at a time, because most of it is waiting for another machine.
+
+use std::collections::BTreeSet;
 
 use base::{Lsn, Note, NoteEvent, RecordKind};
-use redo::{BlockTime, Id, TimeOfBlock};
+use redo::{BlockTime, Deletions, Id, KeyFact, TimeOfBlock, WantedKey, side_by_side};
 
 use crate::error::{Error, Result};
 use crate::name::Name;
 use crate::object::{Header, ObjectReader};
-use crate::picture::{Picture, Range};
+use crate::picture::{Chain, Picture, Range};
 use crate::target::Target;
+
+/// So many objects are asked for before it is looked whether one of them failed, or was enough.
+const TOGETHER_MAX: usize = 32;
 
 /// An archive that is looked through.
 pub(crate) struct Moments<'a> {
     pub(crate) target: &'a dyn Target,
     pub(crate) database: Id,
     pub(crate) picture: &'a Picture,
+    /// On how many threads objects are read.
+    pub(crate) threads: usize,
 }
 
 /// A block, and which range it is in.
@@ -23,7 +33,25 @@ struct Found {
     block: BlockTime,
 }
 
+/// What a block says of a key.
+type Told = (Lsn, Vec<KeyFact>);
+
 impl Moments<'_> {
+    /// What comes of each of these, in their order; the first error, with a few others read in vain.
+    fn of_each<T: Send>(
+        &self,
+        names: &[Name],
+        work: impl Fn(&Name) -> Result<T> + Sync,
+    ) -> Result<Vec<T>> {
+        let mut all = Vec::with_capacity(names.len());
+        for names in names.chunks(TOGETHER_MAX) {
+            for done in side_by_side(names, self.threads, &work) {
+                all.push(done?);
+            }
+        }
+        Ok(all)
+    }
+
     fn header(&self, name: Name) -> Result<Header> {
         Ok(*ObjectReader::open(self.target, self.database, name)?.header())
     }
@@ -91,27 +119,32 @@ impl Moments<'_> {
     /// The range's first block, and those behind it, of which many that are all later, or all not, are one.
     fn blocks_of(&self, range: &Range, time_ms: i64) -> Result<Vec<BlockTime>> {
         let mut blocks = vec![BlockTime { lsn: range.first, time_ms: self.first_ms(range)? }];
-        for name in &range.logs {
-            let mut object = ObjectReader::open(self.target, self.database, *name)?;
-            let header = *object.header();
-            let Name::Log { last: end, .. } = *name else { continue };
-            if header.time_min_ms > time_ms {
-                blocks.push(BlockTime { lsn: end, time_ms: header.time_min_ms });
-            } else if header.time_max_ms <= time_ms {
-                blocks.push(BlockTime { lsn: end, time_ms: header.time_max_ms });
-            } else {
-                while let Some(block) = object.next()? {
-                    let (lsn, time_ms) = (block.header.lsn, block.header.time_ms);
-                    blocks.push(BlockTime { lsn, time_ms });
-                }
-            }
-        }
+        let all = self.of_each(&range.logs, |name| self.blocks_in(*name, time_ms))?;
+        blocks.extend(all.into_iter().flatten());
         let mut last = Lsn::ZERO;
         blocks.retain(|block| {
             let is_new = block.lsn > last || block.lsn == range.first && last == Lsn::ZERO;
             last = block.lsn.max(last);
             is_new
         });
+        Ok(blocks)
+    }
+
+    /// The blocks of an object of the log; the last one alone if all are later than the time, or none is.
+    fn blocks_in(&self, name: Name, time_ms: i64) -> Result<Vec<BlockTime>> {
+        let mut object = ObjectReader::open(self.target, self.database, name)?;
+        let (header, mut blocks) = (*object.header(), Vec::new());
+        let Name::Log { last, .. } = name else { return Ok(blocks) };
+        if header.time_min_ms > time_ms {
+            blocks.push(BlockTime { lsn: last, time_ms: header.time_min_ms });
+        } else if header.time_max_ms <= time_ms {
+            blocks.push(BlockTime { lsn: last, time_ms: header.time_max_ms });
+        } else {
+            while let Some(block) = object.next()? {
+                let (lsn, time_ms) = (block.header.lsn, block.header.time_ms);
+                blocks.push(BlockTime { lsn, time_ms });
+            }
+        }
         Ok(blocks)
     }
 
@@ -137,40 +170,124 @@ impl Moments<'_> {
 
     /// The block before databases were emptied or exchanged: for the last time with 1, for the time before with 2.
     pub(crate) fn before_flush(&self, wanted: usize) -> Result<Lsn> {
-        let mut flushes = Vec::new();
-        for (index, range) in self.picture.ranges.iter().enumerate() {
+        let wanted = wanted.max(1);
+        // Blocks may be in two objects.
+        let mut flushes = BTreeSet::new();
+        'all: for range in self.picture.ranges.iter().rev() {
             let leading = range.thinned.iter().flat_map(|thinned| &thinned.parts);
-            let mut last = range.thinned.as_ref().map_or(range.first, |thinned| thinned.from);
-            for name in leading.chain(&range.logs) {
-                let mut object = ObjectReader::open(self.target, self.database, *name)?;
-                if !object.header().may_have(RecordKind::Note) {
-                    continue;
-                }
-                while let Some(block) = object.next()? {
-                    if block.header.lsn <= last {
-                        continue;
-                    }
-                    last = block.header.lsn;
-                    let mut notes = block.records().filter(|it| it.kind == RecordKind::Note);
-                    if notes.any(|note| loses_data(note.value)) {
-                        flushes.push((index, Lsn(last.0 - 1)));
-                    }
+            let names: Vec<Name> = leading.chain(&range.logs).copied().collect();
+            let begin = range.thinned.as_ref().map_or(range.first, |thinned| thinned.from);
+            for names in names.rchunks(TOGETHER_MAX) {
+                let found = self.of_each(names, |name| self.flushes_in(*name))?;
+                flushes.extend(found.into_iter().flatten().filter(|lsn| *lsn > begin));
+                if flushes.len() >= wanted {
+                    break 'all;
                 }
             }
         }
-        let known = flushes.len();
-        let found = flushes.into_iter().rev().nth(wanted.max(1) - 1);
-        let (index, lsn) = found.ok_or(Error::NoFlush { wanted, known })?;
+        let flush = flushes.iter().rev().nth(wanted - 1);
+        let flush = flush.ok_or(Error::NoFlush { wanted, known: flushes.len() })?;
+        let lsn = Lsn(flush.0 - 1);
         // There may have been another one in a gap; where blocks were thinned out, notes are there.
-        let behind = &self.picture.ranges[index + 1..];
-        let has_gap = behind.iter().position(|range| range.thinned.is_none());
-        let before = self.picture.ranges
-            [has_gap.map_or(self.picture.ranges.len() - 1, |at| index + at)]
-        .last;
-        match self.picture.last > Some(before) {
-            true => Err(Error::FlushOrGap { lsn, before }),
-            false => Ok(lsn),
+        match self.picture.gap_behind(*flush) {
+            Some(before) => Err(Error::FlushOrGap { lsn, before }),
+            None => Ok(lsn),
         }
+    }
+
+    /// The blocks of an object in which databases were emptied or exchanged.
+    fn flushes_in(&self, name: Name) -> Result<Vec<Lsn>> {
+        let mut object = ObjectReader::open(self.target, self.database, name)?;
+        let mut flushes = Vec::new();
+        if !object.header().may_have(RecordKind::Note) {
+            return Ok(flushes);
+        }
+        while let Some(block) = object.next()? {
+            let mut notes = block.records().filter(|it| it.kind == RecordKind::Note);
+            if notes.any(|note| loses_data(note.value)) {
+                flushes.push(block.header.lsn);
+            }
+        }
+        Ok(flushes)
+    }
+
+    /// The block before the one in which a key was lost last: deleted, expired, or flushed with its database. The state after it may be one that was
+    /// thinned out.
+    pub(crate) fn before_delete(&self, wanted: &WantedKey) -> Result<Lsn> {
+        let ranges = &self.picture.ranges;
+        let mut end = ranges.last().ok_or(Error::Nothing)?.last;
+        let lost = loop {
+            if let Some(chain) = self.picture.chain_behind(end, end) {
+                if let Some(lost) = self.lost_in(&chain, end, wanted)? {
+                    break Some(lost);
+                }
+                end = chain.fill.lsn;
+                continue;
+            }
+            // Nothing leads here: there is a gap, or it is where the archive begins.
+            let first = self.picture.range_of(end).map_or(end, |range| range.first);
+            match ranges.iter().rev().find(|range| range.last < first) {
+                Some(range) => end = range.last,
+                None => break None,
+            }
+        };
+        let key = || wanted.key.escape_ascii().to_string();
+        let database = wanted.database;
+        let first = ranges[0].first;
+        let lost = lost.ok_or_else(|| Error::NoDelete { key: key(), database, first })?;
+        let lsn = Lsn(lost.0 - 1);
+        match self.picture.gap_behind(lost) {
+            Some(before) => Err(Error::DeleteOrGap { key: key(), database, lsn, before }),
+            None => Ok(lsn),
+        }
+    }
+
+    /// The last block behind a copy, up to `end`, that has lost a key.
+    fn lost_in(&self, chain: &Chain, end: Lsn, wanted: &WantedKey) -> Result<Option<Lsn>> {
+        let all = self.of_each(&chain.logs, |name| self.told_in(*name, wanted))?;
+        let is_map = |fact: &KeyFact| matches!(fact, KeyFact::Map(..));
+        let mut told = all.iter().flatten();
+        let has_map = told.any(|(_, facts)| facts.iter().any(is_map));
+        let mut deletions = Deletions::new(wanted);
+        let mut last = chain.fill.lsn;
+        deletions.take(last, &self.copied(chain, wanted, has_map)?);
+        for (lsn, facts) in all.iter().flatten() {
+            // Blocks may be in two objects.
+            if *lsn > last && *lsn <= end {
+                deletions.take(*lsn, facts);
+                last = *lsn;
+            }
+        }
+        Ok(deletions.last)
+    }
+
+    /// What a copy says of a key: which database has its number, and, where a whole database may be lost, whether it is there.
+    fn copied(&self, chain: &Chain, wanted: &WantedKey, is_all: bool) -> Result<Vec<KeyFact>> {
+        if !is_all && !self.header(chain.whole())?.may_have(RecordKind::Databases) {
+            return Ok(Vec::new());
+        }
+        let parts: Vec<Name> =
+            (0..chain.objects).map(|index| Name::Base { fill: chain.fill, index }).collect();
+        let all = self.of_each(&parts, |name| {
+            let is_needed = is_all || self.header(*name)?.may_have(RecordKind::Databases);
+            if is_needed { self.told_in(*name, wanted) } else { Ok(Vec::new()) }
+        })?;
+        // Each entry is there once, in any order.
+        Ok(all.into_iter().flatten().flat_map(|(_, facts)| facts).collect())
+    }
+
+    /// What the blocks of an object say of a key: those that say something.
+    fn told_in(&self, name: Name, wanted: &WantedKey) -> Result<Vec<Told>> {
+        let mut object = ObjectReader::open(self.target, self.database, name)?;
+        let mut told = Vec::new();
+        while let Some(block) = object.next()? {
+            let facts: Vec<KeyFact> =
+                block.records().filter_map(|record| KeyFact::of(&record, wanted)).collect();
+            if !facts.is_empty() {
+                told.push((block.header.lsn, facts));
+            }
+        }
+        Ok(told)
     }
 }
 

@@ -9,6 +9,7 @@
 //!   DATABASE/thin/FIRST-LAST.FROM-TO.0000000002       what the state after block TO needs of the blocks FIRST to LAST, behind that after FROM
 //!   DATABASE/tidier/0000000002                                        the claim of what has thinned out for the second time
 //!   DATABASE/named/00000000000000000340.0000000003.0000000017         block 340 has the name of backup 17, which is in the object
+//!   DATABASE/config/00000000000000000340.0000000003.0000000002        how the server was configured from block 340 on, the second that writer 3 has put
 //!   DATABASE/damaged/log.00000000000000000101-00000000000000000340.0000000003      that object is damaged (`piece`)
 //! ```
 //!
@@ -46,11 +47,13 @@ pub enum Folder {
     Named,
     /// What is known to be damaged.
     Damaged,
+    /// How the server was configured.
+    Config,
 }
 
 impl Folder {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Writer,
         Self::Log,
         Self::Base,
@@ -60,11 +63,20 @@ impl Folder {
         Self::Tidier,
         Self::Named,
         Self::Damaged,
+        Self::Config,
     ];
 
     /// Those that a writer puts things into.
-    pub const OF_WRITERS: [Self; 7] =
-        [Self::Writer, Self::Log, Self::Base, Self::Whole, Self::Begin, Self::Named, Self::Damaged];
+    pub const OF_WRITERS: [Self; 8] = [
+        Self::Writer,
+        Self::Log,
+        Self::Base,
+        Self::Whole,
+        Self::Begin,
+        Self::Named,
+        Self::Damaged,
+        Self::Config,
+    ];
 
     /// Those that a tidier does.
     pub const OF_TIDIERS: [Self; 2] = [Self::Thin, Self::Tidier];
@@ -82,6 +94,7 @@ impl Folder {
             Self::Tidier => "tidier",
             Self::Named => "named",
             Self::Damaged => "damaged",
+            Self::Config => "config",
         }
     }
 }
@@ -167,6 +180,15 @@ pub enum Name {
         /// What.
         piece: Piece,
     },
+    /// How the server was configured.
+    Config {
+        /// The last block that was durable then.
+        lsn: Lsn,
+        /// The writer that has put it.
+        writer: u64,
+        /// Which of that writer's it is, from 1.
+        number: u32,
+    },
 }
 
 impl Name {
@@ -183,6 +205,7 @@ impl Name {
             Self::Tidier { .. } => Folder::Tidier,
             Self::Named { .. } => Folder::Named,
             Self::Damaged { .. } => Folder::Damaged,
+            Self::Config { .. } => Folder::Config,
         }
     }
 
@@ -193,7 +216,8 @@ impl Name {
             Self::Writer { writer }
             | Self::Log { writer, .. }
             | Self::Begin { writer, .. }
-            | Self::Named { writer, .. } => *writer,
+            | Self::Named { writer, .. }
+            | Self::Config { writer, .. } => *writer,
             Self::Base { fill, .. } | Self::Whole { fill, .. } => fill.writer,
             Self::Thin { .. } | Self::Tidier { .. } | Self::Damaged { .. } => 0,
         }
@@ -228,7 +252,9 @@ impl Name {
             Self::Thin { first, last, from, to, tidier } => {
                 format!("{:020}-{:020}.{:020}-{:020}.{tidier:010}", first.0, last.0, from.0, to.0)
             }
-            Self::Named { lsn, writer, id } => format!("{:020}.{writer:010}.{id:010}", lsn.0),
+            Self::Named { lsn, writer, id: number } | Self::Config { lsn, writer, number } => {
+                format!("{:020}.{writer:010}.{number:010}", lsn.0)
+            }
             Self::Log { first, last, writer } => {
                 format!("{:020}-{:020}.{writer:010}", first.0, last.0)
             }
@@ -275,6 +301,9 @@ impl Name {
             (Folder::Tidier, [claim]) => Self::Tidier { number: number(claim)? },
             (Folder::Named, [at, writer, id]) => {
                 Self::Named { lsn: lsn(at)?, writer: number(writer)?, id: small(id)? }
+            }
+            (Folder::Config, [at, writer, count]) => {
+                Self::Config { lsn: lsn(at)?, writer: number(writer)?, number: small(count)? }
             }
             (Folder::Damaged, ["log", first, last, writer]) => Self::Damaged {
                 piece: Piece::Log { first: lsn(first)?, last: lsn(last)?, writer: number(writer)? },
@@ -380,6 +409,10 @@ mod tests {
             (
                 Name::Named { lsn: Lsn(340), writer: 3, id: 17 },
                 "named/00000000000000000340.0000000003.0000000017",
+            ),
+            (
+                Name::Config { lsn: Lsn(340), writer: 3, number: 2 },
+                "config/00000000000000000340.0000000003.0000000002",
             ),
             (
                 Name::Damaged { piece: Piece::Log { first: Lsn(101), last: Lsn(340), writer: 3 } },

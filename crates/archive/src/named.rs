@@ -6,17 +6,14 @@
 use std::collections::HashSet;
 
 use base::Lsn;
-use base::checksum::crc32c;
 use redo::Id;
 
 use crate::desk::NamedBlock;
 use crate::error::{Error, Result};
-use crate::fill::Portion;
-use crate::frames::Compression;
-use crate::key::Salts;
 use crate::name::{Folder, Name};
-use crate::object::{Header, ObjectReader};
+use crate::object::ObjectReader;
 use crate::target::Target;
+use crate::texts::TextWriter;
 
 /// The longest name, in bytes.
 const NAME_BYTES_MAX: u64 = 64;
@@ -48,15 +45,21 @@ pub fn backups(target: &dyn Target, database: Id) -> Result<ArchivedBackups> {
     let mut backups = ArchivedBackups::default();
     for object in target.list(database, Folder::Named)? {
         let Name::Named { lsn, .. } = object else { continue };
-        let text =
-            ObjectReader::open(target, database, object).and_then(|it| it.text(NAME_BYTES_MAX));
-        match text {
+        match text_of(target, database, object) {
             Ok(name) => backups.known.push(ArchivedBackup { name, lsn, object }),
             Err(Error::Damaged { name, .. }) => backups.damaged.push(name),
             Err(error) => return Err(error),
         }
     }
     Ok(backups)
+}
+
+/// The name of a backup that an object has.
+///
+/// # Errors
+/// When it is damaged, or cannot be read.
+pub(crate) fn text_of(target: &dyn Target, database: Id, object: Name) -> Result<String> {
+    ObjectReader::open(target, database, object)?.text(NAME_BYTES_MAX)
 }
 
 /// The block that a backup of this name is of, the newest if there are several.
@@ -83,16 +86,6 @@ pub fn forget(target: &dyn Target, database: Id, name: &str) -> Result<bool> {
     Ok(!meant.is_empty())
 }
 
-/// An object that has nothing but this text.
-fn text_object(database: Id, name: Name, text: &str) -> (Header, Vec<u8>) {
-    let header = Header {
-        bytes: text.len() as u64,
-        last_crc: crc32c(text.as_bytes()),
-        ..Header::new(database, name)
-    };
-    (header, [&header.encode()[..], text.as_bytes()].concat())
-}
-
 /// See the file's top.
 #[derive(Default)]
 pub(crate) struct Names {
@@ -106,15 +99,6 @@ pub(crate) struct Names {
     next: Option<Lsn>,
 }
 
-/// What a name is put with.
-pub(crate) struct NameWriter<'a> {
-    pub(crate) target: &'a dyn Target,
-    pub(crate) database: Id,
-    pub(crate) writer: u64,
-    pub(crate) salts: &'a mut Salts,
-    pub(crate) compression: Compression,
-}
-
 impl Names {
     /// The log has these backups now.
     pub(crate) fn tell(&mut self, backups: Vec<NamedBlock>) {
@@ -123,7 +107,7 @@ impl Names {
     }
 
     /// Puts or removes one, if that is to be done; blocks up to `archived` are there.
-    pub(crate) fn step(&mut self, archived: Lsn, to: &mut NameWriter<'_>) -> Result<bool> {
+    pub(crate) fn step(&mut self, archived: Lsn, to: &mut TextWriter<'_>) -> Result<bool> {
         if !self.has_changed && self.next.is_none_or(|next| next > archived) {
             return Ok(false);
         }
@@ -138,11 +122,7 @@ impl Names {
             && let Ok(id) = u32::try_from(backup.id)
         {
             let name = Name::Named { lsn: backup.lsn, writer: to.writer, id };
-            let (header, bytes) = text_object(to.database, name, &backup.name);
-            let mut portion = Portion::new(header, bytes);
-            portion.encode(to.target, to.salts, to.compression);
-            // There is none of this name but one that says the same.
-            to.target.put_new(to.database, &name, portion.stored())?;
+            to.put(name, &backup.name)?;
             there.push(name);
             return Ok(true);
         }

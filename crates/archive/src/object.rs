@@ -144,6 +144,7 @@ impl Header {
                 let (first, last, fill, kind) = piece.in_header();
                 (9, first, last, fill, kind)
             }
+            Name::Config { lsn, number, .. } => (10, lsn, lsn, number, 0),
         };
         let mut bytes = [0; HEADER_BYTES];
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
@@ -225,6 +226,7 @@ impl Header {
                 let piece = Piece::of_header((first, last), (writer, number, index));
                 Name::Damaged { piece: piece.ok_or(damaged(116, "it marks nothing"))? }
             }
+            10 => Name::Config { lsn: first, writer, number },
             _ => return Err(damaged(32, "it is of no known kind")),
         };
         let is_thin = matches!(said, Name::Thin { .. });
@@ -248,7 +250,11 @@ impl Header {
             | Name::Begin { .. }
             | Name::Damaged { .. } => encoding == Encoding::Plain,
             Name::Whole { .. } => encoding != Encoding::Frames,
-            Name::Log { .. } | Name::Base { .. } | Name::Thin { .. } | Name::Named { .. } => true,
+            Name::Log { .. }
+            | Name::Base { .. }
+            | Name::Thin { .. }
+            | Name::Named { .. }
+            | Name::Config { .. } => true,
         };
         if !is_encoded || header.encode() != *bytes {
             return Err(damaged(0, "its header says what none says"));

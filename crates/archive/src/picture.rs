@@ -294,6 +294,17 @@ impl Picture {
         self.wholes.contains(fill)
     }
 
+    /// The first gap behind a block of a range: the last block before it. `None` if all that is there behind the block is told of.
+    pub(crate) fn gap_behind(&self, lsn: Lsn) -> Option<Lsn> {
+        let ends = self.ranges.partition_point(|range| range.last < lsn);
+        // Where blocks were thinned out nothing is missing.
+        let begins_anew = |range: &Range| range.thinned.is_none();
+        let next = self.ranges.iter().skip(ends + 1).position(begins_anew);
+        let at = next.map_or(self.ranges.len().checked_sub(1)?, |next| ends + next);
+        let before = self.ranges[at].last;
+        (self.last > Some(before)).then_some(before)
+    }
+
     /// The range that a block is in.
     #[must_use]
     pub fn range_of(&self, lsn: Lsn) -> Option<&Range> {
@@ -304,11 +315,17 @@ impl Picture {
     /// What is to be read to restore the state after this block; `None` if that is not possible.
     #[must_use]
     pub fn chain(&self, lsn: Lsn) -> Option<Chain> {
+        self.chain_behind(lsn, lsn.next())
+    }
+
+    /// The same from a copy of a block before `before`.
+    pub(crate) fn chain_behind(&self, lsn: Lsn, before: Lsn) -> Option<Chain> {
         // From its end to its beginning, which is a copy.
         let (mut end, mut horizon, mut logs) = (lsn, Lsn::ZERO, Vec::new());
         loop {
             let range = self.range_of(end)?;
-            let fill = range.fills.iter().rev().find(|(fill, _)| fill.lsn <= end);
+            let is_behind = |fill: &Fill| fill.lsn <= end && fill.lsn < before;
+            let fill = range.fills.iter().rev().find(|(fill, _)| is_behind(fill));
             let begin = fill.map_or(range.first, |(fill, _)| fill.lsn);
             let is_needed = |name: &&Name| matches!(name, Name::Log { first, last, .. } if *last > begin && *first <= end);
             logs.extend(range.logs.iter().rev().filter(is_needed));

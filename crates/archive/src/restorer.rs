@@ -12,8 +12,9 @@ use std::sync::Arc;
 use base::Lsn;
 use env::{Disk, Entropy};
 use redo::manifest::Parent;
-use redo::{Expiry, Id, Made, NewLog, NewLogOptions, side_by_side};
+use redo::{Expiry, Id, Made, NewLog, NewLogOptions, WantedKey, side_by_side};
 
+use crate::configurations;
 use crate::error::{Error, Result};
 use crate::headers::read_to_end;
 use crate::moments::Moments;
@@ -57,6 +58,8 @@ pub enum Point {
     Time(i64),
     /// The one before databases were emptied or exchanged: for the last time with 1, for the time before with 2.
     BeforeFlush(usize),
+    /// The one before the block in which this key was lost last: deleted, expired, or flushed with its database.
+    BeforeDelete(WantedKey),
     /// That of this backup.
     Backup(String),
 }
@@ -107,6 +110,8 @@ pub struct Restored {
     pub cut_off: Option<(Lsn, i64)>,
     /// What was found to be damaged first, and was gone round.
     pub damage: Option<String>,
+    /// How the server was configured then, without secrets, if the archive knows.
+    pub configuration: Option<String>,
     /// The block whose copy the restore began with.
     pub base: Lsn,
     /// How many objects were read, or would be, and their length.
@@ -299,7 +304,9 @@ impl Ways {
             | Error::InGap { .. }
             | Error::TooEarly { .. }
             | Error::NoFlush { .. }
-            | Error::FlushOrGap { .. } => {
+            | Error::FlushOrGap { .. }
+            | Error::NoDelete { .. }
+            | Error::DeleteOrGap { .. } => {
                 let is_any = std::mem::replace(&mut self.is_any, true);
                 if is_any { Err(self.damage.take().unwrap_or(error)) } else { Ok(()) }
             }
@@ -321,7 +328,8 @@ fn attempt(
         ways.look_at_marks(target, database, progress)?;
     }
     let picture = ways.picture(target, database)?;
-    let moments = Moments { target, database, picture: &picture };
+    let openers = if request.threads.get() > 1 { OPENERS_MAX } else { 1 };
+    let moments = Moments { target, database, picture: &picture, threads: openers };
     let lsn = match (ways.lsn, &request.point) {
         (Some(lsn), _) => lsn,
         (None, Point::Latest) => {
@@ -330,12 +338,12 @@ fn attempt(
         (None, Point::Lsn(lsn)) => Lsn(*lsn),
         (None, Point::Time(time_ms)) => moments.at(*time_ms)?,
         (None, Point::BeforeFlush(count)) => moments.before_flush(*count)?,
+        (None, Point::BeforeDelete(wanted)) => moments.before_delete(wanted)?,
         (None, Point::Backup(name)) => named::find(target, database, name)?,
     };
     ways.lsn = Some(lsn);
     let (before, after) = picture.nearest(lsn);
     let chain = picture.chain(lsn).ok_or(Error::NotThere { lsn, before, after })?;
-    let openers = if request.threads.get() > 1 { OPENERS_MAX } else { 1 };
     let ways = &*ways;
     let mut copy = Copy {
         target,
@@ -351,6 +359,12 @@ fn attempt(
     };
     let whole =
         copy.survey(&chain, if request.into.is_some() { SAMPLES_MAX } else { usize::MAX })?;
+    // A state is as good without.
+    let (configuration, unread) = match configurations::as_of(target, database, lsn) {
+        Err(error @ Error::Damaged { .. }) => (None, Some(error)),
+        configuration => (configuration?, None),
+    };
+    let damage = ways.damage.as_ref().or(unread.as_ref());
     let mut restored = Restored {
         parent: Parent { database, lsn },
         time_ms: moments.time_of(lsn)?,
@@ -358,7 +372,8 @@ fn attempt(
             Some(_) => cut_off(target, database, &picture, lsn)?,
             None => None,
         },
-        damage: ways.damage.as_ref().map(ToString::to_string),
+        damage: damage.map(ToString::to_string),
+        configuration,
         base: chain.fill.lsn,
         objects: u64::from(chain.objects) + chain.logs.len() as u64,
         bytes: copy.total,

@@ -57,7 +57,7 @@ pub fn overview(target: &dyn Target, database: Id, weighs: bool) -> Result<Overv
     let header = |name: Name| -> Result<Header> {
         Ok(*ObjectReader::open(target, database, name)?.header())
     };
-    let moments = Moments { target, database, picture: &picture };
+    let moments = Moments { target, database, picture: &picture, threads: 1 };
     let span = |range: &Range| -> Result<Span> {
         let first_time_ms = moments.first_ms(range)?;
         let last = range.logs.last().map(|name| header(*name)).transpose()?;

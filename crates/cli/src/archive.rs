@@ -17,7 +17,7 @@ use crate::backup;
 use crate::backup_moment::{self, Export, Rehearsal, Show};
 use crate::backup_tidy::{self, Tidy};
 use crate::progress::Line;
-use crate::restore::threads;
+use crate::restore::{threads, write_configuration};
 use crate::size::Size;
 
 /// What damage is told with.
@@ -152,13 +152,33 @@ pub(crate) fn backup(arguments: &[String]) -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             eprintln!("{error:#}");
-            let is_damage = matches!(
-                error.downcast_ref::<archive::Error>(),
-                Some(archive::Error::Damaged { .. })
-            );
-            if is_damage { ExitCode::from(DAMAGED) } else { ExitCode::FAILURE }
+            if is_damage(&error) { ExitCode::from(DAMAGED) } else { ExitCode::FAILURE }
         }
     }
+}
+
+/// Whether something could not be done because what is there is damaged.
+fn is_damage(error: &anyhow::Error) -> bool {
+    let of_archive = error.downcast_ref::<archive::Error>();
+    let of_log = error.downcast_ref::<redo::Error>();
+    matches!(of_archive, Some(archive::Error::Damaged { .. } | archive::Error::Record { .. }))
+        || matches!(of_log, Some(redo::Error::File(redo::FileError::Corrupt { .. })))
+}
+
+/// What is told with when something was looked at.
+pub(crate) fn code_of(is_damaged: bool) -> ExitCode {
+    if is_damaged { ExitCode::from(DAMAGED) } else { ExitCode::SUCCESS }
+}
+
+/// Says what of an archive is damaged, as far as it is marked or was seen. Returns whether something is.
+fn say_damage(overview: &Overview) -> bool {
+    for piece in &overview.damaged {
+        eprintln!(
+            "{piece} is marked as damaged: what only it leads to is not told as restorable, and is tried if you ask for its block"
+        );
+    }
+    say_nameless(&overview.backups);
+    !overview.damaged.is_empty() || !overview.backups.damaged.is_empty()
 }
 
 fn list(place: &Place) -> anyhow::Result<ExitCode> {
@@ -170,9 +190,10 @@ fn list(place: &Place) -> anyhow::Result<ExitCode> {
         Some(wanted) => vec![database_of(target, Some(wanted))?],
         None => target.databases()?,
     };
-    let mut all = Vec::new();
+    let (mut all, mut is_damaged) = (Vec::new(), false);
     for database in databases {
         let overview = archive::overview(target, database, true)?;
+        is_damaged |= say_damage(&overview);
         if place.json {
             all.push(as_json(database, &overview));
             continue;
@@ -187,7 +208,7 @@ fn list(place: &Place) -> anyhow::Result<ExitCode> {
     if place.json {
         println!("{}", serde_json::Value::Array(all));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(code_of(is_damaged))
 }
 
 fn as_json(database: Id, overview: &Overview) -> serde_json::Value {
@@ -236,27 +257,30 @@ fn timeline(place: &Place) -> anyhow::Result<ExitCode> {
     let target = &*place.target()?;
     let database = database_of(target, place.database.as_deref())?;
     let overview = archive::overview(target, database, place.json)?;
+    let is_damaged = say_damage(&overview);
     if place.json {
         println!("{}", as_json(database, &overview));
-        return Ok(ExitCode::SUCCESS);
+    } else {
+        print!("{}", timeline_of(database, &overview));
     }
-    println!(
-        "database {database}, {} objects, last written by writer {}",
+    Ok(code_of(is_damaged))
+}
+
+/// What can be restored of an archive, for a person.
+fn timeline_of(database: Id, overview: &Overview) -> String {
+    use std::fmt::Write as _;
+    let mut text = format!(
+        "database {database}, {} objects, last written by writer {}\n",
         overview.objects, overview.writer
     );
     if overview.spans.is_empty() {
-        println!("nothing can be restored yet: the first copy of the data is not complete");
+        text.push_str("nothing can be restored yet: the first copy of the data is not complete\n");
     }
-    for piece in &overview.damaged {
-        println!(
-            "  ✗ {piece} is marked as damaged: what only it leads to is not below, and is tried if you ask for its block"
-        );
-    }
-    say_nameless(&overview.backups);
     let mut last = None;
     for span in &overview.spans {
         if let Some(last) = last.filter(|_| !span.is_thinned) {
-            println!("  ┄ blocks behind {last} up to {} are missing", span.first);
+            let _infallible =
+                writeln!(text, "  ┄ blocks behind {last} up to {} are missing", span.first);
         }
         last = Some(span.last);
         let named = overview.backups.known.iter();
@@ -266,10 +290,16 @@ fn timeline(place: &Place) -> anyhow::Result<ExitCode> {
         let named =
             if names.is_empty() { String::new() } else { format!("; {}", names.join(", ")) };
         if span.first == span.last {
-            println!("  ● block {}, {}{named}", span.first, TimeOfBlock(span.first_time_ms));
+            let _infallible = writeln!(
+                text,
+                "  ● block {}, {}{named}",
+                span.first,
+                TimeOfBlock(span.first_time_ms)
+            );
             continue;
         }
-        println!(
+        let _infallible = writeln!(
+            text,
             "  ━ blocks {} to {}, {} to {}: each can be restored{named}",
             span.first,
             span.last,
@@ -280,10 +310,11 @@ fn timeline(place: &Place) -> anyhow::Result<ExitCode> {
             span.copies.iter().rev().take(8).map(ToString::to_string).collect();
         let more = if span.copies.len() > copies.len() { " …" } else { "" };
         if !copies.is_empty() {
-            println!("    copies of the data at {}{more}", copies.join(", "));
+            let _infallible =
+                writeln!(text, "    copies of the data at {}{more}", copies.join(", "));
         }
     }
-    Ok(ExitCode::SUCCESS)
+    text
 }
 
 impl Verify {
@@ -301,13 +332,19 @@ impl Verify {
                  to a temporary place"
             ),
         };
-        if is_good && rehearsal.is_wanted() {
-            let rehearsed = rehearsal.run(place)?;
-            let Some(rehearsed) = rehearsed else { return Ok(ExitCode::FAILURE) };
-            said["restored"] = rehearsed;
+        let rehearsed = (is_good && rehearsal.is_wanted()).then(|| rehearsal.run(place));
+        if let Some(rehearsed) = &rehearsed {
+            said["restored"] = match rehearsed {
+                Ok(Some(rehearsed)) => rehearsed.clone(),
+                Ok(None) => json!({ "failed": true }),
+                Err(error) => json!({ "failed": true, "error": format!("{error:#}") }),
+            };
         }
         if place.json {
             println!("{said}");
+        }
+        if let Some(None) = rehearsed.transpose()? {
+            return Ok(ExitCode::FAILURE);
         }
         let is_newest = said["restored"]["is_newest"] != false;
         Ok(match (is_good, is_newest) {
@@ -400,6 +437,9 @@ impl FromArchive<'_> {
             });
         line.end();
         let restored = restored?;
+        if let (Some(into), Some(text)) = (self.into, &restored.configuration) {
+            write_configuration(into, text);
+        }
         if self.is_json {
             println!("{}", restored_as_json(&restored));
         } else {

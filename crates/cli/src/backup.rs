@@ -11,7 +11,8 @@ use redo::{
     TimeOfBlock, Verdict,
 };
 
-use crate::progress::Said;
+use crate::archive::code_of;
+use crate::progress::Line;
 use crate::restore::remove_links_when_ended;
 
 /// Lists the backups of the log in `source`, or says what happened when in it; its server may run meanwhile.
@@ -21,13 +22,12 @@ pub(crate) fn tell(
     is_list: bool,
     is_json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let mut said = Said::default();
-    let mut progress = |done: u64, all: u64| {
-        said.say("reading the log", done.saturating_mul(100) / all.max(1));
-    };
+    let mut line = Line::new();
+    let mut progress = |done: u64, all: u64| line.show_bytes("reading the log", done, all);
     let reader = std::process::id();
-    let found = redo::stored_history(&OsDisk, source, devices, reader, &mut progress)?;
-    let Some(history) = found else {
+    let found = redo::stored_history(&OsDisk, source, devices, reader, &mut progress);
+    line.end();
+    let Some(history) = found? else {
         crate::log::say_no_log(source);
         return Ok(ExitCode::FAILURE);
     };
@@ -37,7 +37,15 @@ pub(crate) fn tell(
         (false, true) => print!("{}", list(&history)),
         (false, false) => print!("{}", timeline(&history)),
     }
-    Ok(ExitCode::SUCCESS)
+    let mut lost = history.backups.iter().filter(|backup| backup.is_lost).peekable();
+    let is_damaged = lost.peek().is_some();
+    for backup in lost {
+        eprintln!(
+            "backup {} has lost a file that it needs, and cannot be restored any more",
+            backup.name
+        );
+    }
+    Ok(code_of(is_damaged))
 }
 
 /// Reads every record of the backups of the log in `source` and of its newest state, or of one backup; its server may run
@@ -50,13 +58,15 @@ pub(crate) fn verify(
 ) -> anyhow::Result<Option<(bool, serde_json::Value)>> {
     let reader = std::process::id();
     remove_links_when_ended(source, devices, reader)?;
-    let mut said = Said::default();
+    let mut line = Line::new();
     let mut pace = |so_far: CheckProgress| {
-        said.say("verifying", so_far.done_bytes.saturating_mul(100) / so_far.all_bytes.max(1));
+        line.show_bytes("verifying", so_far.done_bytes, so_far.all_bytes);
         ControlFlow::Continue(())
     };
     let request = CheckRequest { source, devices, name, reader };
-    let Some(states) = redo::check_past(&OsDisk, &request, &mut pace)? else {
+    let states = redo::check_past(&OsDisk, &request, &mut pace);
+    line.end();
+    let Some(states) = states? else {
         crate::log::say_no_log(source);
         return Ok(None);
     };

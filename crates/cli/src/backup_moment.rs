@@ -103,11 +103,7 @@ pub(crate) fn show(show: &Show) -> anyhow::Result<ExitCode> {
             println!("{said}");
         } else {
             print!("{}", restore::report(&found, None, 0.0));
-            if let Some(text) = &found.configuration {
-                print!(
-                    "the server's configuration when the backup was made, without secrets:\n\n{text}"
-                );
-            }
+            found.configuration.iter().for_each(|text| say_configuration(text));
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -143,11 +139,17 @@ pub(crate) fn show(show: &Show) -> anyhow::Result<ExitCode> {
     if place.json {
         let mut said = restored_as_json(&found);
         said["names"] = json!(names);
+        said["configuration"] = json!(found.configuration);
         println!("{said}");
     } else {
         print!("{}", shown(&found, &names));
+        found.configuration.iter().for_each(|text| say_configuration(text));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn say_configuration(text: &str) {
+    print!("the server's configuration then, without secrets:\n\n{text}");
 }
 
 fn shown(found: &Restored, names: &[String]) -> String {

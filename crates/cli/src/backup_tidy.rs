@@ -12,7 +12,7 @@ use env_os::{OsClock, OsEntropy};
 use redo::{Id, TimeOfBlock};
 use serde_json::json;
 
-use crate::archive::Place;
+use crate::archive::{Place, code_of};
 use crate::progress::Line;
 use crate::size::Size;
 
@@ -90,7 +90,7 @@ pub(crate) fn tidy(tidy: &Tidy) -> anyhow::Result<ExitCode> {
     } else {
         print!("{}", report(tidier.tidied(), tidy.dry_run));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(code_of(!tidier.tidied().damaged.is_empty()))
 }
 
 fn run(tidier: &mut Tidier, target: &dyn archive::Target, clock: &OsClock) -> anyhow::Result<()> {

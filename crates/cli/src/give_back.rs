@@ -16,6 +16,7 @@ use clap::Parser;
 use env::Clock as _;
 use env_os::OsClock;
 
+use crate::archive::NOT_NEWEST;
 use crate::client::{Client, Reply};
 use crate::expiry::Expiry;
 use crate::moment::Moment;
@@ -67,6 +68,8 @@ struct Given {
     expired: u64,
     /// They could not be read, or the server did not take them.
     failed: u64,
+    /// The archive lacks what is behind the state that they are of, which was to be the newest.
+    is_not_newest: bool,
 }
 
 /// Runs `indelible restore` with these arguments, the first of which is `restore`.
@@ -76,7 +79,7 @@ pub(crate) fn give_back(arguments: &[String]) -> ExitCode {
         Err(code) => return code,
     };
     match arguments.run() {
-        Ok(Given { keys, kept, expired, failed }) => {
+        Ok(Given { keys, kept, expired, failed, is_not_newest }) => {
             println!("{keys} keys are back at {}", arguments.address);
             if expired > 0 {
                 println!("{expired} have expired since (--expiry relative brings them back)");
@@ -88,7 +91,7 @@ pub(crate) fn give_back(arguments: &[String]) -> ExitCode {
                 println!("{failed} could not be brought back: see above");
                 return ExitCode::FAILURE;
             }
-            ExitCode::SUCCESS
+            if is_not_newest { ExitCode::from(NOT_NEWEST) } else { ExitCode::SUCCESS }
         }
         Err(error) => {
             eprintln!("{error:#}");
@@ -130,6 +133,13 @@ impl View {
             std::thread::sleep(LOOK_EVERY);
         }
     }
+
+    /// Ends it. Returns whether it was of the newest state, if that was asked for.
+    fn end(mut self) -> std::io::Result<bool> {
+        drop(self.process.stdin.take());
+        let status = self.process.wait()?;
+        Ok(status.code() != Some(i32::from(NOT_NEWEST)))
+    }
 }
 
 impl Drop for View {
@@ -150,7 +160,9 @@ impl Arguments {
         if ended.is_err() {
             eprintln!("{} keys were brought back before", given.keys);
         }
-        ended.map(|()| given)
+        ended?;
+        given.is_not_newest = !view.end()?;
+        Ok(given)
     }
 
     fn give_all(

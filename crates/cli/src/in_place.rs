@@ -12,7 +12,7 @@ use redo::{
     TimeOfBlock,
 };
 
-use crate::progress::Said;
+use crate::progress::Line;
 
 /// The longest text of a command that a log notes, in bytes.
 const TEXT_BYTES_MAX: usize = 256;
@@ -50,14 +50,14 @@ impl InPlace<'_> {
             entropy: Box::new(OsEntropy),
             waker: Arc::new(|| {}),
         };
-        let mut said = Said::default();
-        let percentage = |done: u64, all: u64| done.saturating_mul(100) / all.max(1);
+        let mut line = Line::new();
         let rewinding = Rewinding::begin(env, &request, &mut |so_far| match so_far {
-            Restoring::Finding(done, all) => said.say("reading the log", percentage(done, all)),
-            Restoring::Verifying => said.say("verifying what was there then", 0),
-            Restoring::Copying(done, all) => said.say("cutting", percentage(done, all)),
-        })?;
-        let Some(rewinding) = rewinding else { return Ok(None) };
+            Restoring::Finding(done, all) => line.show_bytes("reading the log", done, all),
+            Restoring::Verifying => line.show_bytes("verifying what was there then", 0, 0),
+            Restoring::Copying(done, all) => line.show_bytes("cutting", done, all),
+        });
+        line.end();
+        let Some(rewinding) = rewinding? else { return Ok(None) };
         // Before the log is another one: no crash leaves an index of what it was.
         logindex::discard(&OsDisk, &index)?;
         let rewound = rewinding.finish()?;

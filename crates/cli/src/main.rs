@@ -6,9 +6,10 @@
 //!   indelible log tail DIR|HOST:PORT                         gives out what has changed, block by block
 //!   indelible index verify|stats|rebuild DIR                 looks at the index of a redo log
 //!   indelible export DIR FILE                                writes the data of a redo log as a dump
-//!   indelible restore SOURCE --into DIR ...                  makes a data directory of a log as it was
+//!   indelible restore SOURCE --into DIR | --in-place ...     makes a data directory of a log as it was
 //!   indelible view SOURCE ...                                serves a log as it was, for reading
-//!   indelible backup list|timeline|verify|key ...            says what can be restored of a log, or an archive
+//!   indelible backup list|timeline|show|verify|export ...    says what can be restored of a log, or an archive
+//!   indelible backup tidy|key ...                            thins out an archive, makes its key
 //!   indelible transfer serve|send|fetch|token ...            files, verified on the medium they rest on
 //!   indelible import SRC DIR                               makes a data directory of a Redis server's files
 //!   indelible rdb check|digest|diff FILE ...                 looks at dumps of Redis and Valkey
@@ -82,20 +83,29 @@ Usage:
       Writes the data of a server that is not running as a dump (an RDB file of Redis), from its
       log alone: as it is, or as it was after block N.
   indelible restore SOURCE --into DIR --at NAME|LSN|TIME | --before flush | --before-delete KEY | --latest
-                           [--dry-run] [--json]
+                           [--dry-run] [--expiry absolute|relative|never] [--json]
       Makes a new data directory of another one's log as it was: at a backup, after a block, at a time,
       before the last FLUSHALL, before a key was lost, or now. Its server may run meanwhile. SOURCE may be
-      an archive, too: file:///path, or s3://bucket/prefix with the credentials of the environment; with its
-      --key-file FILE, if it has one.
+      an archive, too: file:///path, transfer:HOST:PORT/name with the token of the environment, or
+      s3://bucket/prefix with its credentials; with its --key-file FILE, if it has one.
+  indelible restore DIR --in-place --at ... [--device DIR ...] [--json]
+      Sets the data directory of a server that has ended back; what it is now is kept as a backup.
   indelible restore SOURCE --at ... --keys PATTERN --to HOST:PORT [--replace] [--expiry absolute|relative|never]
       Brings single keys of the past into a server that runs.
   indelible view SOURCE --at NAME|LSN|TIME | --before flush | --before-delete KEY | --latest [--port 6400]
       Serves the past, to be read: a copy of it, in which nothing expires any more.
-  indelible backup list|timeline SOURCE [--key-file FILE ...] [--json]
-      Says what can be restored: backups, and what happened when. SOURCE is a data directory, or an archive
-      that a server writes (directive archive).
-  indelible backup verify file:///path|s3://bucket/prefix [--key-file FILE ...] [--json]
-      Reads all of an archive.
+  indelible backup list SOURCE [--key-file FILE ...] [--json]
+  indelible backup timeline SOURCE [--key-file FILE ...] [--json]
+      Says what can be restored: backups, and what happened when.
+  indelible backup show NAME|LSN|TIME SOURCE [--json]
+      Says what a restore of that state would read; of a backup also the server's configuration then.
+  indelible backup verify SOURCE [--backup NAME] [--restore [--at NAME|LSN|TIME]] [--json]
+      Reads all of an archive, or every record of the backups of a log and of its newest state; with
+      --restore a restore is rehearsed, too. Exit code 2: something is damaged.
+  indelible backup export SOURCE FILE --at NAME|LSN|TIME | --before flush | --before-delete KEY | --latest
+      Writes that state as a dump (an RDB file of Redis).
+  indelible backup tidy URL --keep RULES [--forget NAME] [--dry-run] [--json]
+      Thins out an archive: --keep \"24h:all 7d:hour 30d:day forever:month\".
   indelible backup key
       Prints a new key for the directive archive-key-file.
   indelible import SRC DIR [--check-only]

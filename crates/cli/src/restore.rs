@@ -19,7 +19,7 @@ use crate::archive::{FromArchive, is_archive};
 use crate::archive_places::KeyFiles;
 use crate::expiry::Expiry;
 use crate::in_place::InPlace;
-use crate::progress::Said;
+use crate::progress::Line;
 
 /// Makes a new data directory of the log in another one, as it was after a block: what the log has, and what its
 /// server has kept of what compactions replaced (log-history-seconds). The server may run meanwhile; nothing of its data is changed. What is made
@@ -155,10 +155,7 @@ impl Arguments {
             RestorePoint::Time(time_ms) => archive::Point::Time(time_ms),
             RestorePoint::BeforeFlush(count) => archive::Point::BeforeFlush(count),
             RestorePoint::Backup(name) => archive::Point::Backup(name),
-            RestorePoint::BeforeDelete(_) => anyhow::bail!(
-                "an archive does not know in which blocks keys were deleted: give a block, a time or the name of a backup \
-                 (indelible backup timeline says which there are), or --before flush"
-            ),
+            RestorePoint::BeforeDelete(key) => archive::Point::BeforeDelete(key),
         };
         let from = FromArchive {
             url: self.source.to_str().unwrap_or_default(),
@@ -211,16 +208,16 @@ impl Arguments {
         };
         let number = request.reader;
         remove_links_when_ended(&self.source, &self.devices, number)?;
-        let (mut said, started) = (Said::default(), Instant::now());
-        let percentage = |done: u64, all: u64| done.saturating_mul(100) / all.max(1);
+        let (mut line, started) = (Line::new(), Instant::now());
         let disk: Arc<dyn env::Disk> = Arc::new(OsDisk);
         let mut entropy = OsEntropy;
         let restored = redo::restore(&disk, &request, &mut entropy, &mut |so_far| match so_far {
-            Restoring::Finding(done, all) => said.say("reading the log", percentage(done, all)),
-            Restoring::Copying(done, all) => said.say("copying", percentage(done, all)),
-            Restoring::Verifying => said.say("verifying", 0),
-        })?;
-        let Some(restored) = restored else { return Ok(no_log(&self.source)) };
+            Restoring::Finding(done, all) => line.show_bytes("reading the log", done, all),
+            Restoring::Copying(done, all) => line.show_bytes("copying", done, all),
+            Restoring::Verifying => line.show_bytes("verifying", 0, 0),
+        });
+        line.end();
+        let Some(restored) = restored? else { return Ok(no_log(&self.source)) };
         if let (Some(into), Some(text)) = (&into, &restored.configuration) {
             write_configuration(into, text);
         }
@@ -260,14 +257,15 @@ pub(crate) fn look(
         threads: threads(),
     };
     remove_links_when_ended(source, devices, reader)?;
-    let mut said = Said::default();
+    let mut line = Line::new();
     let disk: Arc<dyn env::Disk> = Arc::new(OsDisk);
     let restored = redo::restore(&disk, &request, &mut OsEntropy, &mut |so_far| {
         if let Restoring::Finding(done, all) = so_far {
-            said.say("reading the log", done.saturating_mul(100) / all.max(1));
+            line.show_bytes("reading the log", done, all);
         }
-    })?;
-    Ok(restored)
+    });
+    line.end();
+    Ok(restored?)
 }
 
 /// How many threads a restore takes at most: each has a file of its own, and no disk gains from more.
@@ -279,7 +277,7 @@ pub(crate) fn threads() -> NonZero<usize> {
 /// Writes the configuration that a backup carries next to the data, where nothing reads it. What was restored is as good without.
 pub(crate) fn write_configuration(directory: &Path, text: &str) {
     let path = directory.join("indelible.conf.restored");
-    let head = "# What the server's configuration was when the backup was made, without secrets. It is not applied.\n";
+    let head = "# What the server's configuration was then, without secrets. It is not applied.\n";
     match replace_file(&path, [head, text].concat().as_bytes()) {
         Ok(()) => eprintln!("the configuration of then is in {}, and not applied", path.display()),
         Err(error) => eprintln!(
@@ -310,7 +308,7 @@ fn no_log(directory: &Path) -> ExitCode {
         "there is no redo log in {}: give the data directory of the server (dir in its configuration)",
         directory.display()
     );
-    ExitCode::from(2)
+    ExitCode::FAILURE
 }
 
 fn shown_time(time_ms: Option<i64>) -> String {

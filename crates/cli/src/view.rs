@@ -17,6 +17,7 @@ use server::config::{self, Config};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tempfile::TempDir;
 
+use crate::archive::NOT_NEWEST;
 use crate::client::password;
 use crate::host::JemallocHost;
 use crate::moment::Moment;
@@ -103,7 +104,10 @@ impl Arguments {
                 made.lsn, self.port
             );
         }
-        self.serve(&directory, made.time_ms, temporary)
+        let is_newest = made.is_newest;
+        self.serve(&directory, made.time_ms, temporary)?;
+        // Why it is not was said when it was restored.
+        Ok(if is_newest { ExitCode::SUCCESS } else { ExitCode::from(NOT_NEWEST) })
     }
 
     fn serve(
@@ -111,7 +115,7 @@ impl Arguments {
         directory: &Path,
         time_ms: Option<i64>,
         temporary: TempDir,
-    ) -> anyhow::Result<ExitCode> {
+    ) -> anyhow::Result<()> {
         let port = self.port.to_string();
         let password = password().unwrap_or_default();
         let first = [
@@ -143,8 +147,7 @@ impl Arguments {
         };
         let served = server::serve(config, world);
         temporary.close()?;
-        served?;
-        Ok(ExitCode::SUCCESS)
+        Ok(served?)
     }
 }
 

@@ -26,7 +26,7 @@ impl Object for Bytes {
     }
 }
 
-fn names() -> [Name; 11] {
+fn names() -> [Name; 12] {
     let fill = Fill { lsn: Lsn(9), writer: 2, number: 1 };
     [
         Name::Writer { writer: 2 },
@@ -37,6 +37,7 @@ fn names() -> [Name; 11] {
         Name::Thin { first: Lsn(4), last: Lsn(9), from: Lsn(3), to: Lsn(9), tidier: 1 },
         Name::Tidier { number: 1 },
         Name::Named { lsn: Lsn(9), writer: 2, id: 7 },
+        Name::Config { lsn: Lsn(9), writer: 2, number: 1 },
         Name::Damaged { piece: Piece::Log { first: Lsn(3), last: Lsn(4), writer: 2 } },
         Name::Damaged { piece: Piece::Copy { fill } },
         Name::Damaged { piece: Piece::Leap { from: Lsn(3), to: Lsn(9), tidier: 1 } },

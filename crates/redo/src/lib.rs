@@ -132,7 +132,7 @@ pub use recover::replay::{Progress, Replay};
 pub use repair::offline::{Repair, RepairMode, repair};
 pub use repair::scrubber::Scrubber;
 pub use restore::checking::{CheckProgress, CheckRequest, CheckedState, Verdict, check_past};
-pub use restore::deletions::WantedKey;
+pub use restore::deletions::{Deletions, Fact as KeyFact, WantedKey};
 pub use restore::expiry::Expiry;
 pub use restore::new_log::{Made, NewLog, NewLogOptions};
 pub use restore::restoring::{RestoreRequest, Restored, Restoring, Room, database_of, restore};

@@ -2,9 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use archive::{Folder, Header, Name, NamedBlock, Piece, Target as _};
+use base::Lsn;
 use env::{Access, Disk};
 use env_sim::sweep::{Image, disk_of, image_of};
 
+use crate::tidy::Old;
 use crate::world::{Coding, World, contents_of, keyed, restore_into};
 
 fn fixtures() -> PathBuf {
@@ -19,6 +22,14 @@ fn hex(bytes: &[u8]) -> String {
 
 fn bytes(hex: &str) -> Vec<u8> {
     hex.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()
+}
+
+/// The objects in these folders.
+fn files_of(world: &World, folders: &[Folder]) -> Vec<(PathBuf, Vec<u8>)> {
+    let database = archive::database_of(&world.target(), None).unwrap();
+    let root = Path::new(crate::world::TARGET).join(database.to_string());
+    let image = |folder: &Folder| image_of(&world.target_disk, &[&root.join(folder.name())]);
+    folders.iter().flat_map(image).collect()
 }
 
 /// An archive with one copy and one object of the log.
@@ -36,20 +47,55 @@ fn written(coding: Coding) -> (World, Vec<(PathBuf, Vec<u8>)>) {
     world.database.delete(b"before");
     world.seal();
     world.settle();
-    let database = archive::database_of(&world.target(), None).unwrap();
-    let root = Path::new(crate::world::TARGET).join(database.to_string());
-    let mut files = Vec::new();
-    for folder in ["base", "log", "whole", "writer"] {
-        for (path, bytes) in image_of(&world.target_disk, &[&root.join(folder)]) {
-            files.push((path, bytes));
-        }
-    }
+    let files = files_of(&world, &[Folder::Base, Folder::Log, Folder::Whole, Folder::Writer]);
     (world, files)
 }
 
-/// What a fixture has is written the same, and read.
+/// An archive that was thinned out, with the name of a backup, and a mark of damage for each kind of what can be marked.
+fn thinned_out(coding: Coding) -> (World, Vec<(PathBuf, Vec<u8>)>) {
+    let mut old = Old::new(2, coding);
+    old.world.desk.tell_configuration(Lsn(2), "hz 37\n".to_owned());
+    for value in [b"one", b"two"] {
+        old.world.database.set(b"key", value);
+        old.world.seal();
+        old.world.settle();
+        old.world.clock.advance_us(3_600_000_000);
+    }
+    old.world.database.set(b"key", b"three");
+    old.world.seal();
+    old.world.settle();
+    let (last, target) = (old.world.database.last(), old.world.target());
+    let backup = NamedBlock { id: 17, name: "nightly".to_owned(), lsn: Lsn(last) };
+    old.world.desk.tell_backups(vec![backup]);
+    (0..3).for_each(|_| old.world.archive());
+    old.tidy("forever:hour");
+    let database = archive::database_of(&target, None).unwrap();
+    let first_of = |folder| *old.world.list(folder).first().expect("there is one");
+    for folder in [Folder::Log, Folder::Whole, Folder::Thin] {
+        let piece = Piece::of(&first_of(folder)).unwrap();
+        let mark = Name::Damaged { piece };
+        target.put_new(database, &mark, &Header::new(database, mark).encode()).unwrap();
+    }
+    let files = files_of(&old.world, &Folder::ALL);
+    (old.world, files)
+}
+
+/// What a fixture has is written the same, and read: the newest state is restored.
 fn check(coding: Coding, name: &str) {
     let (world, files) = written(coding);
+    let disk = compare(name, &files);
+    restore_newest(&world, &disk, archive::Point::Latest);
+}
+
+fn restore_newest(world: &World, disk: &env_sim::SimDisk, point: archive::Point) {
+    let keys = world.mood.lock().unwrap().coding.keys();
+    let new = env_sim::SimDisk::new(1, env_sim::Faults::default());
+    restore_into(&new, &keyed(disk, keys), point).unwrap();
+    assert_eq!(contents_of(&new).1, world.database.keyspace.contents());
+}
+
+/// Compares files with a fixture. Returns a disk with those of the fixture.
+fn compare(name: &str, files: &[(PathBuf, Vec<u8>)]) -> env_sim::SimDisk {
     let text: String = files
         .iter()
         .map(|(path, bytes)| format!("{}\n{}", path.display(), hex(bytes)))
@@ -66,13 +112,25 @@ fn check(coding: Coding, name: &str) {
         let (path, hex) = file.split_once('\n').unwrap();
         image.insert(PathBuf::from(path), bytes(hex));
     }
+    // Another version of zstd may compress otherwise: then the fixture may be written anew.
+    assert_eq!(golden, text, "the format has changed: it needs a new version");
     let disk = disk_of(&image);
     assert!(disk.open(files[0].0.as_path(), Access::Read).is_ok());
-    let new = env_sim::SimDisk::new(1, env_sim::Faults::default());
-    restore_into(&new, &keyed(&disk, coding.keys()), archive::Point::Latest).unwrap();
-    assert_eq!(contents_of(&new).1, world.database.keyspace.contents());
-    // Another version of zstd may compress otherwise: then the fixture is still read, and may be written anew.
-    assert_eq!(golden, text, "the format has changed: it needs a new version");
+    disk
+}
+
+fn check_thinned_out(coding: Coding, name: &str) {
+    let (world, files) = thinned_out(coding);
+    let disk = compare(name, &files);
+    restore_newest(&world, &disk, archive::Point::Latest);
+    restore_newest(&world, &disk, archive::Point::Backup("nightly".to_owned()));
+    let target = keyed(&disk, coding.keys());
+    let database = archive::database_of(&target, None).unwrap();
+    let verified = archive::verify(&target, database, &mut |_, _| {}).unwrap();
+    assert!(verified.errors.is_empty() && verified.locked.is_empty(), "{verified:?}");
+    let counts = Folder::ALL.map(|folder| target.list(database, folder).unwrap().len());
+    assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
+    assert_eq!(target.list(database, Folder::Damaged).unwrap().len(), 3);
 }
 
 #[test]
@@ -88,4 +146,10 @@ fn a_compressed_archive_is_written_as_ever_and_read() {
 #[test]
 fn an_encrypted_archive_is_written_as_ever_and_read() {
     check(Coding::Encrypted, "encrypted.hex");
+}
+
+#[test]
+fn what_was_thinned_out_and_names_and_marks_are_written_as_ever_and_read() {
+    check_thinned_out(Coding::Plain, "thinned-out.hex");
+    check_thinned_out(Coding::Encrypted, "thinned-out-encrypted.hex");
 }

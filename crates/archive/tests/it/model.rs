@@ -1,10 +1,12 @@
 //! Everything that an archive has is restored as it was, whatever happens meanwhile.
 
 use archive::{ArchiveOptions, ArchiveStep, Folder, Name, State, Target};
+use base::Lsn;
 use env::Disk;
 use env_sim::sweep::crash_everywhere;
 use env_sim::{Faults, SimDisk};
 
+use crate::points::make_gap;
 use crate::world::{
     Coding, Database, World, archive_options, begin, contents_of, log_options, picture,
     restore_into, restored, target,
@@ -108,6 +110,55 @@ fn a_target_that_is_away_holds_nothing_up_and_is_caught_up_with() {
     world.settle();
     assert_eq!(world.desk.figures().state, State::Streaming);
     world.check(20);
+}
+
+/// What is shipped while the first copy is made, or one behind a gap, leads nowhere yet: an archive is behind by all of that time.
+#[test]
+fn what_is_shipped_and_cannot_be_restored_yet_is_behind() {
+    let mut world = World::new(2);
+    (0..100).for_each(|_| world.write());
+    let copying = |world: &mut World, state: State| {
+        // So far that the copy is begun, and the stream behind its mark.
+        for _ in 0..100 {
+            if world.desk.figures().fill_done > 0 {
+                break;
+            }
+            world.idle();
+        }
+        assert!(world.desk.figures().fill_done > 0, "{:?}", world.desk.figures());
+        let last = world.desk.figures().archived;
+        let before_ms = world.desk.figures().behind_ms;
+        for seconds in [61, 122] {
+            world.write();
+            world.database.flush();
+            world.clock.advance_us(61_000_000);
+            // It is shipped first.
+            world.archive();
+            let figures = world.desk.figures();
+            assert_eq!((figures.state, figures.archived), (state, last), "{figures:?}");
+            assert_eq!((figures.lag_blocks, figures.lag_ms), (0, 0), "{figures:?}");
+            assert!(figures.behind_ms >= before_ms + seconds * 1000, "{seconds}: {figures:?}");
+            let now_us = env::Clock::monotonic_us(&*world.clock) + 5_000_000;
+            let durable = Lsn(world.database.last());
+            let later = world.desk.figures_at(now_us, durable);
+            assert_eq!((later.lag_ms, later.behind_ms), (0, figures.behind_ms + 5000));
+        }
+        world.settle();
+        assert_eq!(world.desk.figures().behind_ms, 0, "{:?}", world.desk.figures());
+    };
+    assert_eq!(world.desk.figures().behind_ms, 0);
+    copying(&mut world, State::Filling);
+    make_gap(&mut world);
+    world.mood.lock().unwrap().is_away = false;
+    world.clock.advance_us(60_000_000);
+    for _ in 0..100 {
+        if world.desk.figures().state == State::Gap {
+            break;
+        }
+        world.archive();
+    }
+    assert!(world.desk.figures().behind_ms > 60_000, "{:?}", world.desk.figures());
+    copying(&mut world, State::Gap);
 }
 
 /// Under load a segment may be compacted before the interval has passed.

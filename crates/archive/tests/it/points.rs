@@ -1,10 +1,16 @@
-//! Blocks by time, and before a FLUSHALL.
+//! Blocks by time, before a FLUSHALL, and before a key was lost.
 
-use archive::{Error, Point};
-use base::{DangerousCommand, DbId, Note, NoteEvent, Record, RecordKind};
-use env_sim::{Faults, SimDisk};
+use std::num::NonZero;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
-use crate::world::{World, restore_into};
+use archive::{Error, Folder, Name, Object, Point, Put, Request, Target, TargetResult};
+use base::{DangerousCommand, DbId, Lsn, Note, NoteEvent, Record, RecordKind, varint};
+use env_sim::{Faults, SimDisk, SimEntropy};
+use redo::WantedKey;
+
+use crate::tidy::Old;
+use crate::world::{Coding, World, restore_into};
 
 fn lsn_at(world: &World, point: Point) -> archive::Result<u64> {
     let disk = SimDisk::new(3, Faults::default());
@@ -48,7 +54,7 @@ fn a_time_means_the_last_block_that_is_not_later() {
 }
 
 /// While the target is away blocks are compacted. Returns their times.
-fn make_gap(world: &mut World) -> Vec<i64> {
+pub(crate) fn make_gap(world: &mut World) -> Vec<i64> {
     world.mood.lock().unwrap().is_away = true;
     let mut missing = Vec::new();
     for _ in 0..80 {
@@ -169,4 +175,248 @@ fn before_the_last_flush_is_the_block_before_the_one_that_notes_it() {
     world.settle();
     let error = lsn_at(&world, Point::BeforeFlush(1)).unwrap_err();
     assert!(matches!(error, Error::FlushOrGap { lsn, .. } if lsn.0 == before[2]), "{error}");
+}
+
+fn before_delete(world: &World) -> archive::Result<u64> {
+    lsn_at(world, Point::BeforeDelete(WantedKey { database: 1, key: b"k".to_vec() }))
+}
+
+/// A key of database 1, which is emptied now and then, and the last block that has lost it.
+struct Loser {
+    world: World,
+    /// The id of the database, and the next one.
+    id: u64,
+    next: u64,
+    is_there: bool,
+    lost: Option<u64>,
+}
+
+impl Loser {
+    fn new(world: World) -> Self {
+        Self { world, id: 1, next: 16, is_there: false, lost: None }
+    }
+
+    fn set(&mut self) {
+        let db = DbId(self.id);
+        self.world.database.put(&Record::whole(RecordKind::String, db, b"k", b"v", None));
+        self.is_there = true;
+        self.world.seal();
+    }
+
+    fn delete(&mut self) {
+        self.world.database.put(&Record::key_deleted(DbId(self.id), b"k"));
+        self.lose();
+    }
+
+    fn flush(&mut self) {
+        (self.id, self.next) = (self.next, self.next + 1);
+        let mut map = Vec::new();
+        [self.next, 0, self.id].into_iter().for_each(|id| varint::put(&mut map, id));
+        self.world.database.put(&Record::whole(RecordKind::Databases, DbId(0), b"", &map, None));
+        self.lose();
+    }
+
+    fn lose(&mut self) {
+        self.world.seal();
+        if std::mem::take(&mut self.is_there) {
+            self.lost = Some(self.world.database.last());
+        }
+    }
+
+    /// What the archive must tell: the block before, or that it does not know.
+    fn check(&mut self, what: &str) {
+        self.world.settle();
+        let first = self.world.picture().ranges[0].first.0;
+        let found = before_delete(&self.world);
+        match self.lost.filter(|lost| *lost > first) {
+            Some(lost) => assert_eq!(found.unwrap(), lost - 1, "{what}"),
+            None => assert!(matches!(found, Err(Error::NoDelete { database: 1, .. })), "{what}"),
+        }
+    }
+}
+
+#[test]
+fn before_a_delete_is_the_block_before_the_one_that_has_lost_the_key() {
+    let (mut copies, mut losses) = (0, 0);
+    for seed in 0..8 {
+        let mut loser = Loser::new(World::coded(seed, Coding::of_seed(seed)));
+        loser.world.write();
+        loser.world.settle();
+        loser.check("nothing was lost");
+        for round in 0..60 {
+            match loser.world.rng.below(12) {
+                0 | 1 => loser.set(),
+                2 if loser.is_there => loser.delete(),
+                3 => loser.flush(),
+                _ => drop(seconds(&mut loser.world, 2)),
+            }
+            if round % 6 == 5 {
+                loser.check(&format!("seed {seed}, round {round}"));
+                losses += u64::from(loser.lost.is_some());
+            }
+        }
+        copies += loser.world.list(Folder::Whole).len();
+    }
+    assert!(copies > 16 && losses > 40, "{copies} copies, {losses} losses");
+}
+
+#[test]
+fn a_key_that_may_have_been_lost_in_a_gap_is_no_key_that_was_lost_before() {
+    let mut loser = Loser::new(World::new(1));
+    loser.world.write();
+    loser.world.settle();
+    loser.set();
+    loser.delete();
+    let lost = loser.lost.unwrap();
+    loser.check("whole");
+    make_gap(&mut loser.world);
+    loser.world.settle();
+    let error = before_delete(&loser.world).unwrap_err();
+    assert!(matches!(error, Error::DeleteOrGap { lsn, .. } if lsn.0 == lost - 1), "{error}");
+    loser.set();
+    loser.delete();
+    loser.check("behind the gap");
+}
+
+/// The block is known, and its state was given up: the nearest are told.
+#[test]
+fn a_key_that_was_lost_in_what_was_thinned_out_is_told_with_the_nearest_states() {
+    let Old { world, times_ms } = {
+        let mut old = Old::new(5, Coding::Plain);
+        old.hours(2);
+        old
+    };
+    let mut loser = Loser::new(world);
+    loser.set();
+    seconds(&mut loser.world, 3);
+    loser.delete();
+    seconds(&mut loser.world, 3);
+    loser.check("whole");
+    let lost = loser.lost.unwrap();
+    let mut old = Old { world: loser.world, times_ms };
+    old.hours(3);
+    old.tidy("forever:hour");
+    assert!(old.picture().chain(Lsn(lost - 1)).is_none());
+    let error = before_delete(&old.world).unwrap_err();
+    let (before, after) = old.picture().nearest(Lsn(lost - 1));
+    assert!(
+        matches!(error, Error::NotThere { lsn, before: b, after: a }
+            if (lsn.0, b, a) == (lost - 1, before, after) && a.is_some()),
+        "{error}"
+    );
+}
+
+/// A target on which each open waits for another one for a while.
+struct Slow {
+    inner: archive::Keyed,
+    /// How many are being opened, and at most were.
+    opening: Mutex<(usize, usize)>,
+    another: Condvar,
+}
+
+impl Target for Slow {
+    fn open(&self, database: redo::Id, name: &Name) -> TargetResult<Box<dyn Object>> {
+        let mut opening = self.opening.lock().unwrap();
+        opening.0 += 1;
+        opening.1 = opening.1.max(opening.0);
+        self.another.notify_all();
+        let wait = Duration::from_millis(20);
+        let (mut opening, _) =
+            self.another.wait_timeout_while(opening, wait, |(now, _)| *now < 2).unwrap();
+        opening.0 -= 1;
+        drop(opening);
+        self.inner.open(database, name)
+    }
+
+    fn list(&self, database: redo::Id, folder: Folder) -> TargetResult<Vec<Name>> {
+        self.inner.list(database, folder)
+    }
+
+    fn databases(&self) -> TargetResult<Vec<redo::Id>> {
+        self.inner.databases()
+    }
+
+    fn put_new(&self, database: redo::Id, name: &Name, bytes: &[u8]) -> TargetResult<Put> {
+        self.inner.put_new(database, name, bytes)
+    }
+
+    fn remove(&self, database: redo::Id, name: &Name) -> TargetResult<()> {
+        self.inner.remove(database, name)
+    }
+
+    fn clean(&self, database: redo::Id, folders: &[Folder]) -> TargetResult<()> {
+        self.inner.clean(database, folders)
+    }
+}
+
+/// On a store each object is a call that waits: they are made several at a time, and not all at once.
+#[test]
+fn a_moment_is_looked_for_in_several_objects_at_a_time() {
+    let mut loser = Loser::new(World::new(2));
+    loser.world.write();
+    loser.world.settle();
+    loser.set();
+    let blocks = seconds(&mut loser.world, 40);
+    loser.delete();
+    loser.world.settle();
+    let disk: Arc<dyn env::Disk> = Arc::new(SimDisk::new(3, Faults::default()));
+    for (point, expected) in [
+        (Point::Time(blocks[20].1), Some(blocks[20].0)),
+        (Point::BeforeFlush(1), None),
+        (Point::BeforeDelete(WantedKey { database: 1, key: b"k".to_vec() }), loser.lost),
+    ] {
+        let (inner, opening) = (loser.world.target(), Mutex::default());
+        let target = Slow { inner, opening, another: Condvar::new() };
+        let threads = NonZero::new(16).unwrap();
+        let (database, into, expiry) = (None, None, redo::Expiry::Absolute);
+        let is_delete = matches!(point, Point::BeforeDelete(_));
+        let request = Request { target: &target, database, into, point, expiry, threads };
+        let found = archive::restore(&disk, &request, &mut SimEntropy::new(9), &mut |_| {});
+        let most = target.opening.lock().unwrap().1;
+        assert!((2..=8).contains(&most), "{most} at a time");
+        let found = found.ok().map(|found| found.parent.lsn.0 + u64::from(is_delete));
+        assert_eq!(found, expected);
+    }
+}
+
+/// The configuration of a state is the one that applied then, in whatever process.
+#[test]
+fn a_state_has_the_configuration_of_its_time() {
+    for coding in Coding::ALL {
+        let mut world = World::coded(4, coding);
+        let mut then = Vec::new();
+        for (round, text) in
+            ["hz 10\n", "hz 10\n", "hz 20\n", "", "hz 10\n"].into_iter().enumerate()
+        {
+            let next = Lsn(world.database.last() + 1);
+            world.desk.tell_configuration(next, text.to_owned());
+            world.archive();
+            seconds(&mut world, 3);
+            then.push((world.database.last(), text));
+            if round % 2 == 1 {
+                world.restart(false);
+                world.archive();
+            }
+        }
+        // What is there already is not put again.
+        assert_eq!(world.list(Folder::Config).len(), 4);
+        for (lsn, text) in then {
+            let disk = SimDisk::new(3, Faults::default());
+            let restored = restore_into(&disk, &world.target(), Point::Lsn(lsn)).unwrap();
+            assert_eq!(restored.configuration.as_deref(), Some(text), "{coding:?}, block {lsn}");
+        }
+        let disk = SimDisk::new(3, Faults::default());
+        let newest = *world.list(Folder::Config).last().unwrap();
+        world.damage(&newest, false);
+        // It is no reason not to restore the data.
+        let restored = restore_into(&disk, &world.target(), Point::Latest).unwrap();
+        assert_eq!(restored.configuration, None);
+        assert!(restored.damage.unwrap().contains(&newest.to_string()));
+        // A file that is changed often does not fill the target.
+        for number in 0..100_u64 {
+            world.desk.tell_configuration(Lsn(1000 + number), format!("hz {number}\n"));
+            (0..3).for_each(|_| world.archive());
+        }
+        assert_eq!(world.list(Folder::Config).len(), 64);
+    }
 }

@@ -196,6 +196,45 @@ fn flushall_is_undone_from_the_archive_after_all_else_is_gone() {
     assert_eq!(digest_of(&mut restored.connect()), digest);
 }
 
+/// The server's disks are gone, and its configuration file with them.
+#[test]
+fn the_configuration_of_then_comes_back_from_the_archive_and_is_not_applied() {
+    let (place, url) = place();
+    let options = ["--hz", "37", "--archive-compression", "none"];
+    let mut server = start(&url, &options);
+    let mut connection = server.connect();
+    wait_until(|| info(&mut connection, "archive_state") == "streaming");
+    connection.words("SET before it");
+    let before = catch_up(&mut connection).to_string();
+    for words in ["CONFIG SET maxmemory 123mb", "CONFIG SET requirepass hunter2"] {
+        assert_eq!(connection.words(words).text(), "OK");
+    }
+    wait_until(|| files(&url, "config").len() > 1);
+    connection.words("SET after it");
+    catch_up(&mut connection);
+    server.kill();
+    fs::remove_dir_all(server.directory()).unwrap();
+    let shown = said(&run(&["backup", "show", &before, &url]));
+    assert!(shown.lines().any(|line| line == "hz 37") && !shown.contains("123mb"), "{shown}");
+    for (name, point) in [("then", &["--at", &before][..]), ("now", &["--latest"])] {
+        let into = place.path().join(name);
+        let output = restore(&url, &into, point);
+        assert!(output.status.success(), "{}", said(&output));
+        let written = fs::read_to_string(into.join("indelible.conf.restored")).unwrap();
+        let has = |line: &str| written.lines().any(|it| it == line);
+        assert!(has("hz 37") && has(&format!("archive {url}")), "{written}");
+        assert_eq!(has("maxmemory 123mb"), name == "now", "{written}");
+        assert_eq!(has("# requirepass is set, and left out here"), name == "now", "{written}");
+        let restored = Program::indelible().start_on(&into, &OPTIONS);
+        let hz = restored.connect().words("CONFIG GET hz");
+        assert_eq!(hz.elements()[1].text(), "10", "not applied");
+    }
+    for folder in ["config", "log", "base"] {
+        let secret = |path: &PathBuf| fs::read(path).unwrap().windows(7).any(|it| it == b"hunter2");
+        assert!(!files(&url, folder).iter().any(secret), "a password in {folder}");
+    }
+}
+
 #[test]
 fn config_set_begins_and_ends_an_archive() {
     let (_place, url) = place();

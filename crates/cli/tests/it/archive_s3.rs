@@ -28,7 +28,7 @@ fn program(address: std::net::SocketAddr) -> Program {
     ))
 }
 
-fn start(address: std::net::SocketAddr, more: &[&str]) -> Server {
+pub(crate) fn start(address: std::net::SocketAddr, more: &[&str]) -> Server {
     let archive = ["--archive", &url(), "--archive-interval-ms", "300"];
     program(address).start(&[&OPTIONS[..], &archive, more].concat())
 }
@@ -39,7 +39,7 @@ fn run(store: &Store, words: &[&str]) -> Output {
     command.args(words).envs(variables(store.address)).output().unwrap()
 }
 
-fn restore(store: &Store, into: &Path, more: &[&str]) -> Output {
+pub(crate) fn restore(store: &Store, into: &Path, more: &[&str]) -> Output {
     run(store, &[&["restore", &url(), "--into", into.to_str().unwrap()], more].concat())
 }
 

@@ -15,7 +15,7 @@ use crate::process::{Program, wait_until};
 use crate::rdb_files::{digest_of, fill};
 use crate::transfer::Receiver;
 
-fn url(receiver: &Receiver) -> String {
+pub(crate) fn url(receiver: &Receiver) -> String {
     format!("transfer:{}/of/shop", receiver.address)
 }
 

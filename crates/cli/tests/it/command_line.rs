@@ -61,7 +61,7 @@ fn commands_of(help: &str) -> Vec<&str> {
 fn the_help_names_everything_that_the_program_does() {
     let help = said(&indelible(&["--help"]));
     assert!(help.contains("\n  indelible server "), "{help}");
-    for group in ["log", "transfer", "tap"] {
+    for group in ["log", "transfer", "tap", "backup"] {
         let own = said(&indelible(&[group, "--help"]));
         let commands = commands_of(&own);
         assert!(commands.len() >= 3, "{own}");

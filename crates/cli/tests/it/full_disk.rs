@@ -18,9 +18,9 @@ const DISK_BYTES: u64 = 64 << 20;
 /// What is left next to the ballast when a test begins.
 const FREE_BYTES: u64 = 6 << 20;
 
-const VALUE_BYTES: usize = 16 << 10;
+pub(crate) const VALUE_BYTES: usize = 16 << 10;
 
-const OPTIONS: [&str; 8] = [
+pub(crate) const OPTIONS: [&str; 8] = [
     "--appendonly",
     "yes",
     "--appendfsync",
@@ -33,14 +33,14 @@ const OPTIONS: [&str; 8] = [
 
 /// A client that knows what it was told.
 #[derive(Default)]
-struct Ledger {
+pub(crate) struct Ledger {
     acknowledged: BTreeMap<String, usize>,
     writes: usize,
 }
 
 impl Ledger {
     /// Writes the next version of a key; the error if it was refused.
-    fn write(&mut self, connection: &mut Connection, key: &str) -> Result<(), String> {
+    pub(crate) fn write(&mut self, connection: &mut Connection, key: &str) -> Result<(), String> {
         self.writes += 1;
         let reply = connection.call(&["SET", key, &value(self.writes)]).unwrap();
         if is_refusal(&reply) {
@@ -63,7 +63,7 @@ impl Ledger {
     }
 
     /// Writes a key as soon as the server takes writes.
-    fn write_patiently(&mut self, connection: &mut Connection, key: &str) {
+    pub(crate) fn write_patiently(&mut self, connection: &mut Connection, key: &str) {
         let started = Instant::now();
         while let Err(error) = self.write(connection, key) {
             assert!(started.elapsed() < PATIENCE, "writes do not come back: {error}");
@@ -72,7 +72,7 @@ impl Ledger {
     }
 
     /// Compares what is there with what was acknowledged: all of it, and nothing else.
-    fn check(&self, connection: &mut Connection) {
+    pub(crate) fn check(&self, connection: &mut Connection) {
         for (key, write) in &self.acknowledged {
             let found = connection.call(&["GET", key]).unwrap().text();
             assert!(found == value(*write), "{key} is not what write {write} made of it");

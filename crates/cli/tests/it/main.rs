@@ -18,6 +18,9 @@
 //!   later_commands                                what redis-server lacks, while values leave memory
 //!   object_ids                                    large objects over restarts
 //!   backups                                       named backups, and which command has emptied what
+//!   archive · archive_loss · _s3 · _transfer      a server killed and its data removed: what comes back from elsewhere
+//!   full_disk_backups                             history, backups and archives on disks without room
+//!   exit_codes                                    what backup, restore and view end with: damage, gaps, no log
 //!   tracking                                      what clients are told that keep copies, next to Redis
 //!   scripting                                     Lua scripts that run for long, and kills while they write
 //!   hot_keys                                      what was used before a restart is in memory first
@@ -51,6 +54,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod archive;
+mod archive_loss;
 mod archive_s3;
 mod archive_transfer;
 mod backup_commands;
@@ -72,6 +76,7 @@ mod differences;
 mod dumps;
 mod durability;
 mod every_command;
+mod exit_codes;
 mod expiring_fields;
 mod export;
 mod extremes;
@@ -79,6 +84,7 @@ mod fail_closed;
 mod fault_injection;
 mod format_1;
 mod full_disk;
+mod full_disk_backups;
 mod functions;
 mod grammar;
 mod hard_links;

@@ -13,9 +13,9 @@ pub struct WantedKey {
     pub key: Vec<u8>,
 }
 
-/// What a block says of a key, in the order of its records.
+/// What a record says of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Fact {
+pub enum Fact {
     /// It is there, in this database.
     Set(DbId),
     /// It is not.
@@ -26,7 +26,8 @@ pub(crate) enum Fact {
 
 impl Fact {
     /// What the record says of the key, if anything.
-    pub(crate) fn of(record: &Record<'_>, wanted: &WantedKey) -> Option<Self> {
+    #[must_use]
+    pub fn of(record: &Record<'_>, wanted: &WantedKey) -> Option<Self> {
         let kind = record.kind;
         match kind {
             RecordKind::Databases => {
@@ -48,25 +49,27 @@ impl Fact {
 }
 
 /// Follows a key from block to block.
-pub(crate) struct Deletions<'a> {
+pub struct Deletions<'a> {
     wanted: &'a WantedKey,
     /// The database of that number.
     database: DbId,
     /// In which databases the key is.
     is_there: BTreeMap<DbId, bool>,
     /// The block that has lost it last.
-    pub(crate) last: Option<Lsn>,
+    pub last: Option<Lsn>,
 }
 
 impl<'a> Deletions<'a> {
-    pub(crate) fn new(wanted: &'a WantedKey) -> Self {
+    /// Nothing is known of the key yet.
+    #[must_use]
+    pub const fn new(wanted: &'a WantedKey) -> Self {
         // Before anything says otherwise, the numbers are the ids.
         let database = DbId(wanted.database);
         Self { wanted, database, is_there: BTreeMap::new(), last: None }
     }
 
-    /// Takes what a block says; blocks come in their order.
-    pub(crate) fn take(&mut self, lsn: Lsn, facts: &[Fact]) {
+    /// Takes what a block says, in the order of its records; blocks come in their order.
+    pub fn take(&mut self, lsn: Lsn, facts: &[Fact]) {
         let was_there = self.is_there();
         let mut is_deleted = false;
         for fact in facts {

@@ -49,7 +49,7 @@ fn write_losses(disk: &SimDisk) {
     database.close();
 }
 
-fn read(disk: &SimDisk, path: &str) -> Vec<u8> {
+pub(crate) fn read(disk: &SimDisk, path: &str) -> Vec<u8> {
     let file = env::Disk::open(disk, Path::new(path), env::Access::Read).unwrap();
     let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
     file.read_exact_at(&mut bytes, 0).unwrap();
@@ -96,7 +96,7 @@ fn files_are_written_as_ever() {
     LOSSES.iter().for_each(|(name, path)| compare(&disk, "v2", name, path));
 }
 
-fn compare(disk: &SimDisk, version: &str, name: &str, path: &str) {
+pub(crate) fn compare(disk: &SimDisk, version: &str, name: &str, path: &str) {
     let fixture = fixture(version, name);
     let found = hex(&read(disk, path));
     if std::env::var_os("INDELIBLE_WRITE_FIXTURES").is_some() {

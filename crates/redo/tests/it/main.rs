@@ -13,6 +13,7 @@ mod crowded;
 mod devices;
 mod failing;
 mod format;
+mod format_history;
 mod giving_way;
 mod harness;
 mod held;

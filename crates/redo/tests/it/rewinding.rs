@@ -14,7 +14,7 @@ use crate::harness::{Counter, Database, Keyspace, ManualClock, key, options};
 use crate::history::{ALL, Contents, Ledger, World, copy, stored, world_options};
 use crate::restoring::busy;
 
-fn begin(disk: &SimDisk, point: RestorePoint) -> redo::Result<Rewinding> {
+pub(crate) fn begin(disk: &SimDisk, point: RestorePoint) -> redo::Result<Rewinding> {
     begin_on(Arc::new(disk.clone()), point, &[])
 }
 
@@ -47,7 +47,7 @@ fn begin_on(
     Ok(Rewinding::begin(env, &request, &mut |_| {})?.expect("there is a log"))
 }
 
-fn rewind(disk: &SimDisk, point: RestorePoint) -> redo::Result<Rewound> {
+pub(crate) fn rewind(disk: &SimDisk, point: RestorePoint) -> redo::Result<Rewound> {
     begin(disk, point)?.finish()
 }
 

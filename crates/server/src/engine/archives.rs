@@ -96,6 +96,13 @@ impl Archives {
         }
     }
 
+    /// The configuration may be another one from this block on; without secrets.
+    pub(super) fn tell_configuration(&self, from: Lsn, text: impl FnOnce() -> String) {
+        if let Some(running) = &self.running {
+            running.desk.tell_configuration(from, text());
+        }
+    }
+
     /// Begins to archive the log that `reader` reads. `seed` is random.
     ///
     /// # Errors
@@ -214,7 +221,7 @@ impl Archives {
 fn refusal_of(figures: &Figures, required_s: u64) -> Option<String> {
     let state = figures.state;
     let is_over = matches!(state, State::Fenced | State::Failed);
-    let behind_s = figures.lag_ms / 1000;
+    let behind_s = figures.behind_ms / 1000;
     if required_s == 0 || !(is_over || behind_s > required_s) {
         return None;
     }
@@ -233,8 +240,8 @@ mod tests {
 
     #[test]
     fn writes_are_refused_for_an_archive_that_is_too_far_behind() {
-        let refused = |state, lag_ms, required_s| {
-            let figures = Figures { state, lag_ms, ..Figures::default() };
+        let refused = |state, behind_ms, required_s| {
+            let figures = Figures { state, behind_ms, ..Figures::default() };
             refusal_of(&figures, required_s)
         };
         assert_eq!(refused(State::Away, 999_999, 0), None);
@@ -242,6 +249,11 @@ mod tests {
         assert_eq!(refused(State::Streaming, 60_999, 60), None);
         let why = refused(State::Away, 73_500, 60).unwrap();
         assert!(why.starts_with("MISCONF The archive is 73 s behind (away;"), "{why}");
+        // What is shipped then can be restored when there is a copy.
+        for state in [State::Filling, State::Gap] {
+            assert_eq!(refused(state, 60_999, 60), None);
+            assert!(refused(state, 61_000, 60).unwrap().contains("is 61 s behind"));
+        }
         for state in [State::Fenced, State::Failed] {
             assert!(refused(state, 0, 60).unwrap().contains("not written any more"));
         }

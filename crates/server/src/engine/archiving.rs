@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archive::{Ending, NamedBlock};
+use base::Lsn;
+use base::note::CONFIGURATION_BYTES_MAX;
 
 use super::Engine;
 use super::archives::News;
@@ -98,6 +100,15 @@ impl Engine {
         if let Err(why) = self.archives.begin(reader, &place, settings, &clock, seed) {
             self.deps.logger.warning(&format!("The log is not archived: {why}"));
         }
+        self.archive_configuration();
+    }
+
+    /// Has the archive know the configuration, from the next block on.
+    pub(super) fn archive_configuration(&self) {
+        let last = self.shard.log().map_or(Lsn::ZERO, |log| log.last_lsn());
+        self.archives.tell_configuration(last.next(), || {
+            self.config.without_secrets(CONFIGURATION_BYTES_MAX)
+        });
     }
 
     /// Ends the archive, if there is one, and waits for it, but not longer than `most`.

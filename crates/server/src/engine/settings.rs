@@ -25,6 +25,7 @@ impl Engine {
         self.deps.logger.set_level(self.config.value("loglevel"));
         self.shard.configure_log(&self.options);
         self.archives.set_options(&self.options.log.archive);
+        self.archive_configuration();
     }
 }
 

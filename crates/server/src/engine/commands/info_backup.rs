@@ -50,6 +50,7 @@ fn archive(engine: &Engine, out: &mut String) {
     line(out, "archive_lag_blocks", figures.lag_blocks);
     line(out, "archive_lag_bytes", figures.lag_bytes);
     line(out, "archive_lag_seconds", figures.lag_ms / 1000);
+    line(out, "archive_behind_seconds", figures.behind_ms / 1000);
     line(out, "archive_objects", figures.objects);
     line(out, "archive_bytes", figures.bytes);
     line(out, "archive_raw_bytes", figures.raw_bytes);
