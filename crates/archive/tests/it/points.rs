@@ -1,10 +1,12 @@
 //! Blocks by time, and before a FLUSHALL.
 
+use std::path::Path;
+
 use archive::{Error, Point};
 use base::{DangerousCommand, DbId, Note, NoteEvent, Record, RecordKind};
 use env_sim::{Faults, SimDisk};
 
-use crate::world::{World, restore_into};
+use crate::world::{INTO, World, restore_into};
 
 fn lsn_at(world: &World, point: Point) -> archive::Result<u64> {
     let disk = SimDisk::new(3, Faults::default());
@@ -169,4 +171,20 @@ fn before_the_last_flush_is_the_block_before_the_one_that_notes_it() {
     world.settle();
     let error = lsn_at(&world, Point::BeforeFlush(1)).unwrap_err();
     assert!(matches!(error, Error::FlushOrGap { lsn, .. } if lsn.0 == before[2]), "{error}");
+}
+
+/// Up to its copy a restored log has what was needed then, and behind it every block: a start must know which, to miss one.
+#[test]
+fn a_restored_log_says_from_where_on_none_of_its_blocks_may_be_missing() {
+    let mut world = World::new(3);
+    for _ in 0..8 {
+        world.write();
+        world.settle();
+    }
+    let new = SimDisk::new(3, Faults::default());
+    let point = Point::Lsn(world.database.last());
+    let restored = restore_into(&new, &world.target(), point).unwrap();
+    assert!(restored.base < restored.parent.lsn, "{restored:?}");
+    let manifest = redo::manifest::Manifest::read(&new, Path::new(INTO)).unwrap().unwrap();
+    assert_eq!(manifest.horizon, restored.base);
 }
