@@ -114,42 +114,58 @@ impl Nameless {
     }
 }
 
-/// What was said of the archive.
-#[derive(Default)]
-pub(crate) struct Archived {
-    /// Which blocks this server has said to be there, first and last.
-    pub(crate) told: Vec<(Lsn, Lsn)>,
-    /// The other server that writes to it, and says so, too.
-    pub(crate) rival: Option<Box<Rival>>,
+/// What a server has said of the archive.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Told {
+    /// Which blocks it has said to be there, first and last.
+    pub(crate) blocks: Vec<(Lsn, Lsn)>,
+    /// The numbers that its archivers had.
+    writers: BTreeSet<u64>,
 }
 
-impl Archived {
-    /// What is said now. Whether it is something new.
+impl Told {
+    /// What it says now, and what another server does. Whether that is something new.
     ///
     /// # Errors
     /// When a later writer has claimed the archive before.
-    pub(crate) fn note(
-        told: &mut Vec<(Lsn, Lsn)>,
-        figures: &Figures,
-        other: Option<&Figures>,
-    ) -> Result<bool, String> {
-        let now = (figures.restorable_from, figures.archived);
-        let before = told.last().copied();
-        if figures.archived == Lsn::ZERO || before == Some(now) {
+    pub(crate) fn note(&mut self, now: &Figures, other: Option<&Figures>) -> Result<bool, String> {
+        if now.writer > 0 {
+            self.writers.insert(now.writer);
+        }
+        let blocks = (now.restorable_from, now.archived);
+        let before = self.blocks.last().copied();
+        if now.archived == Lsn::ZERO || before == Some(blocks) {
             return Ok(false);
         }
-        if let Some(other) = other.filter(|other| other.writer > figures.writer)
-            && figures.writer > 0
-            && before.is_some_and(|(_, last)| last < figures.archived)
-        {
-            let (late, by) = (figures.writer, other.writer);
-            let lsn = figures.archived;
+        let by = other.map_or(0, |other| other.writer);
+        if (1..by).contains(&now.writer) && before.is_some_and(|(_, last)| last < now.archived) {
+            let (late, lsn) = (now.writer, now.archived);
             return Err(format!(
                 "FENCE: writer {late} says that it has archived {lsn}, after {by}"
             ));
         }
-        told.push(now);
+        self.blocks.push(blocks);
         Ok(true)
+    }
+}
+
+/// What was said of the archive.
+#[derive(Default)]
+pub(crate) struct Archived {
+    pub(crate) told: Told,
+    /// The other server that writes to it.
+    pub(crate) rival: Option<Box<Rival>>,
+}
+
+impl Archived {
+    /// Whose state a block is after: that of the server whose archiver has put what ends with it. `None` if it is this one's.
+    ///
+    /// A server that has found the other one's blocks, and could not compare them, says that they are there, which is so.
+    fn owner(&self, picture: &Picture, lsn: Lsn) -> Option<&Rival> {
+        let rival = self.rival.as_deref()?;
+        let chain = picture.chain(lsn)?;
+        let writer = chain.logs.last().map_or(chain.fill.writer, Name::writer);
+        Some(rival).filter(|rival| rival.told.writers.contains(&writer))
     }
 }
 
@@ -184,7 +200,7 @@ impl Life<'_> {
         }
         let figures = self.machine.engine.archived();
         let other = run.archived.rival.as_ref().map(|rival| rival.figures());
-        if Archived::note(&mut run.archived.told, &figures, other.as_ref())? {
+        if run.archived.told.note(&figures, other.as_ref())? {
             run.note(|| {
                 let (from, last) = (figures.restorable_from, figures.archived);
                 format!("ARCHIVED: blocks {from} to {last}")
@@ -204,14 +220,6 @@ pub(crate) struct Back {
     keyspace: Keyspace<NoJournal>,
 }
 
-/// Which server's state it must be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
-    Own,
-    Rival,
-    Any,
-}
-
 impl Run {
     /// All local disks are gone: what was told to be archived is restored from the archive alone, and something else that
     /// it has; and what it does not have is refused.
@@ -225,9 +233,9 @@ impl Run {
             return self.doubt_everything(&place);
         }
         let kept = self.far.kept(|kept| kept.blocks());
-        let rivals = self.archived.rival.as_ref().map(|rival| rival.told.clone());
+        let rivals = self.archived.rival.as_ref().map(|rival| rival.told.blocks.clone());
         let rivals = rivals.unwrap_or_default();
-        if self.archived.told.is_empty() && kept.is_empty() && rivals.is_empty() {
+        if self.archived.told.blocks.is_empty() && kept.is_empty() && rivals.is_empty() {
             return Ok(());
         }
         self.far.power_up();
@@ -237,7 +245,7 @@ impl Run {
         let picture = Picture::read(&far, database).map_err(|error| failed(&error))?;
         if thins_out(self.plan.seed) {
             // What was told before may have been thinned out; what was told last is all there.
-            let told = self.archived.told.last().copied();
+            let told = self.archived.told.blocks.last().copied();
             let range = |(from, last)| picture.range_of(last).filter(|range| range.first <= from);
             if let Some(told) = told.filter(|told| range(*told).is_none()) {
                 return Err(format!("ARCHIVE: {told:?} was told of, and is not there"));
@@ -245,39 +253,33 @@ impl Run {
             if let Some(what) = self.far.kept(|kept| kept.missing(&picture)) {
                 return Err(format!("ARCHIVE: {what}"));
             }
-            self.archived.told.drain(..self.archived.told.len().saturating_sub(1));
+            let told = &mut self.archived.told.blocks;
+            told.drain(..told.len().saturating_sub(1));
         }
-        for (from, last) in self.archived.told.iter().chain(&rivals) {
+        for (from, last) in self.archived.told.blocks.iter().chain(&rivals) {
             for lsn in [*from, *last, Lsn(u64::midpoint(from.0, last.0))] {
                 if picture.chain(lsn).is_none() {
                     return Err(format!("ARCHIVE: block {lsn} was told of, and is not there"));
                 }
             }
         }
-        let newest = self.archived.told.last().map(|(_, last)| (*last, Whose::Own));
-        let mut wanted: Vec<(Lsn, Whose)> = newest.into_iter().collect();
-        wanted.extend(rivals.last().map(|(_, last)| (*last, Whose::Rival)));
+        let told = [self.archived.told.blocks.last(), rivals.last()];
+        let mut wanted: Vec<Lsn> = told.into_iter().flatten().map(|(_, last)| *last).collect();
         for _ in 0..2 {
             let at = usize::try_from(self.rng.below(picture.ranges.len() as u64)).expect("few");
             let range = &picture.ranges[at];
-            let lsn = Lsn(range.first.0 + self.rng.below(range.last.0 - range.first.0 + 1));
-            wanted.push((lsn, Whose::Any));
+            wanted.push(Lsn(range.first.0 + self.rng.below(range.last.0 - range.first.0 + 1)));
         }
         for _ in 0..kept.len().min(2) {
-            let lsn = kept[usize::try_from(self.rng.below(kept.len() as u64)).expect("few")];
-            wanted.push((lsn, Whose::Any));
+            wanted.push(kept[usize::try_from(self.rng.below(kept.len() as u64)).expect("few")]);
             self.tally.kept_restored += 1;
         }
-        for (lsn, whose) in wanted.into_iter().filter(|(lsn, _)| *lsn > Lsn::ZERO) {
+        for lsn in wanted.into_iter().filter(|lsn| *lsn > Lsn::ZERO) {
             let back = self.bring_back(&far, Point::Lsn(lsn.0))?;
             let back = back.map_err(|error| format!("ARCHIVE: block {lsn}: {error}"))?;
-            match (whose, &self.archived.rival) {
-                (Whose::Rival, Some(rival)) => self.judge_by(&rival.ledger, &far, &back)?,
-                (Whose::Any, Some(rival)) => match self.judge_by(&rival.ledger, &far, &back) {
-                    Ok(()) => {}
-                    Err(_) => self.judge_by(&self.ledger, &far, &back)?,
-                },
-                _ => self.judge_by(&self.ledger, &far, &back)?,
+            match self.archived.owner(&picture, lsn) {
+                Some(rival) => self.judge_by(&rival.ledger, &far, &back)?,
+                None => self.judge_back(&far, &back)?,
             }
             self.tally.archived_restored += 1;
         }

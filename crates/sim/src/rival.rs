@@ -9,12 +9,11 @@
 //! of anything more after a later writer has claimed the archive.
 
 use archive::{Figures, State};
-use base::Lsn;
 use env::Clock as _;
 use env_sim::SimEntropy;
 use server::engine::{ClientKey, Engine};
 
-use crate::archives::Archived;
+use crate::archives::Told;
 use crate::instant::copy_of;
 use crate::ledger::Ledger;
 use crate::life::{Life, local_peer};
@@ -34,7 +33,7 @@ pub(crate) struct Rival {
     machine: Machine,
     disk: env_sim::SimDisk,
     pub(crate) ledger: Ledger,
-    pub(crate) told: Vec<(Lsn, Lsn)>,
+    pub(crate) told: Told,
     client: Option<ClientKey>,
     workload: Workload,
     rng: SimEntropy,
@@ -58,7 +57,7 @@ impl Rival {
         let machine = start(run, &disk, &mut ledger, rng.next())?;
         run.tally.rivals += 1;
         run.note(|| format!("RIVAL: begins behind block {}", ledger.last()));
-        let (told, client) = (Vec::new(), None);
+        let (told, client) = (Told::default(), None);
         Ok(Box::new(Self { machine, disk, ledger, told, client, workload, rng }))
     }
 
@@ -91,7 +90,7 @@ impl Rival {
             (0..self.rng.below(6)).for_each(|_| archivers.step(&mut self.rng));
         }
         let figures = self.figures();
-        if Archived::note(&mut self.told, &figures, Some(other))? {
+        if self.told.note(&figures, Some(other))? {
             let (from, last) = (figures.restorable_from, figures.archived);
             run.note(|| format!("RIVAL: ARCHIVED: blocks {from} to {last}"));
         }

@@ -205,7 +205,7 @@ impl Run {
             }
         }
         // What was told last is older than that.
-        self.archived.told.clear();
+        self.archived.told.blocks.clear();
         self.judge_kept()
     }
 
