@@ -20,7 +20,7 @@ use crate::life::{Life, local_peer};
 use crate::machine::{Machine, boot};
 use crate::opening::Site;
 use crate::reply::encode;
-use crate::run::Run;
+use crate::run::{DEVICES_MAX, Run};
 use crate::wiretap::lock;
 use crate::workload::Workload;
 
@@ -144,10 +144,19 @@ fn start(
     seed: u64,
 ) -> Result<Machine, String> {
     let (is_instant, is_narrow) = (false, false);
-    let site = Site { disk, keeps_index: false, is_instant, is_narrow, ..run.site(seed, 0) };
-    let site = Site { saves: false, ..site };
-    let booted = boot(&site).map_err(|error| format!("RIVAL: it does not start: {error}"));
-    let (machine, summary) = booted?;
+    let mut shape = *run.site(seed, 0).shape;
+    let (machine, summary) = loop {
+        let site = Site { disk, keeps_index: false, is_instant, is_narrow, ..run.site(seed, 0) };
+        match boot(&Site { saves: false, shape: &shape, ..site }) {
+            // One was added since the last start.
+            Err(redo::Error::MissingDevice { .. }) if shape.devices < DEVICES_MAX => {
+                shape.devices = DEVICES_MAX;
+            }
+            booted => {
+                break booted.map_err(|error| format!("RIVAL: it does not start: {error}"))?;
+            }
+        }
+    };
     let judged = ledger.judge(summary.last_lsn, machine.recovered(), false);
     judged.map_err(|what| format!("RIVAL: {what}"))?;
     ledger.settle(summary.last_lsn);
