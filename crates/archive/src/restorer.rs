@@ -679,3 +679,44 @@ pub(crate) fn check_records(name: Name, block: &StoredBlock) -> Result<()> {
     let checked = block.records().try_for_each(|record| keyspace::plain::check(&record));
     checked.map_err(|bad| Error::Record { name, lsn, bad })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use crate::key::Keys;
+    use crate::object::Builder;
+    use crate::target::Object;
+
+    struct Bytes(Vec<u8>);
+
+    impl Object for Bytes {
+        fn bytes(&self) -> io::Result<u64> {
+            Ok(self.0.len() as u64)
+        }
+
+        fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+            let at = usize::try_from(offset).map_err(io::Error::other)?;
+            buffer.copy_from_slice(&self.0[at..at + buffer.len()]);
+            Ok(())
+        }
+    }
+
+    /// Names say which blocks are in which object; if one lies, or is another by now, what is restored has no gap all the same.
+    #[test]
+    fn an_object_goes_on_where_the_one_before_it_ends() {
+        let database = Id([7; 16]);
+        let (header, bytes) = Builder::log(database, Lsn(10), 1, 0xabcd).finish();
+        let name = Name::Log { first: Lsn(10), last: Lsn(12), writer: 1 };
+        let bytes = [&Header { name, ..header }.encode()[..], &bytes[128..]].concat();
+        let object = ObjectReader::of(Box::new(Bytes(bytes)), (database, &Keys::NONE), name);
+        let object = object.unwrap();
+        let joins = |last, crc| check_joins(&object, Lsn(last), crc).map_err(|it| it.to_string());
+        assert!(joins(8, None).unwrap_err().contains("a block before its first one is missing"));
+        assert!(joins(9, Some(0xabce)).unwrap_err().contains(NOT_JOINED));
+        for (last, crc) in [(9, Some(0xabcd)), (9, None), (11, Some(0xabce))] {
+            joins(last, crc).unwrap();
+        }
+    }
+}

@@ -7,8 +7,7 @@
 //!            told ──────── any of them ─► archive::restore ─► a start on it ── equal to the ledger, entry by entry
 //! ```
 //!
-//! The target loses calls before or after they have had their effect, does some later and some twice, and is
-//! away for a while. It outlives every life of the server.
+//! How the target fails is in [`crate::far`]. It outlives every life of the server.
 
 use std::collections::BTreeSet;
 use std::num::NonZero;
@@ -17,23 +16,26 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use archive::{
-    ArchiveStep, Archiver, Directory, Folder, KEY_BYTES, Key, Keyed, Keys, Name, Object,
-    ObjectReader, Picture, Point, Put, Request, Target, TargetError, TargetResult,
+    ArchiveStep, Archiver, Figures, KEY_BYTES, Key, Keyed, Keys, Name, ObjectReader, Picture,
+    Point, Request, Target,
 };
 use base::{DbId, Lsn, RecordKind};
 use env::Disk;
 use env_sim::{Faults, SimDisk, SimEntropy};
-use keyspace::{Identity, KeyHasher};
-use redo::Id;
+use keyspace::{Identity, KeyHasher, Keyspace, NoJournal};
 use redo::manifest::Manifest;
+use redo::{Env, Options, Recovery};
 use server::archive_threads::ArchiveRunner;
 use server::config::ArchivePlace;
 
+use crate::far::Far;
 use crate::instant::copy_of;
+use crate::ledger::Ledger;
 use crate::life::Life;
 use crate::machine::data_dir;
+use crate::rival::Rival;
 use crate::run::Run;
-use crate::thinning::{Kept, TIDY_SEEDS};
+use crate::thinning::thins_out;
 use crate::wiretap::lock;
 
 /// Runs from this seed on are archived.
@@ -53,132 +55,6 @@ pub(crate) fn archive_of(seed: u64) -> [&'static str; 3] {
 /// The keys of an archive: one, if there is a key file, whose name is as good as what it has.
 pub(crate) fn keys_of(place: &ArchivePlace) -> Keys {
     Keys::new(place.key_files.iter().map(|_| Key::new([0xa5; KEY_BYTES])).collect())
-}
-
-/// Another machine, with the archive.
-#[derive(Clone)]
-pub(crate) struct Far(Arc<Mutex<Site>>);
-
-struct Site {
-    disk: SimDisk,
-    rng: SimEntropy,
-    is_away: bool,
-    /// Of so many calls out of a hundred nothing is heard.
-    lost_percent: u64,
-    /// Objects that were sent and have not arrived yet.
-    late: Vec<(Id, Name, Vec<u8>)>,
-    /// What must stay.
-    kept: Kept,
-}
-
-impl Far {
-    pub(crate) fn new(seed: u64) -> Self {
-        let disk = SimDisk::new(seed, Faults::default());
-        disk.create_dir_all(Path::new("/archive")).expect("a disk without faults");
-        Self::of(disk, SimEntropy::new(seed), Kept::default())
-    }
-
-    fn of(disk: SimDisk, rng: SimEntropy, kept: Kept) -> Self {
-        let (is_away, lost_percent, late) = (false, 0, Vec::new());
-        Self(Arc::new(Mutex::new(Site { disk, rng, is_away, lost_percent, late, kept })))
-    }
-
-    /// The same, apart from now on.
-    pub(crate) fn fork(&self) -> Self {
-        let site = lock(&self.0);
-        Self::of(site.disk.fork(), site.rng.clone(), site.kept.clone())
-    }
-
-    /// Does something with what must stay.
-    pub(crate) fn kept<T>(&self, what: impl FnOnce(&mut Kept) -> T) -> T {
-        what(&mut lock(&self.0).kept)
-    }
-
-    /// It changes how it behaves.
-    fn turn(&self) {
-        let mut site = lock(&self.0);
-        site.is_away = site.rng.below(4) == 0;
-        site.lost_percent = site.rng.below(3) * 15;
-    }
-
-    /// It answers.
-    pub(crate) fn be_well(&self) {
-        let mut site = lock(&self.0);
-        (site.is_away, site.lost_percent) = (false, 0);
-    }
-
-    /// What is there, for one that it answers at once.
-    fn directory(&self) -> Directory {
-        Directory::new(Arc::new(lock(&self.0).disk.clone()), Path::new("/archive"))
-    }
-
-    /// What is under way arrives, perhaps, and perhaps the call is heard of.
-    fn call<T>(&self, call: impl Fn(&Directory) -> TargetResult<T>) -> TargetResult<T> {
-        let directory = self.directory();
-        let (is_lost, has_effect) = {
-            let mut site = lock(&self.0);
-            if !site.late.is_empty() && site.rng.below(3) == 0 {
-                let (database, name, bytes) = site.late.remove(0);
-                directory.put_new(database, &name, &bytes)?;
-            }
-            let is_lost = site.is_away || site.rng.below(100) < site.lost_percent;
-            (is_lost, !site.is_away && site.rng.coin())
-        };
-        if !is_lost {
-            return call(&directory);
-        }
-        if has_effect {
-            let _unheard = call(&directory);
-        }
-        Err(TargetError::of("reach", "the archive")(std::io::ErrorKind::TimedOut.into()))
-    }
-}
-
-impl Target for Far {
-    fn put_new(&self, database: Id, name: &Name, bytes: &[u8]) -> TargetResult<Put> {
-        let put = self.call(|directory| {
-            let put = directory.put_new(database, name, bytes)?;
-            if put == Put::New {
-                self.kept(|kept| kept.note_put(*name, || picture_of(directory, database)));
-            }
-            // Twice does no harm.
-            directory.put_new(database, name, bytes).map(|_| put)
-        });
-        let mut site = lock(&self.0);
-        if put.is_err() && !site.is_away && site.rng.below(3) == 0 {
-            site.late.push((database, *name, bytes.to_vec()));
-        }
-        put
-    }
-
-    fn open(&self, database: Id, name: &Name) -> TargetResult<Box<dyn Object>> {
-        self.call(|directory| directory.open(database, name))
-    }
-
-    fn list(&self, database: Id, folder: Folder) -> TargetResult<Vec<Name>> {
-        self.call(|directory| directory.list(database, folder))
-    }
-
-    fn remove(&self, database: Id, name: &Name) -> TargetResult<()> {
-        self.call(|directory| {
-            directory.remove(database, name)?;
-            self.kept(|kept| kept.note_removed(name, || picture_of(directory, database)));
-            Ok(())
-        })
-    }
-
-    fn clean(&self, database: Id, folders: &[Folder]) -> TargetResult<()> {
-        self.call(|directory| directory.clean(database, folders))
-    }
-
-    fn databases(&self) -> TargetResult<Vec<Id>> {
-        self.call(Target::databases)
-    }
-}
-
-/// What a target that answers has.
-fn picture_of(directory: &Directory, database: Id) -> Picture {
-    Picture::read(directory, database).expect("a disk without faults")
 }
 
 /// The threads that archive, as step machines.
@@ -238,6 +114,61 @@ impl Nameless {
     }
 }
 
+/// What a server has said of the archive.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Told {
+    /// Which blocks it has said to be there, first and last.
+    pub(crate) blocks: Vec<(Lsn, Lsn)>,
+    /// The numbers that its archivers had.
+    writers: BTreeSet<u64>,
+}
+
+impl Told {
+    /// What it says now, and what another server does. Whether that is something new.
+    ///
+    /// # Errors
+    /// When a later writer has claimed the archive before.
+    pub(crate) fn note(&mut self, now: &Figures, other: Option<&Figures>) -> Result<bool, String> {
+        if now.writer > 0 {
+            self.writers.insert(now.writer);
+        }
+        let blocks = (now.restorable_from, now.archived);
+        let before = self.blocks.last().copied();
+        if now.archived == Lsn::ZERO || before == Some(blocks) {
+            return Ok(false);
+        }
+        let by = other.map_or(0, |other| other.writer);
+        if (1..by).contains(&now.writer) && before.is_some_and(|(_, last)| last < now.archived) {
+            let (late, lsn) = (now.writer, now.archived);
+            return Err(format!(
+                "FENCE: writer {late} says that it has archived {lsn}, after {by}"
+            ));
+        }
+        self.blocks.push(blocks);
+        Ok(true)
+    }
+}
+
+/// What was said of the archive.
+#[derive(Default)]
+pub(crate) struct Archived {
+    pub(crate) told: Told,
+    /// The other server that writes to it.
+    pub(crate) rival: Option<Box<Rival>>,
+}
+
+impl Archived {
+    /// Whose state a block is after: that of the server whose archiver has put what ends with it. `None` if it is this one's.
+    ///
+    /// A server that has found the other one's blocks, and could not compare them, says that they are there, which is so.
+    fn owner(&self, picture: &Picture, lsn: Lsn) -> Option<&Rival> {
+        let rival = self.rival.as_deref()?;
+        let chain = picture.chain(lsn)?;
+        let writer = chain.logs.last().map_or(chain.fill.writer, Name::writer);
+        Some(rival).filter(|rival| rival.told.writers.contains(&writer))
+    }
+}
+
 impl Life<'_> {
     /// Archivers do something, and say what they have done.
     pub(crate) fn step_archivers(&mut self) -> Result<(), String> {
@@ -250,7 +181,8 @@ impl Life<'_> {
         for _ in 0..self.run.rng.below(6) {
             self.step_archiver();
         }
-        self.note_archived()
+        self.note_archived()?;
+        self.step_rival()
     }
 
     /// An archiver does something.
@@ -262,42 +194,58 @@ impl Life<'_> {
 
     /// Notes what archivers say that they have done.
     pub(crate) fn note_archived(&mut self) -> Result<(), String> {
-        if self.run.is_betrayed {
+        let run = &mut *self.run;
+        if run.is_betrayed || run.far.lies() > 0 {
             return Ok(());
         }
         let figures = self.machine.engine.archived();
-        let told = (figures.restorable_from, figures.archived);
-        if figures.archived > Lsn::ZERO && self.run.archived.last() != Some(&told) {
-            self.run.note(|| format!("ARCHIVED: blocks {} to {}", told.0, told.1));
-            self.run.archived.push(told);
+        let other = run.archived.rival.as_ref().map(|rival| rival.figures());
+        if run.archived.told.note(&figures, other.as_ref())? {
+            run.note(|| {
+                let (from, last) = (figures.restorable_from, figures.archived);
+                format!("ARCHIVED: blocks {from} to {last}")
+            });
         }
         if figures.archived > Lsn::ZERO {
-            self.run.far.kept(|kept| kept.note_told(told));
+            let told = (figures.restorable_from, figures.archived);
+            run.far.kept(|kept| kept.note_told(told));
         }
-        self.run.judge_kept()
+        run.judge_kept()
     }
+}
+
+/// What was restored from an archive, and a server has started on.
+pub(crate) struct Back {
+    pub(crate) lsn: Lsn,
+    keyspace: Keyspace<NoJournal>,
 }
 
 impl Run {
     /// All local disks are gone: what was told to be archived is restored from the archive alone, and something else that
-    /// it has.
+    /// it has; and what it does not have is refused.
     ///
     /// # Errors
     /// What is missing, or is another state.
     pub(crate) fn lose_everything(&mut self) -> Result<(), String> {
-        let kept = self.far.kept(|kept| kept.blocks());
-        if self.archived.is_empty() && kept.is_empty() {
-            return Ok(());
-        }
         let options = self.configs[usize::from(self.policy)].options();
         let Some(place) = options.log.archive.place else { return Ok(()) };
+        if self.far.lies() > 0 {
+            return self.doubt_everything(&place);
+        }
+        let kept = self.far.kept(|kept| kept.blocks());
+        let rivals = self.archived.rival.as_ref().map(|rival| rival.told.blocks.clone());
+        let rivals = rivals.unwrap_or_default();
+        if self.archived.told.blocks.is_empty() && kept.is_empty() && rivals.is_empty() {
+            return Ok(());
+        }
+        self.far.power_up();
         let far = Keyed::new(Box::new(self.far.directory()), keys_of(&place));
         let failed = |error: &dyn std::fmt::Display| format!("ARCHIVE: {error}");
         let database = archive::database_of(&far, None).map_err(|error| failed(&error))?;
         let picture = Picture::read(&far, database).map_err(|error| failed(&error))?;
-        if self.plan.seed >= TIDY_SEEDS {
+        if thins_out(self.plan.seed) {
             // What was told before may have been thinned out; what was told last is all there.
-            let told = self.archived.last().copied();
+            let told = self.archived.told.blocks.last().copied();
             let range = |(from, last)| picture.range_of(last).filter(|range| range.first <= from);
             if let Some(told) = told.filter(|told| range(*told).is_none()) {
                 return Err(format!("ARCHIVE: {told:?} was told of, and is not there"));
@@ -305,17 +253,18 @@ impl Run {
             if let Some(what) = self.far.kept(|kept| kept.missing(&picture)) {
                 return Err(format!("ARCHIVE: {what}"));
             }
-            self.archived.drain(..self.archived.len().saturating_sub(1));
+            let told = &mut self.archived.told.blocks;
+            told.drain(..told.len().saturating_sub(1));
         }
-        for (from, last) in &self.archived {
+        for (from, last) in self.archived.told.blocks.iter().chain(&rivals) {
             for lsn in [*from, *last, Lsn(u64::midpoint(from.0, last.0))] {
                 if picture.chain(lsn).is_none() {
                     return Err(format!("ARCHIVE: block {lsn} was told of, and is not there"));
                 }
             }
         }
-        let newest = self.archived.last().map(|(_, last)| *last);
-        let mut wanted: Vec<Lsn> = newest.into_iter().collect();
+        let told = [self.archived.told.blocks.last(), rivals.last()];
+        let mut wanted: Vec<Lsn> = told.into_iter().flatten().map(|(_, last)| *last).collect();
         for _ in 0..2 {
             let at = usize::try_from(self.rng.below(picture.ranges.len() as u64)).expect("few");
             let range = &picture.ranges[at];
@@ -326,38 +275,87 @@ impl Run {
             self.tally.kept_restored += 1;
         }
         for lsn in wanted.into_iter().filter(|lsn| *lsn > Lsn::ZERO) {
-            let into = Path::new("/far");
-            let disk: Arc<dyn Disk> = Arc::new(SimDisk::new(self.rng.next(), Faults::default()));
-            let point = Point::Lsn(lsn.0);
-            let expiry = redo::Expiry::Absolute;
-            let request = Request {
-                target: &far,
-                database: None,
-                into: Some(into),
-                point,
-                expiry,
-                threads: NonZero::<usize>::MIN,
-                keep_bytes: 1,
-            };
-            let mut entropy = SimEntropy::new(self.rng.next());
-            archive::restore(&disk, &request, &mut entropy, &mut |_| {})
-                .map_err(|error| format!("ARCHIVE: block {lsn}: {error}"))?;
-            let keyspace = self.start_restored(disk, into, lsn, entropy)?;
-            let nameless = self.nameless(&far, database, lsn)?;
-            let found = crate::picture::Picture::of(&keyspace)
-                .without(|(db, key)| nameless.has(keyspace.database_id(*db), key));
-            self.ledger.judge_restored(lsn, &found).map_err(|what| format!("ARCHIVE: {what}"))?;
+            let back = self.bring_back(&far, Point::Lsn(lsn.0))?;
+            let back = back.map_err(|error| format!("ARCHIVE: block {lsn}: {error}"))?;
+            match self.archived.owner(&picture, lsn) {
+                Some(rival) => self.judge_by(&rival.ledger, &far, &back)?,
+                None => self.judge_back(&far, &back)?,
+            }
             self.tally.archived_restored += 1;
         }
-        Ok(())
+        self.refuse_what_is_not_there(&far, &place)
+    }
+
+    /// Restores from an archive alone, and starts on what was made.
+    ///
+    /// # Errors
+    /// When what was restored is no log to start on, or what was not is one.
+    pub(crate) fn bring_back(
+        &mut self,
+        far: &dyn Target,
+        point: Point,
+    ) -> Result<archive::Result<Back>, String> {
+        let into = Path::new("/far");
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new(self.rng.next(), Faults::default()));
+        let expiry = redo::Expiry::Absolute;
+        let request = Request {
+            target: far,
+            database: None,
+            into: Some(into),
+            point,
+            expiry,
+            threads: NonZero::<usize>::MIN,
+            keep_bytes: 1,
+        };
+        let mut entropy = SimEntropy::new(self.rng.next());
+        match archive::restore(&disk, &request, &mut entropy, &mut |_| {}) {
+            Ok(restored) => {
+                let lsn = restored.parent.lsn;
+                let keyspace = self.start_restored(disk, into, lsn, entropy)?;
+                Ok(Ok(Back { lsn, keyspace }))
+            }
+            Err(error) => match self.starts(&disk, into) {
+                false => Ok(Err(error)),
+                true => Err(format!("ARCHIVE: not restored, and a server starts on it: {error}")),
+            },
+        }
+    }
+
+    /// Whether a server starts on what a restore has left.
+    fn starts(&self, disk: &Arc<dyn Disk>, into: &Path) -> bool {
+        let env = Env {
+            disk: Arc::clone(disk),
+            clock: Arc::new(self.clock.clone()),
+            entropy: Box::new(SimEntropy::new(0)),
+            waker: Arc::new(|| {}),
+        };
+        let is_there = disk.exists(into).expect("a disk without faults");
+        is_there && Recovery::open(env, Options::new(into)).is_ok()
+    }
+
+    /// What is wrong with what was restored of this server's archive.
+    pub(crate) fn judge_back(&self, far: &dyn Target, back: &Back) -> Result<(), String> {
+        self.judge_by(&self.ledger, far, back)
+    }
+
+    fn judge_by(&self, ledger: &Ledger, far: &dyn Target, back: &Back) -> Result<(), String> {
+        let Back { lsn, keyspace } = back;
+        let found = crate::picture::Picture::of(keyspace);
+        if ledger.judge_restored(*lsn, &found).is_ok() {
+            return Ok(());
+        }
+        let nameless = self.nameless(far, *lsn).unwrap_or_default();
+        let found = found.without(|(db, key)| nameless.has(keyspace.database_id(*db), key));
+        ledger.judge_restored(*lsn, &found).map_err(|what| format!("ARCHIVE: {what}"))
     }
 
     /// The keys that had no names any more after a block. The archive has the records that have named them, perhaps: then they
     /// come back with the values that damage has taken.
-    fn nameless(&self, far: &dyn Target, database: Id, lsn: Lsn) -> Result<Nameless, String> {
-        let failed = |error: &dyn std::fmt::Display| format!("ARCHIVE: {error}");
-        let picture = Picture::read(far, database).map_err(|error| failed(&error))?;
-        let chain = picture.chain(lsn).ok_or("ARCHIVE: what was restored is not there")?;
+    fn nameless(&self, far: &dyn Target, lsn: Lsn) -> archive::Result<Nameless> {
+        let database = archive::database_of(far, None)?;
+        let Some(chain) = Picture::read(far, database)?.chain(lsn) else {
+            return Ok(Nameless::default());
+        };
         // The seed alone is read of the disk that is gone: the log itself may be damaged.
         let manifest = Manifest::read(&copy_of(&self.disk), &data_dir());
         let Ok(Some(manifest)) = manifest else { return Ok(Nameless::default()) };
@@ -365,9 +363,8 @@ impl Run {
         let mut identities = BTreeSet::new();
         let copy = (0..chain.objects).map(|index| Name::Base { fill: chain.fill, index });
         for name in copy.chain(chain.logs) {
-            let opened = ObjectReader::open(far, database, name);
-            let mut object = opened.map_err(|error| failed(&error))?;
-            while let Some(block) = object.next().map_err(|error| failed(&error))? {
+            let mut object = ObjectReader::open(far, database, name)?;
+            while let Some(block) = object.next()? {
                 if block.header.lsn > lsn {
                     break;
                 }

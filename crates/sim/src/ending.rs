@@ -44,7 +44,10 @@ impl Life<'_> {
         }
         let records = lock(&self.machine.tap).records;
         self.run.tally.records += records;
-        self.run.tally.archives_tidied += self.machine.engine.archived().tidied;
+        let archived = self.machine.engine.archived();
+        self.run.tally.archives_tidied += archived.tidied;
+        self.run.tally.archivers_fenced += u64::from(archived.state == archive::State::Fenced);
+        self.run.tally.archivers_refused += u64::from(archived.state == archive::State::Failed);
         self.run.tally.blocks_written_now += lock(&self.machine.works).written_now;
         self.run.tally.zeros_steps += lock(&self.machine.works).zeros_steps;
         let Self { run, machine, clients, is_kernel_false, .. } = self;

@@ -36,7 +36,8 @@
 //!   nothing else (`index`), and so does a start that believes it (`behind`). What is read by its
 //!   address is the record that was logged there (`addresses`).
 //! - **The archive** has every block that was ever said to be in it: restored from it alone, each is the state after that
-//!   block (`archives`).
+//!   block (`archives`), also where two servers write to it, each in its own branch (`rival`). What it does not have is refused
+//!   (`refusals`). Of one whose machine lies nothing is passed off that is another state (`liar`).
 //! - **Two recoveries** of copies of one disk come to the same.
 //!
 //! # Fault model
@@ -64,6 +65,7 @@
 //! | the judge | `ledger`, `picture` |
 //! | a backup by hard links | `backup` |
 //! | the log as it was; what its archive has when nothing else is left; and what must be in it when it is thinned out | `past`, `archives`, `thinning` |
+//! | the archive's machine, that fails, dies and lies; another server that writes there; what is refused | `far`, `liar`, `rival`, `refusals` |
 //! | the log, set back in place | `set_back` |
 //! | where what is needed is, and what the index says of it | `addresses`, `index` |
 //! | another recovery of the same disk, as a whole or behind the index | `twin`, `behind` |
@@ -78,17 +80,21 @@ mod behind;
 mod client;
 mod damage;
 mod ending;
+mod far;
 mod index;
 mod indexed;
 mod instant;
 mod ledger;
+mod liar;
 mod life;
 mod machine;
 mod named;
 mod opening;
 mod past;
 mod picture;
+mod refusals;
 pub mod reply;
+mod rival;
 mod run;
 mod saves;
 pub mod script;

@@ -14,7 +14,7 @@ use crate::opening::Site;
 use crate::picture::Picture;
 use crate::reply::encode;
 use crate::run::Run;
-use crate::thinning::TIDY_SEEDS;
+use crate::thinning::thins_out;
 use crate::wiretap::lock;
 use crate::workload::{Kind, Op};
 
@@ -185,7 +185,7 @@ impl<'a> Life<'a> {
         }
         self.step_savers()?;
         self.step_archivers()?;
-        let thins_out = self.run.plan.seed >= TIDY_SEEDS;
+        let thins_out = thins_out(self.run.plan.seed);
         if thins_out && !self.is_impaired && self.run.rng.below(40) == 0 {
             return self.spend_night();
         }

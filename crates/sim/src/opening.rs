@@ -22,8 +22,8 @@ use server::owned_log::own;
 use server::restore::{LogRestorer, NewestIndex, Warmup};
 
 use crate::addresses::Addresses;
-use crate::archives::Far;
 use crate::damage::Flip;
+use crate::far::Far;
 use crate::index::{self, IndexShape, Keeper, index_dir};
 use crate::instant::{Comebacks, Source, copy_of};
 use crate::machine::{LogShape, data_dir, device_dir};

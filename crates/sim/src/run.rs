@@ -14,10 +14,11 @@ use env_sim::{Faults, SimClock, SimDisk, SimEntropy};
 use redo::Summary;
 use server::config::Config;
 
-use crate::archives::{ARCHIVE_SEEDS, Far, archive_of};
+use crate::archives::{ARCHIVE_SEEDS, Archived, archive_of};
 use crate::backup::Backup;
 use crate::behind::{self, Whole};
 use crate::damage::{self, Flip};
+use crate::far::Far;
 use crate::index::Fate;
 use crate::ledger::Ledger;
 use crate::life::Life;
@@ -153,9 +154,9 @@ pub(crate) struct Run {
     pub(crate) named: NamedBackups,
     /// A dump was completed.
     pub(crate) has_dump: bool,
-    /// Where the log is archived, and which blocks were ever said to be there.
+    /// Where the log is archived, and what was said to be there.
     pub(crate) far: Far,
-    pub(crate) archived: Vec<(Lsn, Lsn)>,
+    pub(crate) archived: Archived,
     /// Nothing is left to chance but what a crash leaves on the disk.
     pub(crate) is_scripted: bool,
     pub(crate) trace: Vec<String>,
@@ -232,7 +233,7 @@ impl Run {
             backup: Backup::default(),
             has_dump: false,
             far: Far::new(plan.seed),
-            archived: Vec::new(),
+            archived: Archived::default(),
             is_scripted: false,
             trace: Vec::new(),
             rng,
@@ -254,7 +255,7 @@ impl Run {
             killed: self.killed.clone(),
             backup: self.backup.clone(),
             far: self.far.fork(),
-            archived: self.archived.clone(),
+            archived: Archived { told: self.archived.told.clone(), rival: None },
             trace: self.trace.clone(),
             ..*self
         }
@@ -292,6 +293,7 @@ impl Run {
         fingerprint.word(self.disk.trace_hash());
         let mut tally = self.tally;
         tally.promises = self.ledger.promises;
+        (tally.lies, tally.targets_died) = (self.far.lies(), self.far.deaths());
         Outcome { tally, fingerprint: fingerprint.end(), trace: self.trace }
     }
 

@@ -167,6 +167,22 @@ tally! {
     restored_backups,
     /// States that were restored from an archive alone, and compared.
     archived_restored,
+    /// Times that a target has lied.
+    lies,
+    /// Restores from what has lied that ended with an error, and what was found of it by reading all.
+    lies_found,
+    /// Times that the power of a target has failed.
+    targets_died,
+    /// Other servers that write to the same archive.
+    rivals,
+    /// Lives whose archiver was fenced by a later one; or has seen that the archive is another log's.
+    archivers_fenced,
+    /// See `archivers_fenced`.
+    archivers_refused,
+    /// Blocks that an archive does not have, asked for and refused.
+    blocks_refused,
+    /// Restores from an archive in which a bit has turned that were refused for it.
+    rot_refused,
     /// Nights, in which nothing is written and archives are thinned out.
     nights,
     /// Times that an archive was thinned out to the end.

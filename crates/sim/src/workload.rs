@@ -10,7 +10,7 @@ use env_sim::SimEntropy;
 
 use crate::named::BACKUP_SEEDS;
 use crate::saves::SAVE_SEEDS;
-use crate::thinning::{KEEPS, TIDY_SEEDS};
+use crate::thinning::{KEEPS, thins_out};
 
 /// How many databases the server has.
 pub(crate) const DATABASES: usize = 3;
@@ -269,7 +269,7 @@ impl Workload {
             scripts,
             backups,
             deleted: BTreeSet::new(),
-            thins_out: seed >= TIDY_SEEDS,
+            thins_out: thins_out(seed),
         }
     }
 

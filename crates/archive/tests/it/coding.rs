@@ -293,6 +293,27 @@ fn objects_of_any_number_of_frames_are_read_as_they_were() {
     }
 }
 
+/// A header whose checksum is right, and which is not that of these blocks.
+#[test]
+fn what_a_header_counts_is_compared_with_what_is_there() {
+    let (header, good) = object(&[10, 20, 30]);
+    assert!(!header.may_have(RecordKind::Hash));
+    let others = [
+        Header { blocks: header.blocks - 1, ..header },
+        Header { records: header.records + 1, ..header },
+        Header { kinds: header.kinds | 1 << RecordKind::Hash as u32, ..header },
+        Header { time_min_ms: header.time_min_ms - 1, ..header },
+        Header { time_max_ms: header.time_max_ms + 1, ..header },
+        Header { last_crc: !header.last_crc, ..header },
+    ];
+    for other in others {
+        let mut bytes = good.clone();
+        bytes[..128].copy_from_slice(&other.encode());
+        let error = read(&bytes, name(0), &Keys::NONE).unwrap_err().to_string();
+        assert!(error.contains("other blocks than its header counts"), "{other:?}: {error}");
+    }
+}
+
 /// Puts right the checksums of what was changed in an object's header.
 fn put_right(bytes: &mut [u8], start: usize) {
     let crc = crc32c(&bytes[16..128]);

@@ -1,6 +1,7 @@
 //! Blocks by time, before a FLUSHALL, and before a key was lost.
 
 use std::num::NonZero;
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use env_sim::{Faults, SimDisk, SimEntropy};
 use redo::WantedKey;
 
 use crate::tidy::Old;
-use crate::world::{Coding, World, restore_into};
+use crate::world::{Coding, INTO, World, restore_into};
 
 fn lsn_at(world: &World, point: Point) -> archive::Result<u64> {
     let disk = SimDisk::new(3, Faults::default());
@@ -419,4 +420,20 @@ fn a_state_has_the_configuration_of_its_time() {
         }
         assert_eq!(world.list(Folder::Config).len(), 64);
     }
+}
+
+/// Up to its copy a restored log has what was needed then, and behind it every block: a start must know which, to miss one.
+#[test]
+fn a_restored_log_says_from_where_on_none_of_its_blocks_may_be_missing() {
+    let mut world = World::new(3);
+    for _ in 0..8 {
+        world.write();
+        world.settle();
+    }
+    let new = SimDisk::new(3, Faults::default());
+    let point = Point::Lsn(world.database.last());
+    let restored = restore_into(&new, &world.target(), point).unwrap();
+    assert!(restored.base < restored.parent.lsn, "{restored:?}");
+    let manifest = redo::manifest::Manifest::read(&new, Path::new(INTO)).unwrap().unwrap();
+    assert_eq!(manifest.horizon, restored.base);
 }

@@ -66,6 +66,9 @@ const ZEROS_SEEDS: u64 = 22_000_000_000;
 /// From here on fields of hashes expire.
 const FIELD_SEEDS: u64 = 24_000_000_000;
 
+/// From here on the archive's machine dies or lies, or another server writes there, too.
+const FAR_SEEDS: u64 = 25_000_000_000;
+
 fn plan(seed: u64) -> Plan {
     Plan { seed, lives: 8, is_traced: false }
 }
@@ -92,6 +95,7 @@ fn what_survives_is_a_prefix_with_everything_that_was_promised() {
         (SET_BACK_SEEDS, 64),
         (ZEROS_SEEDS, 128),
         (FIELD_SEEDS, 96),
+        (FAR_SEEDS, 128),
     ];
     let later = later.into_iter().filter(|_| is_whole);
     let later = later.flat_map(|(first, count)| first..first + count);
@@ -167,6 +171,9 @@ fn the_same_seed_is_the_same_run_byte_for_byte() {
             TIDY_SEEDS + 7,
             SET_BACK_SEEDS + 8,
             FIELD_SEEDS + 9,
+            FAR_SEEDS,
+            FAR_SEEDS + 1,
+            FAR_SEEDS + 2,
         ])
     };
     let first: Vec<u64> = seeds().map(fingerprint).collect();
