@@ -278,6 +278,10 @@ fn a_stall_is_seen_by_all_that_were_due_in_it() {
     let corrected = closed.corrected.unwrap();
     assert!(closed.all.max_us >= 250_000.0);
     // The stall took a quarter of the run: about as many are added as would have been asked for in it.
-    assert!(corrected.latencies.count > closed.all.count * 11 / 10, "{:?} {corrected:?}", closed.all);
+    assert!(
+        corrected.latencies.count > closed.all.count * 11 / 10,
+        "{:?} {corrected:?}",
+        closed.all
+    );
     assert_eq!(corrected.latencies.max_us, closed.all.max_us);
 }
