@@ -186,14 +186,13 @@ fn note(table: &mut Table, target: usize, round: usize, run: &Outcome, cost: Opt
 }
 
 impl Subject {
-    fn new(target: Target) -> Result<Self> {
+    fn new(mut target: Target) -> Result<Self> {
         let version = target.version()?;
         let process = target.process()?;
+        target.pid = process.map(|Process(pid)| pid);
         if process.is_none() {
-            eprintln!(
-                "{}: its process is not known: nothing of the server is measured",
-                target.name
-            );
+            let name = &target.name;
+            eprintln!("{name}: its process is not known: nothing of the server is measured");
         }
         Ok(Self { target, version, process })
     }

@@ -74,6 +74,7 @@ fn two_servers_are_loaded_in_turn() {
                    --settle 0.1 --rest 0";
     let (header, runs, table) = lines(&compare(&[&one, &other], options));
     assert!(header["targets"][0]["version"].as_str().unwrap().starts_with("redis "), "{header}");
+    assert_eq!(header["targets"][1]["pid"], other.process.id(), "{header}");
     let turns: Vec<_> =
         runs.iter().map(|run| (run["round"].clone(), run["target"].clone())).collect();
     let expected = [(1, "one"), (1, "other"), (2, "other"), (2, "one"), (3, "one"), (3, "other")];
