@@ -64,10 +64,16 @@ pub fn of(spec: &Spec, arguments: &[&[u8]]) -> Option<Vec<KeyAt>> {
         "sort_ro" => vec![KeyAt { index: 1, flags: key_flags![RO ACCESS] }],
         "delex" => keys_of_delex(arguments),
         "migrate" => keys_of_migrate(arguments),
+        "georadius" => keys_of_georadius(6, arguments),
+        "georadiusbymember" => keys_of_georadius(5, arguments),
         _ => {
             let mut found = Vec::new();
             for key in spec.keys.iter().filter(|key| !key.flags.has(KeyFlags::NOT_KEY)) {
-                find(key, arguments, &mut found)?;
+                match begin_of(spec, key, arguments) {
+                    Begin::At(begin) => find_from(key, begin, arguments, &mut found)?,
+                    Begin::Nowhere => {}
+                    Begin::Unknown => return None,
+                }
             }
             found
         }
@@ -75,19 +81,36 @@ pub fn of(spec: &Spec, arguments: &[&[u8]]) -> Option<Vec<KeyAt>> {
     found.iter().all(|key| key.index < arguments.len()).then_some(found)
 }
 
-/// Adds the keys that one spec finds.
-fn find(spec: &KeySpec, arguments: &[&[u8]], found: &mut Vec<KeyAt>) -> Option<()> {
-    let end = i32::try_from(arguments.len()).ok()?;
-    let begin = match spec.begin {
-        BeginSearch::Index(index) => index,
+/// Where the search for keys begins.
+enum Begin {
+    At(i32),
+    /// The keyword is not there.
+    Nowhere,
+    Unknown,
+}
+
+/// The first step of a key spec.
+fn begin_of(spec: &Spec, key: &KeySpec, arguments: &[&[u8]]) -> Begin {
+    match key.begin {
+        BeginSearch::Index(index) => Begin::At(index),
         BeginSearch::Keyword { keyword, start_from } => {
-            match find_keyword(keyword, start_from, arguments) {
-                Some(index) => index,
-                None => return Some(()),
-            }
+            let of_group =
+                if spec.name == "xreadgroup" { streams_of_group(arguments) } else { None };
+            let found = of_group.or_else(|| find_keyword(keyword, start_from, arguments));
+            found.map_or(Begin::Nowhere, Begin::At)
         }
-        BeginSearch::Unknown => return None,
-    };
+        BeginSearch::Unknown => Begin::Unknown,
+    }
+}
+
+/// Adds the keys that one spec finds from `begin` on.
+fn find_from(
+    spec: &KeySpec,
+    begin: i32,
+    arguments: &[&[u8]],
+    found: &mut Vec<KeyAt>,
+) -> Option<()> {
+    let end = i32::try_from(arguments.len()).ok()?;
     let (first, last, step) = match spec.find {
         FindKeys::Range { last, step, .. } if last >= 0 => (begin, begin + last, step),
         FindKeys::Range { last, step, limit: 0 } => (begin, end + last, step),
@@ -207,5 +230,43 @@ fn keys_of_migrate(arguments: &[&[u8]]) -> Vec<KeyAt> {
         }
         index += 1;
     }
-    Vec::new()
+    // The key with the empty name.
+    vec![KeyAt { index: 3, flags }]
+}
+
+/// The key that is searched, and every destination: the last one is written, but a client that names
+/// another must not get past a check of the first alone.
+fn keys_of_georadius(options: usize, arguments: &[&[u8]]) -> Vec<KeyAt> {
+    let mut keys = vec![KeyAt { index: 1, flags: key_flags![RO ACCESS] }];
+    let mut index = options;
+    while let Some(word) = arguments.get(index) {
+        match word.to_ascii_lowercase().as_slice() {
+            b"count" => index += 1,
+            b"store" | b"storedist" if index + 1 < arguments.len() => {
+                index += 1;
+                keys.push(KeyAt { index, flags: key_flags![OW UPDATE] });
+            }
+            _ => {}
+        }
+        index += 1;
+    }
+    keys
+}
+
+/// The position after STREAMS, if the options before it are right. A group or a consumer may have that
+/// name, too.
+fn streams_of_group(arguments: &[&[u8]]) -> Option<i32> {
+    let (mut index, mut has_group) = (1, false);
+    loop {
+        index += match arguments.get(index)?.to_ascii_lowercase().as_slice() {
+            b"streams" if has_group => return i32::try_from(index + 1).ok(),
+            b"group" => {
+                has_group = true;
+                3
+            }
+            b"count" | b"block" | b"claim" | b"maxcount" | b"maxsize" => 2,
+            b"noack" => 1,
+            _ => return None,
+        };
+    }
 }

@@ -28,6 +28,8 @@ pub struct Context<'a> {
     pub in_script: bool,
     /// Whether a command that reads may store what it has found out (the count of PFCOUNT).
     pub may_store: bool,
+    /// Whether the user may read every key: the patterns of SORT lead to any of them.
+    pub may_read_all_keys: bool,
     /// Why the server executes a blocked command again; `None` the first time. A key of another
     /// type than it wants is not there yet then. When it sets `blocking` again, it goes on waiting
     /// as it did before.

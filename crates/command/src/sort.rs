@@ -29,14 +29,20 @@ use pattern::Pattern;
 
 /// SORT key [BY pattern] [LIMIT offset count] [GET pattern ...] [ASC | DESC] [ALPHA] [STORE key].
 pub(crate) fn sort(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let query = Query::parse(&args[2..], true)?;
+    let query = Query::parse(&args[2..], true, ctx.may_read_all_keys)?;
     query.execute(ctx, args[1])
 }
 
 /// SORT_RO: SORT without STORE.
 pub(crate) fn sort_ro(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let query = Query::parse(&args[2..], false)?;
+    let query = Query::parse(&args[2..], false, ctx.may_read_all_keys)?;
     query.execute(ctx, args[1])
+}
+
+/// What a user is told that may not read every key.
+fn denied(option: &str) -> CommandError {
+    let why = format!("ERR {option} option of SORT denied due to insufficient ACL permissions.");
+    CommandError::Other(why.into())
 }
 
 /// What a call asks for.
@@ -72,7 +78,11 @@ enum Weight {
 }
 
 impl<'a> Query<'a> {
-    fn parse(mut options: &[&'a [u8]], may_store: bool) -> Result<Self, CommandError> {
+    fn parse(
+        mut options: &[&'a [u8]],
+        may_store: bool,
+        may_read_all_keys: bool,
+    ) -> Result<Self, CommandError> {
         let mut query = Self {
             by: None,
             is_ordered: true,
@@ -106,6 +116,10 @@ impl<'a> Query<'a> {
                     query.store = Some(key);
                     rest
                 }
+                (b"by", [pattern, ..]) if !may_read_all_keys && pattern.contains(&b'*') => {
+                    return Err(denied("BY"));
+                }
+                (b"get", [_, ..]) if !may_read_all_keys => return Err(denied("GET")),
                 (b"by", [pattern, rest @ ..]) => {
                     query.by = Some(pattern);
                     query.is_ordered &= pattern.contains(&b'*');

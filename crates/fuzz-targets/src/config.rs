@@ -45,7 +45,7 @@ fn check(config: &Config, old_text: &[u8]) {
         if config::parse(old.as_bytes()).is_err() {
             continue;
         }
-        let text = config.rewritten(old);
+        let text = config.rewritten(old, &[]);
         let again = config::parse(text.as_bytes())
             .unwrap_or_else(|error| panic!("rewritten, not readable: {error}\n{text}"));
         assert_eq!(values(&again), values(config), "{text}");

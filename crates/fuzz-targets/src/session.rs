@@ -110,6 +110,7 @@ impl Session {
             may_block: false,
             in_script: false,
             may_store: true,
+            may_read_all_keys: true,
             again: None,
             blocking: None,
         };

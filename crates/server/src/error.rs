@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use crate::config::CannotServe;
-use crate::engine::{CloseError, OpenLogError};
+use crate::engine::{AclFileError, CloseError, OpenLogError};
 use crate::import::ImportError;
 use crate::network::ListenError;
 
@@ -25,6 +25,9 @@ pub enum ServeError {
     /// The configuration asks for what is not there.
     #[error(transparent)]
     Configuration(#[from] CannotServe),
+    /// The file of the users cannot be used.
+    #[error("Aborting startup because of ACL errors: {0}")]
+    Users(#[from] AclFileError),
     /// The log file cannot be written.
     #[error("Can't open the log file: {0}")]
     LogFile(#[source] io::Error),

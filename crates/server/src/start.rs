@@ -21,7 +21,7 @@ use mio::Waker;
 use crate::archive_threads::{ArchiveThreads, OpenArchive};
 use crate::config::{Config, ConfigError, FsyncPolicy, IndexPolicy, Options};
 use crate::descriptors::{Descriptors, FETCHED_FILES_MIN};
-use crate::engine::{Deps, Engine, HostRequest, OpenLogError, OpenedLog};
+use crate::engine::{Deps, Engine, HostRequest, OpenLogError, OpenedLog, check_acl_file};
 use crate::error::ServeError;
 use crate::host::Host;
 use crate::import::at_start::{self, Appends};
@@ -104,6 +104,8 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     let directory = process::enter_directory(config.value("dir"))
         .map_err(|source| ServeError::Directory { path: config.value("dir").to_owned(), source })?;
     config.set_directory(&directory);
+    // Before anything is imported, or listened to.
+    check_acl_file(&config)?;
     let files = Descriptors::fetched_files(config.options().fetched_files());
     if files > FETCHED_FILES_MIN {
         Descriptors::keep_for_fetchers(FETCHERS, files);
@@ -167,6 +169,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     let host_of_log = host.another();
     let deps = Deps { clock, disk, entropy: entropy(), host, logger: logger.clone() };
     let mut engine = Engine::new(config, deps);
+    engine.load_acl_file(None)?;
     engine.set_network(reactor.network());
     engine.know_dump(known);
     let saver_host = engine.another_host();

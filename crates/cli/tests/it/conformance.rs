@@ -35,6 +35,7 @@ macro_rules! conformance {
 }
 
 conformance!(
+    acl,
     bitops,
     bitops_8_2,
     client,

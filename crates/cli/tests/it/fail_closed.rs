@@ -8,12 +8,10 @@ use std::process::Stdio;
 /// Lines under which a server that ignored them would take writes that it must not take, and a word of why
 /// it does not start.
 const REFUSED: &[(&str, &str)] = &[
-    ("aclfile /etc/redis/users.acl", "ACL users are not supported"),
-    ("user default off", "ACL users are not supported"),
-    ("user default on >secret ~* &* +@all", "ACL users are not supported"),
-    ("user default on nopass ~* &* +@all -@write", "ACL users are not supported"),
-    ("user default on nopass ~cached:* &* +@all", "ACL users are not supported"),
-    ("user alice on >secret ~* &* +@all", "ACL users are not supported"),
+    ("aclfile /nowhere/users.acl", "Error loading ACLs, opening file '/nowhere/users.acl'"),
+    ("aclfile users.acl\nuser alice on", "please define either an ACL file or declare users"),
+    ("user alice on\nuser alice off", "Duplicate user found"),
+    ("user alice on >secret ~* &* +nope", "Unknown command or category name in ACL"),
     ("tls-port 7443", "TLS is not supported"),
     ("tls-port 7443\nport 0", "TLS is not supported"),
     ("tls-cert-file /etc/redis/server.crt", "TLS is not supported"),

@@ -18,6 +18,7 @@
 //!   later_commands                                what redis-server lacks, while values leave memory
 //!   object_ids                                    large objects over restarts
 //!   backups                                       named backups, and which command has emptied what
+//!   acl                                           users, what they may do, and what their connections lose
 //!   archive · archive_loss · _s3 · _transfer      a server killed and its data removed: what comes back from elsewhere
 //!   full_disk_backups                             history, backups and archives on disks without room
 //!   exit_codes                                    what backup, restore and view end with: damage, gaps, no log
@@ -53,6 +54,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod acl;
 mod archive;
 mod archive_loss;
 mod archive_s3;

@@ -70,7 +70,6 @@ fn a_daemon_that_cannot_start_makes_its_parent_fail() {
     for (rest, why) in [
         (&["/nonexistent/directory"][..], "Can't chdir"),
         (&[place, "--bind", "192.0.2.1"], "listening socket"),
-        (&[place, "--aclfile", "x"], "ACL users are not supported"),
         (&[place, "--logfile", "/nonexistent/log"], "Can't open the log file"),
     ] {
         let output = run(&[&common[..], rest].concat());

@@ -30,6 +30,14 @@ fn keys_are_found_as_newer_servers_find_them() {
         ("migrate h 1 '' 0 10 auth keys keys a b", "a=RW,access,delete b=RW,access,delete"),
         ("georadius a 1 2 3 km store b", "a=RO,access b=OW,update"),
         ("georadius a 1 2 3 km", "a=RO,access"),
+        // The last destination is the one that is written.
+        ("georadius a 1 2 3 km store b store c", "a=RO,access b=OW,update c=OW,update"),
+        ("georadius a 1 2 3 km storedist store store c", "a=RO,access store=OW,update c=OW,update"),
+        ("georadiusbymember a store 3 km count 1 store c", "a=RO,access c=OW,update"),
+        // A group and a consumer that are called as the keyword is.
+        ("xreadgroup group streams streams streams s >", "s=RO,access"),
+        ("xreadgroup noack group g streams streams s >", "s=RO,access"),
+        ("xreadgroup count 1 group streams c streams s t > >", "s=RO,access t=RO,access"),
         ("set a b ifeq c", "a=RW,update"),
         ("set a b ifne c get", "a=RW,access,update"),
         ("delex a", "a=RM,delete"),

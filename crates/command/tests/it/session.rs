@@ -74,6 +74,7 @@ impl Session {
             may_block: self.may_block,
             in_script: false,
             may_store: self.may_store,
+            may_read_all_keys: true,
             again: self.ready.as_deref().map(Again::Ready),
             blocking: None,
         };

@@ -20,7 +20,6 @@ const ULONG_MAX: i128 = u64::MAX as i128;
 const MB: i128 = 1 << 20;
 
 /// Why a directive is refused, and how to go on.
-const NO_ACL: &str = "ACL users are not supported yet: use requirepass, and remove this directive";
 const NO_TLS: &str =
     "TLS is not supported yet: put a TLS proxy in front, and remove all tls- directives";
 const NO_CLUSTER: &str = "cluster mode is not supported yet: remove cluster-enabled";
@@ -249,7 +248,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     integer("active-defrag-max-scan-fields", 1..=LONG_MAX, 1000).without_effect(),
     integer("slowlog-max-len", 0..=LONG_MAX, 128)
         .later_names(&["commandlog-slow-execution-max-len"]),
-    integer("acllog-max-len", 0..=LONG_MAX, 128).without_effect(),
+    integer("acllog-max-len", 0..=LONG_MAX, 128),
     integer("busy-reply-threshold", 0..=LONG_MAX, 5000).alias("lua-time-limit"),
     integer("cluster-node-timeout", 0..=LONG_MAX, 15_000).without_effect(),
     integer("slowlog-log-slower-than", -1..=LONG_MAX, 10_000)
@@ -282,7 +281,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     memory_or_percent("cold-keys-maxmemory", -100..=LONG_MAX, -25),
     memory("auto-aof-rewrite-min-size", 0..=LONG_MAX, 67_108_864).without_effect(),
     // Texts.
-    text("aclfile", "").immutable().refused(NO_ACL),
+    text("aclfile", "").immutable(),
     text("unixsocket", "").immutable(),
     text("pidfile", "").immutable(),
     text("replica-announce-ip", "").alias("slave-announce-ip").without_effect(),
@@ -466,7 +465,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     // Lines with a meaning of their own.
     line("include"),
     line("rename-command"),
-    line("user").refused(NO_ACL),
+    line("user"),
     line("loadmodule").refused(NO_MODULES),
     line("sentinel").refused(NO_SENTINEL),
     line("list-max-ziplist-entries").without_effect(),

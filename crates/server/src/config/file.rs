@@ -93,9 +93,17 @@ fn read_lines(
         let (mut text, mut ranges) = (Vec::new(), Vec::new());
         resp::split_words(line, &mut text, &mut ranges)
             .ok_or_else(|| wrong(LineError::UnbalancedQuotes))?;
-        let words = ranges
+        let words: Vec<&[u8]> = ranges.into_iter().map(|range| &text[range]).collect();
+        if let [name, user, rules @ ..] = words.as_slice()
+            && name.eq_ignore_ascii_case(b"user")
+        {
+            // Names and patterns are bytes.
+            config.declare_user(user, rules).map_err(|why| wrong(why.into()))?;
+            continue;
+        }
+        let words = words
             .into_iter()
-            .map(|range| std::str::from_utf8(&text[range]))
+            .map(std::str::from_utf8)
             .collect::<Result<Vec<&str>, _>>()
             .map_err(|_| wrong(LineError::NotText))?;
         let Some((name, values)) = words.split_first() else { continue };
@@ -202,34 +210,16 @@ fn apply_line(
 ) -> Result<(), LineError> {
     match (directive.name, values) {
         ("rename-command", [old, new]) => Ok(config.commands.rename(old, new)?),
-        ("user", [name, rules @ ..]) if is_default_user(name, rules) => Ok(()),
+        ("user", [name, rules @ ..]) => {
+            let rules: Vec<&[u8]> = rules.iter().map(|rule| rule.as_bytes()).collect();
+            Ok(config.declare_user(name.as_bytes(), &rules)?)
+        }
         (_, values) => match directive.support {
             Support::Refused(why) => Err(LineError::Unsupported(why)),
             Support::WithoutEffect if values.len() == 1 => Ok(()),
             _ => Err(ValueError::WordCount.into()),
         },
     }
-}
-
-/// Whether a `user` line describes the one user that there is, which may do everything without
-/// ACLs: CONFIG REWRITE of Redis adds such a line to every file. A password that `requirepass`
-/// asks for is asked for all the same.
-fn is_default_user(name: &str, rules: &[&str]) -> bool {
-    const RULES: &[&str] = &[
-        "on",
-        "nopass",
-        "sanitize-payload",
-        "~*",
-        "allkeys",
-        "&*",
-        "allchannels",
-        "+@all",
-        "allcommands",
-    ];
-    let needed = ["on", "nopass", "~*", "&*", "+@all"];
-    name == "default"
-        && rules.iter().all(|rule| RULES.contains(rule))
-        && needed.iter().all(|rule| rules.contains(rule))
 }
 
 #[cfg(test)]
@@ -277,10 +267,15 @@ mod tests {
             ("rename-command nothing x", "No such command in rename-command"),
             ("rename-command get set", "Target command name already exists"),
             ("rename-command get", "wrong number of arguments"),
-            ("user default off", "ACL users are not supported yet"),
-            ("user default on nopass ~* &* +@all -flushall", "ACL users are not supported yet"),
-            ("user alice on nopass ~* &* +@all", "ACL users are not supported yet"),
-            ("user default on >secret ~* &* +@all", "ACL users are not supported yet"),
+            ("user", "wrong number of arguments"),
+            ("user alice +nope", "Unknown command or category name in ACL"),
+            (
+                "user alice #hunter2",
+                "Error loading ACL rule '#(redacted)' for the user named 'alice'",
+            ),
+            ("user \"a b\" on", "Spaces not allowed in ACL usernames"),
+            ("user a (~x", "Unmatched parenthesis"),
+            ("user a on\nuser a on", "Duplicate user found"),
             ("loadmodule /x.so", "modules and their directives are not supported"),
             ("search-timeout 500", "modules and their directives are not supported"),
             ("testmodule.flag yes", "modules and their directives are not supported"),
@@ -289,7 +284,10 @@ mod tests {
             let error = read(line).unwrap_err();
             assert!(error.contains(why), "{line}: {error}");
         }
-        read("user default on nopass sanitize-payload ~* &* +@all\n").unwrap();
+        let config =
+            read("user default on nopass ~* &* +@all\nUSER a on ~\\x \"~\\xff\" +get\n").unwrap();
+        let rules: [&[u8]; 5] = [b"a", b"on", b"~\\x", b"~\xff", b"+get"];
+        assert_eq!(config.users()[1], rules);
         read("list-max-ziplist-entries 128\n").unwrap();
         let config = read("primaryauth x\ncommandlog-execution-slower-than 7\n").unwrap();
         assert_eq!(config.refusal().unwrap().0, "masterauth");

@@ -29,6 +29,7 @@ pub use options::{
 };
 pub use refusal::{CannotServe, ConfigError, LineError, SetError, SetRefusal, ValueError};
 
+use acl::{ChannelDefault, DeclarationError, Users};
 use command::names::Names;
 use directive::WordsSet;
 use directives::DIRECTIVES;
@@ -47,6 +48,8 @@ pub struct Config {
     gives_appendonly: bool,
     /// Which command a name means: `rename-command`.
     commands: Names,
+    /// The lines `user`: a name and its rules.
+    users: Vec<Vec<Vec<u8>>>,
 }
 
 impl Default for Config {
@@ -59,6 +62,7 @@ impl Default for Config {
             has_save_lines: false,
             gives_appendonly: false,
             commands: Names::default(),
+            users: Vec::new(),
         }
     }
 }
@@ -166,6 +170,10 @@ impl Config {
         if let Some((directive, why)) = self.refusal() {
             return Err(CannotServe::Unsupported { directive, why });
         }
+        if !self.users.is_empty() && !self.value("aclfile").is_empty() {
+            return Err(CannotServe::UsersAndFile);
+        }
+        self.make_users()?;
         let needs_log = self.value("maxmemory-policy").starts_with("cold-");
         if needs_log && self.value("appendonly") == "no" {
             return Err(CannotServe::NoLog);
@@ -219,6 +227,52 @@ impl Config {
             })
             .collect();
         texts.join(", ")
+    }
+
+    /// The lines `user`: a name and its rules each.
+    #[must_use]
+    pub fn users(&self) -> &[Vec<Vec<u8>>] {
+        &self.users
+    }
+
+    /// Adds a line `user`.
+    fn declare_user(&mut self, name: &[u8], rules: &[&[u8]]) -> Result<(), DeclarationError> {
+        if self.users.iter().any(|line| line[0] == name) {
+            return Err(DeclarationError::Duplicate(String::from_utf8_lossy(name).into_owned()));
+        }
+        Users::new(self.channel_default()).declare(name, rules)?;
+        let words = std::iter::once(name).chain(rules.iter().copied());
+        self.users.push(words.map(<[u8]>::to_vec).collect());
+        Ok(())
+    }
+
+    /// The channels of a new user: `acl-pubsub-default`.
+    #[must_use]
+    pub fn channel_default(&self) -> ChannelDefault {
+        match self.value("acl-pubsub-default") {
+            "allchannels" => ChannelDefault::All,
+            _ => ChannelDefault::Nothing,
+        }
+    }
+
+    /// The users that the lines `user` make, with `requirepass` for the default user. A line that says `nopass` of that does not
+    /// take away the password: CONFIG REWRITE of Redis may have put it there.
+    ///
+    /// # Errors
+    /// When a line is wrong, given what follows it in the file.
+    pub fn make_users(&self) -> Result<Users, DeclarationError> {
+        let mut users = Users::new(self.channel_default());
+        for line in &self.users {
+            let rules: Vec<&[u8]> = line[1..].iter().map(Vec::as_slice).collect();
+            users.declare(&line[0], &rules)?;
+        }
+        let password = self.value("requirepass");
+        if !password.is_empty() && users.default_user().needs_no_password() {
+            users.require_password(password.as_bytes()).map_err(|why| {
+                DeclarationError::Rule("requirepass".to_owned(), "default".to_owned(), why)
+            })?;
+        }
+        Ok(users)
     }
 
     /// Which command a name means.

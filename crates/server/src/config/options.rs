@@ -78,8 +78,6 @@ pub struct OutputLimit {
 /// Which clients may do what.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessOptions {
-    /// `requirepass`; none is needed when it is empty.
-    pub require_password: String,
     /// Without a password clients of other machines are refused.
     pub protected_mode: bool,
     /// `enable-debug-command`.
@@ -290,7 +288,6 @@ impl Config {
             max_clients: self.number("maxclients"),
             timeout_s: self.number("timeout"),
             access: AccessOptions {
-                require_password: self.value("requirepass").to_owned(),
                 protected_mode: self.is_yes("protected-mode"),
                 debug_command: self.protected_action("enable-debug-command"),
                 protected_configs: self.protected_action("enable-protected-configs"),

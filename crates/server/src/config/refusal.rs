@@ -137,6 +137,9 @@ pub enum LineError {
     /// What it asks for is not there; the text says how to go on.
     #[error("{0}")]
     Unsupported(&'static str),
+    /// A `user` that cannot be.
+    #[error(transparent)]
+    User(#[from] acl::DeclarationError),
     /// A `rename-command` that cannot be.
     #[error(transparent)]
     Rename(#[from] RenameError),
@@ -235,6 +238,16 @@ pub enum CannotServe {
         /// What is not there, and how to go on.
         why: &'static str,
     },
+    /// Users in two places.
+    #[error(
+        "Configuring Redis with users defined in redis.conf and at the same setting an ACL file path is invalid. This \
+         setup is very likely to lead to configuration errors and security holes, please define either an ACL file or \
+         declare users directly in your redis.conf, but not both."
+    )]
+    UsersAndFile,
+    /// A `user` that cannot be after what follows it in the file.
+    #[error(transparent)]
+    User(#[from] acl::DeclarationError),
     /// No client could connect.
     #[error("nothing to listen on: port is 0 or bind is empty, and there is no unixsocket")]
     Nowhere,

@@ -144,6 +144,11 @@ impl Wait {
         matches!(self, Self::Keys(_) | Self::Durable(_) | Self::Replicas { .. } | Self::Tail(_))
     }
 
+    /// The call that waits for keys, if one does.
+    pub(super) fn call(&self) -> Option<(Command, &[Vec<u8>])> {
+        if let Self::Keys(wait) = self { Some((wait.command, &wait.args)) } else { None }
+    }
+
     /// The memory that it points to, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         if let Self::Keys(wait) = self { wait.memory_bytes } else { 0 }

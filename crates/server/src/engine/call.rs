@@ -78,6 +78,9 @@ impl Engine {
             Some(Executor::Data(handler)) => {
                 let may_store =
                     !self.options.access.is_read_only && !self.shard.keyspace.is_frozen();
+                let identity = self.sessions[key].session.identity;
+                let may_read_all_keys = !command.name.starts_with("sort")
+                    || self.access.may_read_all_keys(identity, command, args);
                 let client = &mut self.sessions[key];
                 let mut context = Context {
                     keyspace: &mut self.shard.keyspace,
@@ -89,6 +92,7 @@ impl Engine {
                     may_block: !matches!(attempt, Attempt::InTransaction),
                     in_script: self.scripting.is_calling(),
                     may_store,
+                    may_read_all_keys,
                     again: if let Attempt::Again(again) = attempt { Some(again) } else { None },
                     blocking: None,
                 };

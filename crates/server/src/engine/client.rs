@@ -7,6 +7,7 @@ use command::table::Command;
 use keyspace::effects::DbKey;
 use resp::{Limits, Parser, Protocol};
 
+use super::access::Identity;
 use super::blocking::Wait;
 use super::fetch_budget::RequestId;
 use super::output::Output;
@@ -113,7 +114,7 @@ pub(crate) struct Session {
     pub(crate) library_name: Vec<u8>,
     pub(crate) library_version: Vec<u8>,
     pub(crate) db: DbIndex,
-    pub(crate) is_authenticated: bool,
+    pub(crate) identity: Identity,
     pub(crate) reply_mode: ReplyMode,
     pub(crate) transaction: Option<Box<Transaction>>,
     pub(crate) watched: BTreeSet<DbKey>,
@@ -169,7 +170,7 @@ impl Client {
 
     /// What its requests may be.
     pub(crate) fn limits(&self, bulk_bytes_max: u64) -> Limits {
-        Limits { bulk_bytes_max, authenticated: self.session.is_authenticated }
+        Limits { bulk_bytes_max, authenticated: !self.session.is_stranger() }
     }
 
     /// The memory it takes, its output included.

@@ -68,7 +68,7 @@ impl Engine {
             {
                 continue;
             }
-            let line = self.sessions[key].line(self.time.now_us);
+            let line = self.client_line(key);
             self.deps.logger.notice(&format!("Evicting client: {line}"));
             self.sessions.client_eviction.evicted_count += 1;
             self.end_client(key, Closing::Now);

@@ -4,6 +4,7 @@
 //! The order of the checks is Redis', because a command that fails several of them is answered by
 //! the first.
 
+use acl::Context;
 use command::spec::Flags;
 use command::table::Command;
 use resp::ProtocolError;
@@ -240,20 +241,25 @@ impl Engine {
             }
         }
         let client_flags = (
-            client.session.is_authenticated,
+            client.session.is_stranger(),
             client.session.transaction.is_some(),
             client.is_in_pubsub_context(),
         );
-        let (is_authenticated, in_transaction, in_pubsub) = client_flags;
-        if !is_authenticated && !flags.has(Flags::NO_AUTH) {
+        let (is_stranger, in_transaction, in_pubsub) = client_flags;
+        if is_stranger && !flags.has(Flags::NO_AUTH) {
             return Some("NOAUTH Authentication required.".to_owned());
         }
         if in_transaction && flags.has(Flags::NO_MULTI) {
             return Some("ERR Command not allowed inside a transaction".to_owned());
         }
+        let context = if in_transaction { Context::Multi } else { Context::TopLevel };
+        if let Some(denial) = self.denial(key, command, args, context) {
+            return Some(denial.error(command));
+        }
         if in_transaction && command.name == "migrate" {
             return Some(NO_MIGRATION.to_owned());
         }
+        let client = &self.sessions[key];
         let effective = match &client.session.transaction {
             Some(transaction) if command.name == "exec" => flags.with(transaction.flags),
             _ => flags,

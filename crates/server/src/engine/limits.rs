@@ -27,7 +27,7 @@ impl Engine {
         let queued =
             client.session.transaction.as_ref().map_or(0, |transaction| transaction.memory_bytes());
         let held = client.connection.input.len() + client.connection.parser.memory_bytes() + queued;
-        let is_stranger = !client.session.is_authenticated
+        let is_stranger = client.session.is_stranger()
             && client.connection.input.len() > UNAUTHENTICATED_INPUT_BYTES_MAX;
         if is_stranger || held as u64 > self.options.query_buffer_bytes_max {
             let address = client.connection.peer.address.clone();
@@ -44,7 +44,7 @@ impl Engine {
     /// the machine's memory.
     pub(super) fn output_room(&self, key: ClientKey) -> usize {
         let Some(client) = self.sessions.clients.get(key) else { return 0 };
-        if !client.session.is_authenticated {
+        if client.session.is_stranger() {
             return UNAUTHENTICATED_OUTPUT_BYTES_MAX;
         }
         match self.options.output_limits[client.output_class()].hard_bytes {
@@ -93,7 +93,7 @@ impl Engine {
     /// Ends the connection of a client that has not authenticated and does not read.
     fn check_stranger(&mut self, key: ClientKey, handed_over: usize, bytes_max: usize) {
         let Some(client) = self.sessions.clients.get_mut(key) else { return };
-        let is_over = !client.session.is_authenticated
+        let is_over = client.session.is_stranger()
             && client.connection.output.waiting_bytes() + handed_over > bytes_max;
         if is_over && client.connection.closing != Closing::Now {
             client.connection.output.clear();

@@ -18,6 +18,7 @@
 //!   if that is enough for its client, and the replies behind it wait with it ([`output`]).
 //! - A client's place is free only after the owner of its socket has called [`Engine::remove`].
 
+mod access;
 mod archives;
 mod archiving;
 mod backups;
@@ -77,6 +78,8 @@ use crate::host::Host;
 use crate::logger::Logger;
 use crate::network::{Network, NoNetwork};
 
+pub use access::AclFileError;
+pub(crate) use access::check_acl_file;
 pub use client::Peer;
 pub(crate) use commands::REDIS_VERSION;
 pub use host_request::HostRequest;
@@ -150,6 +153,7 @@ const TOO_MANY_CLIENTS: Refusal = b"-ERR max number of clients reached\r\n";
 /// See the file's top.
 pub struct Engine {
     sessions: Sessions,
+    access: access::Access,
     shard: Shard,
     observed: Observed,
     time: Time,
@@ -205,6 +209,7 @@ impl Engine {
         let run_id = random_hex(deps.entropy.as_mut(), 40);
         let mut engine = Self {
             sessions: Sessions::default(),
+            access: access::Access::new(&config),
             shard,
             scripting: scripting::Scripting::new(deps.logger.clone()),
             observed: Observed::default(),
@@ -254,9 +259,8 @@ impl Engine {
             self.observed.counters.rejected_connections += 1;
             return Err(TOO_MANY_CLIENTS);
         }
-        let needs_password = !self.options.access.require_password.is_empty();
         if self.options.access.protected_mode
-            && !needs_password
+            && self.access.users.default_user().needs_no_password()
             && !peer.is_loopback
             && !peer.is_unix_socket
         {
@@ -272,7 +276,7 @@ impl Engine {
                 active_us: self.time.now_us,
                 ..Connection::default()
             },
-            session: Session { is_authenticated: !needs_password, ..Session::default() },
+            session: Session { identity: self.access.of_new_connection(), ..Session::default() },
         };
         Ok(self.sessions.clients.insert(client))
     }

@@ -29,8 +29,8 @@ use command::spec::{Flags, Group};
 use command::table::Command;
 use resp::Writer;
 use scripting::{
-    Answer, Ask, Ended, Ending, Execution, Function, Interpreter, NoStack, Permission, Program,
-    SUSPECT_SETS, Script, ScriptFlags, ScriptId, Scripts, Stack, Step, mentions,
+    Answer, Ask, Ended, Ending, Execution, Function, Interpreter, NoStack, Program, SUSPECT_SETS,
+    Script, ScriptFlags, ScriptId, Scripts, Stack, Step, mentions,
 };
 
 use super::blocking::Wait;
@@ -505,10 +505,7 @@ impl Engine {
             answer = match ask {
                 Ask::Call(call) => Answer::Called(self.call_of_script(call)),
                 Ask::Log(level, line) => self.log_of_script(level, &line),
-                Ask::Permission(args) => match self.config.commands().resolve(&args.slices()) {
-                    Ok(_) => Answer::Permission(Permission::Granted),
-                    Err(_) => Answer::Permission(Permission::UnknownCommand),
-                },
+                Ask::Permission(args) => Answer::Permission(self.permission(&args.slices())),
                 Ask::Clock => Answer::Clock(Duration::from_micros(self.deps.clock.monotonic_us())),
                 Ask::Interrupt => {
                     self.time.refresh_monotonic();

@@ -63,6 +63,8 @@ pub(crate) struct Counters {
     pub(crate) by_command: Vec<CommandStats>,
     /// The sum of what was read while commands ran.
     pub(crate) fetched: u64,
+    /// What users may not do, by [`acl::Reason`].
+    pub(crate) denied: [u64; 4],
 }
 
 impl Default for Counters {
@@ -77,6 +79,7 @@ impl Default for Counters {
             writes: 0,
             error_replies: 0,
             errors: BTreeMap::new(),
+            denied: [0; 4],
             by_command: (0..ORDINAL_COUNT).map(|_| CommandStats::default()).collect(),
             fetched: 0,
         }

@@ -193,6 +193,7 @@ impl Play<'_> {
             may_block: true,
             in_script: false,
             may_store: true,
+            may_read_all_keys: true,
             again: None,
             blocking: None,
         };

@@ -44,6 +44,7 @@ pub(super) const ORDER: &[Place] = &[
     Place { name: "transfer", may_use: &["base", "env", "env-os"], tests_may_use: &["env-sim"] },
     Place { name: "scripting", may_use: &["resp"], tests_may_use: &[] },
     Place { name: "command-spec", may_use: &[], tests_may_use: &[] },
+    Place { name: "acl", may_use: &["base", "resp", "command-spec"], tests_may_use: &["testing"] },
     Place {
         name: "command",
         may_use: &["base", "resp", "rdb", "keyspace", "command-spec"],
@@ -68,6 +69,7 @@ pub(super) const ORDER: &[Place] = &[
             "dump",
             "archive",
             "changes",
+            "acl",
             "command",
             "scripting",
         ],

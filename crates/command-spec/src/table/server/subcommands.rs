@@ -23,7 +23,6 @@ pub(super) const ACL: &[Spec] = &[
         summary: "Deletes users and closes their connections.",
         complexity: "O(1) for each user.",
         arguments: &[Arg::string("username").multiple()],
-        limit: "Refused: there is one user, `default`.",
         ..BASE
     },
     Spec {
@@ -38,7 +37,6 @@ pub(super) const ACL: &[Spec] = &[
             Arg::string("command"),
             Arg::string("arg").optional().multiple(),
         ],
-        limit: "Refused: there is one user, `default`.",
         ..BASE
     },
     Spec {
@@ -91,7 +89,6 @@ pub(super) const ACL: &[Spec] = &[
         since: "6.0.0",
         summary: "Reads the users from their file again.",
         complexity: "O(N), N the number of users.",
-        limit: "Refused: there is one user, `default`.",
         ..BASE
     },
     Spec {
@@ -121,7 +118,6 @@ pub(super) const ACL: &[Spec] = &[
         since: "6.0.0",
         summary: "Writes the users into their file.",
         complexity: "O(N), N the number of users.",
-        limit: "Refused: there is one user, `default`.",
         ..BASE
     },
     Spec {
@@ -137,7 +133,6 @@ pub(super) const ACL: &[Spec] = &[
         summary: "Creates or changes a user.",
         complexity: "O(N), N the number of rules given.",
         arguments: &[Arg::string("username"), Arg::string("rule").optional().multiple()],
-        limit: "Refused: there is one user, `default`.",
         ..BASE
     },
     Spec {

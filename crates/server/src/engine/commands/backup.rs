@@ -227,6 +227,26 @@ pub(super) fn cleanup(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> D
 }
 
 impl Engine {
+    /// The configuration as a backup carries it, with the users, of which it has hashes of passwords.
+    fn configuration_of_backup(&self) -> String {
+        let mut text = self.config.without_secrets(CONFIGURATION_BYTES_MAX);
+        if self.has_plain_users() {
+            return text;
+        }
+        let users = self.access.users.to_file();
+        let users = String::from_utf8_lossy(&users);
+        if text.len() + USERS_TITLE.len() + users.len() <= CONFIGURATION_BYTES_MAX {
+            text.push_str(USERS_TITLE);
+            text.push_str(&users);
+        } else {
+            self.deps.logger.warning(
+                "BACKUP: the users do not fit next to the configuration, and are not in the backup; keep the aclfile, or the \
+                 lines of ACL LIST, elsewhere",
+            );
+        }
+        text
+    }
+
     /// Lets notes follow. A transaction has done so before its first command.
     pub(super) fn declare_notes(&mut self) {
         if !self.in_transaction {
@@ -249,11 +269,13 @@ impl Engine {
             }
         }
         text.truncate(COMMAND_BYTES_MAX);
+        let mut user = self.access.name_of(client.session.identity).into_owned();
+        user.truncate(user.floor_char_boundary(CALLER_BYTES_MAX));
         let mut address = client.connection.peer.address.clone();
         address.truncate(address.floor_char_boundary(CALLER_BYTES_MAX));
         let command = DangerousCommand {
             loses_data,
-            user: "default".to_owned(),
+            user,
             address,
             text: String::from_utf8_lossy(&text).into_owned(),
         };
@@ -310,6 +332,9 @@ fn check_is_on(engine: &Engine) -> Done {
     }
 }
 
+/// What stands above the users in the configuration that a backup carries.
+const USERS_TITLE: &str = "# The users, as in an aclfile\n";
+
 /// Makes a backup. Its block ends with the command, or with the transaction.
 fn make(
     engine: &mut Engine,
@@ -323,7 +348,7 @@ fn make(
     }
     engine.declare_notes();
     let now_ms = engine.time.unix_ms();
-    let configuration = engine.config.without_secrets(CONFIGURATION_BYTES_MAX);
+    let configuration = engine.configuration_of_backup();
     let backup = engine.shard.create_backup(name, point, now_ms, configuration);
     let backup = backup.map_err(|why| CommandError::Other(format!("ERR {why}").into()))?;
     let now_us = engine.deps.clock.monotonic_us();

@@ -4,10 +4,12 @@
 use std::collections::BTreeSet;
 use std::mem::discriminant;
 
+use acl::{UserKey, Users};
 use base::DbIndex;
 use command::argument;
 use command::error::CommandError;
 
+use super::super::access::Identity;
 use super::super::client::Client;
 use super::{error, text};
 
@@ -34,8 +36,7 @@ enum Mark<'a> {
     /// One of these.
     Ids(BTreeSet<u64>),
     Class(Class),
-    /// There is one user, which all clients are.
-    User,
+    User(UserKey),
     Address(&'a [u8]),
     LocalAddress(&'a [u8]),
     Ip(&'a [u8]),
@@ -67,10 +68,11 @@ const CAPABILITIES: &[u8] = b"r";
 const ID_TOO_SMALL: CommandError = CommandError::other("ERR client-id should be greater than 0");
 
 impl<'a> Filter<'a> {
-    /// Reads the words behind CLIENT LIST or CLIENT KILL. There are `databases` databases.
+    /// Reads the words behind CLIENT LIST or CLIENT KILL. There are these users and `databases` databases.
     pub(super) fn parse(
         mut words: &[&'a [u8]],
         asking: Asking,
+        users: &Users,
         databases: usize,
     ) -> Result<Self, CommandError> {
         let skips_asker = asking == Asking::Kill;
@@ -89,7 +91,7 @@ impl<'a> Filter<'a> {
                 "skipme" if argument::is(value, "yes") => filter.skips_asker = true,
                 "skipme" if argument::is(value, "no") => filter.skips_asker = false,
                 "skipme" => return Err(CommandError::Syntax),
-                _ => filter.add(Mark::parse(name, value, is_wanted, databases)?, is_wanted),
+                _ => filter.add(Mark::parse(name, value, is_wanted, users, databases)?, is_wanted),
             }
             words = rest;
         }
@@ -165,6 +167,7 @@ impl<'a> Mark<'a> {
         name: &'static str,
         value: &'a [u8],
         is_wanted: bool,
+        users: &Users,
         databases: usize,
     ) -> Result<Self, CommandError> {
         let letters = |known: &[u8]| {
@@ -180,8 +183,11 @@ impl<'a> Mark<'a> {
         };
         Ok(match name {
             "type" => Self::Class(Class::parse(value)?),
-            "user" if value == b"default" => Self::User,
-            "user" => return Err(error(format!("ERR No such user '{}'", text(value)))),
+            "user" => Self::User(
+                users
+                    .key_of(value)
+                    .ok_or_else(|| error(format!("ERR No such user '{}'", text(value))))?,
+            ),
             "addr" => Self::Address(value),
             "laddr" => Self::LocalAddress(value),
             "ip" => Self::Ip(value),
@@ -205,7 +211,10 @@ impl<'a> Mark<'a> {
         match self {
             Self::Ids(ids) => ids.contains(id),
             Self::Class(class) => class.has(client),
-            Self::User => true,
+            Self::User(user) => match session.identity {
+                Identity::Stranger => *user == UserKey::DEFAULT,
+                Identity::User(key) => key == *user,
+            },
             Self::Address(address) => connection.peer.address.as_bytes() == *address,
             Self::LocalAddress(address) => connection.peer.local_address.as_bytes() == *address,
             Self::Ip(ip) => {
@@ -282,6 +291,8 @@ impl Class {
 
 #[cfg(test)]
 mod tests {
+    use acl::ChannelDefault;
+
     use super::*;
 
     #[test]
@@ -293,7 +304,9 @@ mod tests {
 
     #[test]
     fn a_letter_is_looked_for_once_however_often_it_is_given() {
-        let mark = Mark::parse("flags", &[b'N'; 1 << 20], true, 16).unwrap();
+        let mark =
+            Mark::parse("flags", &[b'N'; 1 << 20], true, &Users::new(ChannelDefault::Nothing), 16)
+                .unwrap();
         assert!(matches!(mark, Mark::Flags(letters) if letters == BTreeSet::from([b'N'])));
     }
 

@@ -6,8 +6,8 @@ use super::super::client::Client;
 use super::super::pubsub::Kind;
 
 impl Client {
-    /// The line, in Redis' form.
-    pub(in crate::engine) fn line(&self, now_us: u64) -> String {
+    /// The line, in Redis' form, of a client that is this user.
+    pub(in crate::engine) fn line(&self, now_us: u64, user: &str) -> String {
         let Self { connection, session, .. } = self;
         let seconds_since = |moment_us: u64| now_us.saturating_sub(moment_us) / 1_000_000;
         let listens = |kind| {
@@ -26,7 +26,7 @@ impl Client {
         format!(
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} \
              qbuf={} qbuf-free={} argv-mem=0 multi-mem={} rbs={} rbp={} obl={} oll=0 omem={} tot-mem={} events={} \
-             cmd={} user=default redir={} resp={} lib-name={} lib-ver={}",
+             cmd={} user={} redir={} resp={} lib-name={} lib-ver={}",
             self.id,
             connection.peer.address,
             connection.peer.local_address,
@@ -50,6 +50,7 @@ impl Client {
             self.memory_bytes(),
             if output_bytes > 0 { "rw" } else { "r" },
             session.last_command.map_or("NULL", |command| command.name),
+            user,
             redirect,
             if connection.output.protocol() == Protocol::Resp3 { 3 } else { 2 },
             String::from_utf8_lossy(&session.library_name),

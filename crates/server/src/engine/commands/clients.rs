@@ -17,7 +17,7 @@ pub(super) fn id(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
 
 /// CLIENT INFO.
 pub(super) fn info(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    let line = engine.sessions[key].line(engine.time.now_us) + "\n";
+    let line = engine.client_line(key) + "\n";
     engine.reply(key).verbatim("txt", &line);
     Ok(())
 }
@@ -28,13 +28,14 @@ pub(super) fn list(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done 
         // In this order, and as often.
         Some(ids) => ids.filter_map(|id| engine.sessions.clients.by_id(id)).collect(),
         None => {
-            let filter = Filter::parse(&args[2..], Asking::List, engine.options.databases)?;
+            let (users, databases) = (&engine.access.users, engine.options.databases);
+            let filter = Filter::parse(&args[2..], Asking::List, users, databases)?;
             engine.clients_of(&filter, key)
         }
     };
     let mark = engine.reply(key).begin_text();
     for listed in keys {
-        let line = engine.sessions[listed].line(engine.time.now_us) + "\n";
+        let line = engine.client_line(listed) + "\n";
         let reply = engine.reply(key);
         reply.raw(line.as_bytes());
         if reply.is_over() {
@@ -152,7 +153,8 @@ pub(super) fn kill(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done 
     let (filter, is_old_form) = match args {
         [_, _, address] => (Filter::of_address(address), true),
         [_, _, options @ ..] => {
-            (Filter::parse(options, Asking::Kill, engine.options.databases)?, false)
+            let (users, databases) = (&engine.access.users, engine.options.databases);
+            (Filter::parse(options, Asking::Kill, users, databases)?, false)
         }
         _ => return Err(CommandError::Syntax),
     };

@@ -74,6 +74,12 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
             )));
         }
     }
+    let sets_password = names.contains(&"requirepass");
+    if sets_password && let Err(why) = acl::check_password(config.value("requirepass").as_bytes()) {
+        return Err(error(format!(
+            "ERR CONFIG SET failed (possibly related to argument 'requirepass') - {why}"
+        )));
+    }
     let turns_log = is_new("appendonly");
     if turns_log && engine.shard.is_restoring() {
         return Err(error(
@@ -120,6 +126,7 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
         engine.note_dangerous(key, args, false);
     }
     engine.set_config(config);
+    engine.set_access(sets_password, key);
     if names.contains(&"maxmemory") {
         engine.make_room_now();
     }
@@ -190,7 +197,8 @@ pub(super) fn rewrite(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> D
     let Some(path) = engine.config.file.as_deref() else {
         return Err(CommandError::other("ERR The server is running without a config file"));
     };
-    if let Err(why) = engine.config.rewrite(engine.deps.disk.as_ref(), path) {
+    let users = engine.lines_of_users();
+    if let Err(why) = engine.config.rewrite(engine.deps.disk.as_ref(), path, &users) {
         engine.deps.logger.warning(&format!("CONFIG REWRITE failed: {why}"));
         return Err(error(format!("ERR Rewriting config file: {why}")));
     }

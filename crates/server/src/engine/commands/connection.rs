@@ -53,7 +53,7 @@ pub(super) fn select(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Don
 /// AUTH.
 pub(super) fn auth(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     let (user, password) = match args {
-        [_, password] if !engine.options.access.require_password.is_empty() => {
+        [_, password] if !engine.access.users.default_user().needs_no_password() => {
             (&b"default"[..], *password)
         }
         [_, _] => {
@@ -65,7 +65,7 @@ pub(super) fn auth(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done 
         [_, user, password] => (*user, *password),
         _ => return Err(CommandError::Syntax),
     };
-    engine.authenticate(key, user, password)?;
+    engine.authenticate(key, args, user, password)?;
     engine.reply(key).ok();
     Ok(())
 }
@@ -89,7 +89,7 @@ pub(super) fn hello(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
     while let [option, rest @ ..] = options {
         options = match rest {
             [user, password, rest @ ..] if argument::is(option, "auth") => {
-                engine.authenticate(key, user, password)?;
+                engine.authenticate(key, args, user, password)?;
                 rest
             }
             [name, rest @ ..] if argument::is(option, "setname") => {
@@ -100,7 +100,7 @@ pub(super) fn hello(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
         };
     }
     let client = &mut engine.sessions[key];
-    if !client.session.is_authenticated {
+    if client.session.is_stranger() {
         return Err(CommandError::other(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH \
              <user> <pass> option can be used to authenticate the client and select the RESP protocol version \
@@ -137,12 +137,12 @@ pub(super) fn reset(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Don
     engine.sessions.unsubscribe_all(key);
     engine.stop_tracking(key);
     engine.sessions.monitors.retain(|monitor| *monitor != key);
-    let needs_password = !engine.options.access.require_password.is_empty();
+    let identity = engine.access.of_new_connection();
     let client: &mut Client = &mut engine.sessions[key];
     client.session.is_monitor = false;
     client.session.name.clear();
     client.session.db = DbIndex::FIRST;
-    client.session.is_authenticated = !needs_password;
+    client.session.identity = identity;
     client.session.reply_mode = ReplyMode::On;
     client.connection.is_exempt_from_eviction = false;
     client.session.is_no_touch = false;
@@ -151,29 +151,4 @@ pub(super) fn reset(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Don
     client.connection.output.set_protocol(Protocol::Resp2);
     client.connection.output.writer().simple("RESET");
     Ok(())
-}
-
-impl Engine {
-    /// Checks a password; there is one user.
-    fn authenticate(&mut self, key: ClientKey, user: &[u8], password: &[u8]) -> Done {
-        let wanted = self.options.access.require_password.as_bytes();
-        let is_right =
-            user == b"default" && (wanted.is_empty() || same_in_constant_time(wanted, password));
-        if !is_right {
-            return Err(CommandError::other(
-                "WRONGPASS invalid username-password pair or user is disabled.",
-            ));
-        }
-        self.sessions[key].session.is_authenticated = true;
-        Ok(())
-    }
-}
-
-/// Compares secrets without telling by the time it takes where they differ.
-fn same_in_constant_time(wanted: &[u8], given: &[u8]) -> bool {
-    let mut difference = wanted.len() ^ given.len();
-    for (index, byte) in given.iter().enumerate() {
-        difference |= usize::from(wanted[index % wanted.len()] ^ byte);
-    }
-    difference == 0
 }

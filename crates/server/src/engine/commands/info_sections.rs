@@ -360,6 +360,9 @@ pub(super) fn stats(engine: &Engine, out: &mut String) {
             ("reply_buffer_expands", "0"),
         ],
     );
+    for (what, count) in ["cmd", "key", "channel", "auth"].into_iter().zip(counters.denied) {
+        line(out, &format!("acl_access_denied_{what}"), count);
+    }
 }
 
 pub(super) fn replication(engine: &Engine, out: &mut String) {

@@ -4,6 +4,7 @@
 
 use std::vec::IntoIter;
 
+use acl::Context;
 use command::argument;
 use command::error::{CommandError, Done};
 use command::spec::Flags;
@@ -106,6 +107,12 @@ impl Engine {
                 continue;
             }
             let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+            if let Some(denial) = self.denial(key, command, &args, Context::Multi) {
+                // Its user has lost the right since it was queued.
+                self.observed.counters.error(denial.error_of_exec().as_bytes());
+                self.reply(key).error(denial.error_of_exec());
+                continue;
+            }
             // In here nothing waits: a command that would replies what it replies on a timeout.
             let waits = self.call(key, command, &args, Attempt::InTransaction);
             debug_assert!(waits.is_none(), "a command that must not wait does not");

@@ -1,9 +1,10 @@
 //! The commands that a script calls: which it may, and where their replies go.
 
+use acl::{Context, Denial};
 use command::spec::Flags;
 use command::table::Command;
 use resp::Writer;
-use scripting::{Answer, Call, Level};
+use scripting::{Answer, Call, Level, Permission};
 
 use super::super::Engine;
 use super::super::call::Attempt;
@@ -24,7 +25,10 @@ impl Engine {
         let args = call.arguments.slices();
         let command = match self.admit(running, &args) {
             Ok(command) => command,
-            Err(Refused { command, why }) => {
+            Err(Refused { command, why, denial }) => {
+                if let (Some(command), Some(denial)) = (command, denial) {
+                    self.note_denial(key, denial, command, &args, Context::Lua);
+                }
                 if let Some(command) = command {
                     self.observed.counters.by_command[command.ordinal()].rejected += 1;
                 }
@@ -79,6 +83,11 @@ impl Engine {
         if running.is_read_only && flags.intersects(Flags::WRITE.with(Flags::MAY_REPLICATE)) {
             return refuse("ERR Write commands are not allowed from read-only scripts.");
         }
+        let identity = self.sessions[running.client].session.identity;
+        if let Err(denial) = self.access.check(identity, command, args) {
+            let why = denial.error_of_script().to_owned();
+            return Err(Refused { command: Some(command), why, denial: Some(denial) });
+        }
         if command.name == "migrate" {
             return refuse(NO_MIGRATION);
         }
@@ -107,6 +116,19 @@ impl Engine {
         Ok(command)
     }
 
+    /// Whether the user of the script may execute this: `redis.acl_check_cmd`.
+    pub(super) fn permission(&self, args: &[&[u8]]) -> Permission {
+        let Ok(command) = self.config.commands().resolve(args) else {
+            return Permission::UnknownCommand;
+        };
+        let Some(running) = &self.scripting.running else { return Permission::Denied };
+        let identity = self.sessions[running.client].session.identity;
+        match self.access.check(identity, command, args) {
+            Ok(()) => Permission::Granted,
+            Err(_) => Permission::Denied,
+        }
+    }
+
     pub(super) fn log_of_script(&self, level: Level, line: &[u8]) -> Answer {
         log(&self.deps.logger, level, line);
         Answer::Go
@@ -118,10 +140,12 @@ struct Refused {
     command: Option<Command>,
     /// The error reply.
     why: String,
+    /// What its user may not use.
+    denial: Option<Denial>,
 }
 
 impl Refused {
     fn of(command: Option<Command>, why: &str) -> Self {
-        Self { command, why: why.to_owned() }
+        Self { command, why: why.to_owned(), denial: None }
     }
 }

@@ -1,0 +1,350 @@
+//! Which user a connection is, and what follows from that.
+//!
+//! ```text
+//!   AUTH, HELLO ──► Users::authenticate ──► Identity ─┐
+//!   a request, a queued command, redis.call ──────────┴─► check ──► refused: ACL LOG, INFO
+//!   SETUSER, DELUSER, LOAD, requirepass ──► users change ──► enforce: connections lose what their
+//!                                                            users have lost
+//! ```
+//!
+//! Every command is checked when it comes, again when EXEC executes it, and when a script calls it. So what
+//! a user has lost is lost with the next command, and [`Engine::enforce_users`] has to look at what goes on without
+//! one: subscriptions, waiting commands, MONITOR, and users that are gone.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use acl::{
+    AclLog, ChannelDefault, ChannelUse, Context, Denial, Event, FileErrors, Reason, Roster, User,
+    UserKey, Users,
+};
+use command::error::{CommandError, Done};
+use command::spec::Flags;
+use command::table::{self, Command};
+use env::{FileError, Unpublished};
+
+use super::client::{Closing, Session};
+use super::pubsub::Kind;
+use super::{ClientKey, Engine};
+use crate::config::Config;
+
+/// The user of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Identity {
+    /// None yet: it may authenticate, and little else.
+    #[default]
+    Stranger,
+    /// This one. If it is gone, the connection may do no more than a stranger.
+    User(UserKey),
+}
+
+/// Why an aclfile cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum AclFileError {
+    /// It cannot be read.
+    #[error("Error loading ACLs, opening file '{path}': {source}")]
+    Unreadable {
+        /// The file, as the configuration names it.
+        path: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Lines of it are wrong.
+    #[error(transparent)]
+    Wrong(#[from] FileErrors),
+}
+
+/// See the file's top.
+pub(crate) struct Access {
+    pub(super) users: Users,
+    pub(super) log: AclLog,
+    /// The generation of the users that connections have been brought to.
+    enforced: u64,
+}
+
+impl Access {
+    /// The users of a configuration without an aclfile.
+    ///
+    /// # Panics
+    /// If [`Config::check_start`] refuses the configuration.
+    pub(super) fn new(config: &Config) -> Self {
+        let users = config.make_users().expect("check_start has made them before");
+        let enforced = users.generation();
+        Self { users, log: AclLog::default(), enforced }
+    }
+
+    /// What a new connection is: the default user, if that needs no password.
+    pub(super) fn of_new_connection(&self) -> Identity {
+        if self.is_open() { Identity::User(UserKey::DEFAULT) } else { Identity::Stranger }
+    }
+
+    /// Whether no one has to authenticate.
+    fn is_open(&self) -> bool {
+        let default = self.users.default_user();
+        default.needs_no_password() && default.is_on()
+    }
+
+    /// The name of a user; a stranger is the default one.
+    pub(super) fn name_of(&self, identity: Identity) -> Cow<'_, str> {
+        let name = match identity {
+            Identity::Stranger => None,
+            Identity::User(user) => self.users.name_of(user),
+        };
+        String::from_utf8_lossy(name.unwrap_or(b"default"))
+    }
+
+    fn user(&self, identity: Identity) -> Option<&User> {
+        match identity {
+            Identity::Stranger => None,
+            Identity::User(user) => self.users.get(user),
+        }
+    }
+
+    /// Whether a call is allowed.
+    pub(super) fn check(
+        &self,
+        identity: Identity,
+        command: Command,
+        args: &[&[u8]],
+    ) -> Result<(), Denial> {
+        match self.user(identity) {
+            Some(user) => user.check(command, args),
+            None if command.flags.has(Flags::NO_AUTH) => Ok(()),
+            None => Err(Denial::Command),
+        }
+    }
+
+    /// Whether a call is allowed, and the user may read every key.
+    pub(super) fn may_read_all_keys(
+        &self,
+        identity: Identity,
+        command: Command,
+        args: &[&[u8]],
+    ) -> bool {
+        self.user(identity).is_some_and(|user| user.may_read_all_keys(command, args))
+    }
+}
+
+/// Checks that a server can start with the aclfile that the configuration names, if it names one.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn check_acl_file(config: &Config) -> Result<(), AclFileError> {
+    read_acl_file(config, config.channel_default()).map(|_| ())
+}
+
+/// The users of the file that the configuration names.
+fn read_acl_file(config: &Config, default: ChannelDefault) -> Result<Option<Roster>, AclFileError> {
+    let Some(path) = path_of_acl_file(config) else { return Ok(None) };
+    let name = config.value("aclfile");
+    let text = std::fs::read(&path)
+        .map_err(|source| AclFileError::Unreadable { path: name.to_owned(), source })?;
+    Ok(Some(Roster::parse(&text, name, default)?))
+}
+
+/// The file of the users, if there is one.
+fn path_of_acl_file(config: &Config) -> Option<PathBuf> {
+    let name = config.value("aclfile");
+    (!name.is_empty()).then(|| Path::new(config.value("dir")).join(name))
+}
+
+impl Session {
+    /// Whether it has not authenticated.
+    pub(super) fn is_stranger(&self) -> bool {
+        self.identity == Identity::Stranger
+    }
+
+    /// Whether a user may have all of its subscriptions.
+    fn may_listen(&self, user: &User) -> bool {
+        let Some(subscriptions) = &self.subscriptions else { return true };
+        [
+            (Kind::Channel, ChannelUse::Channel),
+            (Kind::Pattern, ChannelUse::Pattern),
+            (Kind::Shard, ChannelUse::Channel),
+        ]
+        .into_iter()
+        .all(|(kind, how)| {
+            subscriptions.of(kind).iter().all(|name| user.may_use_channel(name, how))
+        })
+    }
+}
+
+impl Engine {
+    /// Why the user of a client may not make a call; ACL LOG and INFO know it then.
+    pub(super) fn denial(
+        &mut self,
+        key: ClientKey,
+        command: Command,
+        args: &[&[u8]],
+        context: Context,
+    ) -> Option<Denial> {
+        let identity = self.sessions[key].session.identity;
+        let denial = self.access.check(identity, command, args).err()?;
+        self.note_denial(key, denial, command, args, context);
+        Some(denial)
+    }
+
+    /// Notes that a call was refused.
+    pub(super) fn note_denial(
+        &mut self,
+        key: ClientKey,
+        denial: Denial,
+        command: Command,
+        args: &[&[u8]],
+        context: Context,
+    ) {
+        let user = self.access.name_of(self.sessions[key].session.identity).into_owned();
+        let object = denial.object(command, args);
+        let event = Event { reason: denial.reason(), context, object, user: user.as_bytes() };
+        self.note_refused(key, event);
+    }
+
+    fn note_refused(&mut self, key: ClientKey, event: Event<'_>) {
+        self.observed.counters.denied[event.reason as usize] += 1;
+        let client = self.client_line(key);
+        let len_max = self.config.number("acllog-max-len");
+        self.access.log.add(event, client, self.time.unix_ms(), len_max);
+    }
+
+    /// A client's line of CLIENT LIST.
+    pub(super) fn client_line(&self, key: ClientKey) -> String {
+        let client = &self.sessions[key];
+        client.line(self.time.now_us, &self.access.name_of(client.session.identity))
+    }
+
+    /// Makes a client the user of this name, if the password is right; `args` are those of the command that asks for it.
+    pub(super) fn authenticate(
+        &mut self,
+        key: ClientKey,
+        args: &[&[u8]],
+        user: &[u8],
+        password: &[u8],
+    ) -> Done {
+        if let Some(user) = self.access.users.authenticate(user, password) {
+            self.sessions[key].session.identity = Identity::User(user);
+            return Ok(());
+        }
+        let in_multi = self.in_transaction;
+        let context = if in_multi { Context::Multi } else { Context::TopLevel };
+        self.note_refused(key, Event { reason: Reason::Auth, context, object: args[0], user });
+        Err(CommandError::other("WRONGPASS invalid username-password pair or user is disabled."))
+    }
+
+    /// Takes from connections what their users have lost. The client that has changed the users, if one has, is told before
+    /// it is closed.
+    pub(super) fn enforce_users(&mut self, by: Option<ClientKey>) {
+        let generation = self.access.users.generation();
+        if std::mem::replace(&mut self.access.enforced, generation) == generation {
+            return;
+        }
+        for key in self.sessions.clients.keys() {
+            let identity = self.sessions[key].session.identity;
+            if identity == Identity::Stranger {
+                self.sessions[key].session.identity = self.access.of_new_connection();
+                continue;
+            }
+            let session = &self.sessions[key].session;
+            let stays = self.access.user(identity).is_some_and(|user| {
+                session.may_listen(user) && (!session.is_monitor || may_monitor(user))
+            });
+            if !stays {
+                self.expel(key, by);
+            } else if let Some(denial) = self.denial_of_wait(key) {
+                self.end_wait_with_error(key, &denial);
+            }
+        }
+    }
+
+    /// Ends a connection whose user is gone, or has lost what it is there for.
+    fn expel(&mut self, key: ClientKey, by: Option<ClientKey>) {
+        self.sessions[key].session.identity = Identity::Stranger;
+        let closing = if Some(key) == by { Closing::AfterReply } else { Closing::Now };
+        self.end_client(key, closing);
+    }
+
+    /// Why a command that waits may not go on.
+    fn denial_of_wait(&mut self, key: ClientKey) -> Option<String> {
+        let session = &self.sessions[key].session;
+        let wait = session.wait.as_deref().filter(|wait| wait.is_blocking())?;
+        let (command, args) = match wait.call() {
+            Some((command, args)) => (command, args.to_vec()),
+            // It has no keys.
+            None => session.last_command.map(|it| (it, vec![it.name.as_bytes().to_vec()]))?,
+        };
+        let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        let denial = self.denial(key, command, &args, Context::TopLevel)?;
+        Some(denial.error(command))
+    }
+
+    /// Brings a changed configuration to the users; `sets_password` if it says which password the default user has.
+    pub(super) fn set_access(&mut self, sets_password: bool, by: ClientKey) {
+        self.access.users.set_channel_default(self.config.channel_default());
+        if sets_password {
+            let password = self.config.value("requirepass").as_bytes();
+            let is_set = self.access.users.require_password(password);
+            is_set.expect("CONFIG SET has checked it");
+            self.enforce_users(Some(by));
+        }
+    }
+
+    /// Takes the users of the aclfile, if there is one, in place of all others. Connections of users that are not in it, or are
+    /// others now, end, but not those of the default user.
+    ///
+    /// # Errors
+    /// What is wrong with the file. No user has changed then.
+    pub fn load_acl_file(&mut self, by: Option<ClientKey>) -> Result<(), AclFileError> {
+        let default = self.access.users.channel_default();
+        let Some(roster) = read_acl_file(&self.config, default)? else { return Ok(()) };
+        self.access.users.replace(roster);
+        let password = self.config.value("requirepass");
+        if !password.is_empty() && self.access.users.default_user().needs_no_password() {
+            // The file does not say that none is needed any more.
+            let is_set = self.access.users.require_password(password.as_bytes());
+            is_set.expect("it was set before");
+        }
+        self.enforce_users(by);
+        Ok(())
+    }
+
+    /// Writes the users to the aclfile.
+    pub(super) fn save_acl_file(&self, path: &Path) -> Result<(), FileError> {
+        let disk = self.deps.disk.as_ref();
+        let mut temporary = path.file_name().unwrap_or_default().to_owned();
+        temporary.push(".tmp");
+        let new = Unpublished::create(disk, &path.with_file_name(temporary))?;
+        new.keep_permissions(disk, path)?;
+        let written = new.file().write_all_at(&self.access.users.to_file(), 0);
+        written.map_err(FileError::io(new.temporary(), "write"))?;
+        new.publish(disk, path)?;
+        Ok(())
+    }
+
+    /// The path of the aclfile for ACL LOAD and SAVE.
+    pub(super) fn required_acl_file(&self) -> Result<PathBuf, CommandError> {
+        path_of_acl_file(&self.config).ok_or(CommandError::other(
+            "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the \
+             ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file \
+             set) in order to store users in the Redis configuration.",
+        ))
+    }
+
+    /// Whether the users are those of a server that has no users but `requirepass`.
+    pub(super) fn has_plain_users(&self) -> bool {
+        let mut plain = Users::new(self.access.users.channel_default());
+        let is_set = plain.require_password(self.config.value("requirepass").as_bytes());
+        is_set.is_ok() && plain.lines().eq(self.access.users.lines())
+    }
+
+    /// The lines `user` that the configuration file needs: none if users are in an aclfile, or it says nothing of them.
+    pub(super) fn lines_of_users(&self) -> Vec<Vec<u8>> {
+        if self.has_plain_users() || !self.config.value("aclfile").is_empty() {
+            return Vec::new();
+        }
+        self.access.users.lines().collect()
+    }
+}
+
+fn may_monitor(user: &User) -> bool {
+    let call: [&[u8]; 1] = [b"monitor"];
+    table::lookup(call[0]).is_none_or(|command| user.check(command, &call).is_ok())
+}
