@@ -121,6 +121,8 @@ pub(crate) struct Told {
     pub(crate) blocks: Vec<(Lsn, Lsn)>,
     /// The numbers that its archivers had.
     writers: BTreeSet<u64>,
+    /// That of the one which has said the last.
+    by: u64,
 }
 
 impl Told {
@@ -137,13 +139,15 @@ impl Told {
         if now.archived == Lsn::ZERO || before == Some(blocks) {
             return Ok(false);
         }
-        let by = other.map_or(0, |other| other.writer);
-        if (1..by).contains(&now.writer) && before.is_some_and(|(_, last)| last < now.archived) {
+        // What it has found when it came it may say at any time.
+        let later = other.map(|other| other.writer).filter(|by| *by > now.writer);
+        if let Some(later) = later.filter(|_| self.by == now.writer)
+            && before.is_some_and(|(_, last)| last < now.archived)
+        {
             let (late, lsn) = (now.writer, now.archived);
-            return Err(format!(
-                "FENCE: writer {late} says that it has archived {lsn}, after {by}"
-            ));
+            return Err(format!("FENCE: writer {late} has archived {lsn}, after {later} came"));
         }
+        self.by = now.writer;
         self.blocks.push(blocks);
         Ok(true)
     }
