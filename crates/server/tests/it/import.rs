@@ -680,7 +680,7 @@ fn a_log_that_lies_where_imports_are_made_is_not_removed() {
     assert_eq!(image(&disk), before);
     // Nor one that is being made.
     let (build, dir) = (Path::new("/new/import-tmp"), Path::new("/new"));
-    redo::begin(&disk, build, dir).unwrap();
+    redo::begin(&disk, build, dir, &[]).unwrap();
     let held = redo::lock(&disk, build).unwrap();
     assert!(redo::discard(&disk, build, dir).is_err());
     drop(held);
