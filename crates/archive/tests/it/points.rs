@@ -371,7 +371,9 @@ fn a_moment_is_looked_for_in_several_objects_at_a_time() {
         let threads = NonZero::new(16).unwrap();
         let (database, into, expiry) = (None, None, redo::Expiry::Absolute);
         let is_delete = matches!(point, Point::BeforeDelete(_));
-        let request = Request { target: &target, database, into, point, expiry, threads };
+        let keep_bytes = archive::KEEP_BYTES;
+        let request =
+            Request { target: &target, database, into, point, expiry, threads, keep_bytes };
         let found = archive::restore(&disk, &request, &mut SimEntropy::new(9), &mut |_| {});
         let most = target.opening.lock().unwrap().1;
         assert!((2..=8).contains(&most), "{most} at a time");
