@@ -638,7 +638,7 @@ impl Archiver {
         let (archived, is_founded) = (self.figures.archived, self.base.is_some());
         let reached = Reached { durable, shipped, archived, is_founded };
         (self.figures.lag_ms, self.figures.behind_ms) = self.lag.ms(&reached, now_us);
-        (self.figures.fill_done, self.figures.fill_total) = self.fills.filling.progress();
+        self.figures.fill = self.fills.filling.progress();
         (self.figures.state, self.figures.tidy_state) = (self.state(), self.tidying.state);
         self.desk.tell(self.figures.clone(), now_us);
     }

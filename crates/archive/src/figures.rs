@@ -134,10 +134,8 @@ pub struct Figures {
     pub raw_bytes: u64,
     /// Copies that were completed.
     pub fills: u64,
-    /// Records of the copy that is being made that were read, of how many.
-    pub fill_done: u64,
-    /// See `fill_done`.
-    pub fill_total: u64,
+    /// How many records of the copy that is being made are there, and of how many; 0 for none.
+    pub fill: (u64, u64),
     /// How often blocks were gone before they were shipped.
     pub gaps: u64,
     /// How thinning out goes on.

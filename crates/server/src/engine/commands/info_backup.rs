@@ -55,8 +55,8 @@ fn archive(engine: &Engine, out: &mut String) {
     line(out, "archive_bytes", figures.bytes);
     line(out, "archive_raw_bytes", figures.raw_bytes);
     line(out, "archive_bases", figures.fills);
-    line(out, "archive_fill_done_records", figures.fill_done);
-    line(out, "archive_fill_total_records", figures.fill_total);
+    line(out, "archive_fill_done_records", figures.fill.0);
+    line(out, "archive_fill_total_records", figures.fill.1);
     line(out, "archive_gaps", figures.gaps);
     line(out, "archive_tidy_state", figures.tidy_state.name());
     line(out, "archive_tidy_damaged", figures.tidy_damaged);
