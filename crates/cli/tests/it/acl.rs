@@ -316,6 +316,7 @@ fn config_rewrite_keeps_users_and_what_was_there_without_users() {
     server.restart();
     let mut admin = server.connect();
     all_ok(&mut admin, &["AUTH hush"]);
+    wait_until(|| !admin.words("PING").is_error());
     // As in Redis, a line begins with `reset`, which says that of the default user.
     let again: Vec<String> =
         lines(&mut admin).iter().map(|line| line.replace("on sanitize-payload", "on")).collect();
