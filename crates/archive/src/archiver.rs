@@ -307,8 +307,8 @@ impl Archiver {
     }
 
     fn note_tidied(&mut self, tidied: &Tidied) {
-        self.figures.tidied += 1;
-        self.figures.tidied_objects += tidied.objects_removed;
+        self.figures.tidied.0 += 1;
+        self.figures.tidied.1 += tidied.objects_removed;
         self.figures.tidied_time_ms = self.clock.now_ms();
         self.figures.tidy_damaged = tidied.damaged.len() as u64;
         if let Some(piece) = tidied.damaged.first() {

@@ -142,10 +142,8 @@ pub struct Figures {
     pub tidy_state: TidyState,
     /// What was known to be damaged when it was thinned out last: what only that leads to stays as it is.
     pub tidy_damaged: u64,
-    /// How often it was thinned out, by this process.
-    pub tidied: u64,
-    /// Objects that went by that.
-    pub tidied_objects: u64,
+    /// How often it was thinned out, by this process, and how many objects went by that.
+    pub tidied: (u64, u64),
     /// When it was done last, in Unix milliseconds; 0 for never.
     pub tidied_time_ms: i64,
     /// What has failed.

@@ -60,8 +60,8 @@ fn archive(engine: &Engine, out: &mut String) {
     line(out, "archive_gaps", figures.gaps);
     line(out, "archive_tidy_state", figures.tidy_state.name());
     line(out, "archive_tidy_damaged", figures.tidy_damaged);
-    line(out, "archive_tidied", figures.tidied);
-    line(out, "archive_tidied_objects", figures.tidied_objects);
+    line(out, "archive_tidied", figures.tidied.0);
+    line(out, "archive_tidied_objects", figures.tidied.1);
     line(out, "archive_tidied_time", figures.tidied_time_ms / 1000);
     line(out, "archive_errors", figures.errors);
     let error = figures.last_error.unwrap_or_default().replace(['\r', '\n'], " ");
