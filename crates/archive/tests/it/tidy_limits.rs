@@ -86,7 +86,7 @@ fn nothing_is_removed_by_rules_that_are_not_the_rules_any_more() {
         let before = old.picture().states();
         assert!(!idle_hours(&mut old, 5, TidyState::Working), "{moment}");
         let figures = old.world.desk.figures();
-        assert_eq!((figures.tidied, figures.tidy_state), (0, TidyState::Off), "{moment}");
+        assert_eq!((figures.tidied.0, figures.tidy_state), (0, TidyState::Off), "{moment}");
         assert!(old.picture().states() >= before, "{moment}: {before}");
     }
 }
@@ -106,7 +106,7 @@ fn nothing_is_removed_that_only_the_rules_before_had_given_up() {
     old.world.desk.set_options(keeping("30d:all"));
     idle_hours(&mut old, 5, TidyState::Working);
     let figures = old.world.desk.figures();
-    assert!(figures.tidied > 0 && figures.tidied_objects == 0, "{figures:?}");
+    assert!(figures.tidied.0 > 0 && figures.tidied.1 == 0, "{figures:?}");
     assert_eq!(old.picture().states(), before);
 }
 
@@ -128,7 +128,7 @@ fn a_clock_that_is_ahead_at_a_start_empties_no_archive() {
             old.hours(1);
             let is_behind = idle_hours(&mut old, 6, TidyState::Behind);
             let what = format!("{is_thinned_before}, {start}");
-            assert!(is_behind && old.world.desk.figures().tidied > 1, "{what}");
+            assert!(is_behind && old.world.desk.figures().tidied.0 > 1, "{what}");
             let picture = old.picture();
             for lsn in &hours {
                 assert!(picture.chain(*lsn).is_some(), "{what}: {lsn}");
@@ -152,7 +152,7 @@ fn a_clock_that_is_ahead_at_a_short_start_empties_no_archive() {
         old.world.clock.advance_us(600_000_000);
     }
     let is_behind = idle_hours(&mut old, 6, TidyState::Behind);
-    assert!(is_behind && old.world.desk.figures().tidied > 1);
+    assert!(is_behind && old.world.desk.figures().tidied.0 > 1);
     let picture = old.picture();
     for lsn in hours {
         assert!(picture.chain(lsn).is_some(), "{lsn}");
@@ -174,13 +174,13 @@ fn without_any_time_to_count_from_nothing_goes() {
     old.world.desk.set_options(keeping(HOURLY));
     old.hours(1);
     assert!(idle_hours(&mut old, 5, TidyState::Behind));
-    assert_eq!((old.world.desk.figures().tidied, list(&old, Folder::Tidier)), (0, Vec::new()));
+    assert_eq!((old.world.desk.figures().tidied.0, list(&old, Folder::Tidier)), (0, Vec::new()));
     let after = Picture::read_all(&old.world.target(), database_of(&old)).unwrap();
     assert!(before.ranges.iter().all(|range| after.chain(range.first).is_some()));
     old.tidy("100d:all");
     assert!(!list(&old, Folder::Tidier).is_empty());
     idle_hours(&mut old, 5, TidyState::Idle);
-    assert!(old.world.desk.figures().tidied > 0);
+    assert!(old.world.desk.figures().tidied.0 > 0);
 }
 
 /// A clock that stands at 1973 for one round does not hold ages back for years.
@@ -194,7 +194,7 @@ fn the_time_that_ages_go_on_from_never_goes_back() {
         old.world.restart(false);
         old.world.desk.set_options(keeping(HOURLY));
         idle_hours(&mut old, 4, TidyState::Idle);
-        assert!(old.world.desk.figures().tidied > 0);
+        assert!(old.world.desk.figures().tidied.0 > 0);
     }
     assert_eq!(old.world.desk.figures().tidy_state, TidyState::Idle);
     old.hours(10);
@@ -219,7 +219,7 @@ fn a_target_that_lets_nothing_be_removed_is_asked_once() {
     old.world.mood.lock().unwrap().refuses_removals = false;
     old.world.desk.set_options(keeping("3h:all 30d:hour"));
     old.hours(3);
-    assert!(old.world.desk.figures().tidied_objects > 0);
+    assert!(old.world.desk.figures().tidied.1 > 0);
     old.check();
 }
 
@@ -243,11 +243,11 @@ fn a_clock_that_was_set_ends_thinning_out_for_an_hour() {
     old.world.desk.set_options(keeping(HOURLY));
     old.hours(8);
     old.world.clock.jump_ms(2 * HOUR_MS);
-    let before = old.world.desk.figures().tidied;
+    let before = old.world.desk.figures().tidied.0;
     (0..5).for_each(|_| old.world.archive());
     assert_eq!(old.world.desk.figures().tidy_state, TidyState::ClockSet);
     idle_hours(&mut old, 6, TidyState::Idle);
-    assert!(old.world.desk.figures().tidied > before);
+    assert!(old.world.desk.figures().tidied.0 > before);
     old.check();
 }
 
@@ -449,7 +449,7 @@ fn what_is_damaged_stays_as_it_is_and_the_rest_is_thinned_out() {
         old.world.desk.set_options(keeping(HOURLY));
         idle_hours(&mut old, 4, TidyState::Idle);
         let figures = old.world.desk.figures();
-        assert!(figures.tidied > 0 && figures.tidied_objects > 10, "{from_end}: {figures:?}");
+        assert!(figures.tidied.0 > 0 && figures.tidied.1 > 10, "{from_end}: {figures:?}");
         assert_eq!(figures.tidy_damaged, 1, "{from_end}: {figures:?}");
         assert!(figures.last_error.unwrap().contains(&damaged.to_string()));
         let Name::Log { first, last, .. } = damaged else { panic!("{damaged}") };
