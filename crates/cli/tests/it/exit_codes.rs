@@ -229,7 +229,9 @@ fn how_far_it_is_is_a_bar_on_a_terminal() {
     let place = tempfile::tempdir().unwrap();
     let mut server = Program::indelible().start(&[]);
     let mut connection = server.connect();
-    ["SET key value", "SET key other"].map(|words| connection.words(words));
+    for words in ["SET key value", "SET key other"] {
+        connection.words(words);
+    }
     server.kill();
     let directory = server.directory();
     let into = place.path().join("into");
