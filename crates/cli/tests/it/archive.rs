@@ -229,7 +229,7 @@ fn the_configuration_of_then_comes_back_from_the_archive_and_is_not_applied() {
         let hz = restored.connect().words("CONFIG GET hz");
         assert_eq!(hz.elements()[1].text(), "10", "not applied");
     }
-    for folder in ["config", "log", "base"] {
+    for folder in ["config", "log"] {
         let secret = |path: &PathBuf| fs::read(path).unwrap().windows(7).any(|it| it == b"hunter2");
         assert!(!files(&url, folder).iter().any(secret), "a password in {folder}");
     }
