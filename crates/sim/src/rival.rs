@@ -28,7 +28,7 @@ use crate::workload::Workload;
 /// In one of so many steps one comes, when something is archived or before; or it dies, and claims anew.
 const COMES_ONE_IN: u64 = 12;
 const COMES_EARLY_ONE_IN: u64 = 120;
-const DIES_ONE_IN: u64 = 40;
+const DIES_ONE_IN: u64 = 80;
 
 /// See the file's top.
 pub(crate) struct Rival {
