@@ -164,6 +164,10 @@ impl Far {
         let mut site = lock(&self.0);
         site.is_away = site.rng.below(4) == 0;
         site.lost_percent = site.rng.below(3) * 15;
+        if site.nature == Nature::Shared && site.rng.below(4) > 0 {
+            // Two that both wait do nothing to each other.
+            (site.is_away, site.lost_percent) = (false, 0);
+        }
         if site.nature == Nature::Dies && site.rng.below(3) == 0 {
             site.disk.crash();
             site.deaths += 1;

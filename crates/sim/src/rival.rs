@@ -9,6 +9,7 @@
 //! of anything more after a later writer has claimed the archive.
 
 use archive::{Figures, State};
+use base::Lsn;
 use env::Clock as _;
 use env_sim::SimEntropy;
 use server::engine::{ClientKey, Engine};
@@ -24,9 +25,10 @@ use crate::run::{DEVICES_MAX, Run};
 use crate::wiretap::lock;
 use crate::workload::Workload;
 
-/// In one of so many steps one comes, or dies.
-const COMES_ONE_IN: u64 = 60;
-const DIES_ONE_IN: u64 = 150;
+/// In one of so many steps one comes, when something is archived or before; or it dies, and claims anew.
+const COMES_ONE_IN: u64 = 12;
+const COMES_EARLY_ONE_IN: u64 = 120;
+const DIES_ONE_IN: u64 = 80;
 
 /// See the file's top.
 pub(crate) struct Rival {
@@ -87,7 +89,7 @@ impl Rival {
         self.call(run, Engine::tick)?;
         self.call(run, |engine| engine.end_iteration(true))?;
         if let Some(archivers) = &self.machine.archivers {
-            (0..self.rng.below(6)).for_each(|_| archivers.step(&mut self.rng));
+            (0..self.rng.below(10)).for_each(|_| archivers.step(&mut self.rng));
         }
         let figures = self.figures();
         if self.told.note(&figures, Some(other))? {
@@ -175,7 +177,11 @@ impl Life<'_> {
                 self.machine.engine.log().is_none() || lock(&self.machine.tap).is_copying;
             let is_clean = !self.is_impaired && self.run.decayed.is_none() && !self.is_dead;
             let may_come = is_clean && !is_copying && !self.run.disk.is_crashed();
-            if may_come && self.run.rng.below(COMES_ONE_IN) == 0 {
+            let one_in = match self.machine.engine.archived().archived {
+                Lsn::ZERO => COMES_EARLY_ONE_IN,
+                _ => COMES_ONE_IN,
+            };
+            if may_come && self.run.rng.below(one_in) == 0 {
                 self.run.archived.rival = Some(Rival::begin(self.run)?);
             }
             return Ok(());

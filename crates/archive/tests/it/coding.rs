@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use archive::{
-    Builder, Compression, Encoding, Error, Fill, Header, Key, Keyed, Keys, Name, Object,
+    Builder, Compression, Encoding, Error, Fill, Folder, Header, Key, Keyed, Keys, Name, Object,
     ObjectReader, Point, State, Target, encode,
 };
 use base::checksum::{crc32c, crc32c_append};
@@ -312,6 +312,44 @@ fn what_a_header_counts_is_compared_with_what_is_there() {
         let error = read(&bytes, name(0), &Keys::NONE).unwrap_err().to_string();
         assert!(error.contains("other blocks than its header counts"), "{other:?}: {error}");
     }
+}
+
+/// A block that is whole, and behind the one that its copy is of.
+#[test]
+fn a_block_that_cannot_be_in_an_object_is_not_read() {
+    let Name::Base { fill, index } = name(0) else { unreachable!() };
+    let record = || Record::whole(RecordKind::String, DbId(0), b"key", b"value", None);
+    let of = |lsn| {
+        let mut builder = Builder::base(DATABASE, fill, index);
+        builder.put_records((Lsn(lsn), 1000), [record()].into_iter());
+        read(&builder.finish().1, name(0), &Keys::NONE).map_err(|error| error.to_string())
+    };
+    of(fill.lsn.0).unwrap();
+    for lsn in [0, fill.lsn.0 + 1] {
+        let error = of(lsn).unwrap_err();
+        assert!(error.contains("a block is not the one that should be there"), "{lsn}: {error}");
+    }
+}
+
+/// Of a copy all objects are whole, and they are not what was counted when it was made.
+#[test]
+fn a_copy_that_counts_something_else_is_not_restored() {
+    let mut world = World::new(3);
+    world.write();
+    world.settle();
+    let target = world.target();
+    let database = archive::database_of(&target, None).unwrap();
+    let whole = world.list(Folder::Whole)[0];
+    let header = *ObjectReader::open(&target, database, whole).unwrap().header();
+    target.remove(database, &whole).unwrap();
+    let other = Header { records: header.records + 1, ..header };
+    target.put_new(database, &whole, &other.encode()).unwrap();
+    let new = SimDisk::new(3, Faults::default());
+    let error = restore_into(&new, &target, Point::Latest).unwrap_err().to_string();
+    assert!(error.contains("the copy has other blocks than it counts"), "{error}");
+    let verified = archive::verify(&target, database, &mut |_, _| {}).unwrap();
+    let error = verified.errors[0].to_string();
+    assert!(error.contains("the copy has other blocks than it counts"), "{error}");
 }
 
 /// Puts right the checksums of what was changed in an object's header.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use archive::{Folder, Name, Put, State, Target};
+use archive::{Archiver, Folder, Name, Put, State, Target};
 use env::Clock as _;
 use env_sim::SimDisk;
 
@@ -73,6 +73,68 @@ fn copy_of(world: &World) -> SimDisk {
     let dirs = ["/data", "/disk0", "/disk1"].map(std::path::PathBuf::from);
     let dirs: Vec<_> = dirs.iter().map(std::path::PathBuf::as_path).collect();
     env_sim::sweep::disk_of(&env_sim::sweep::image_of(&world.disk, &dirs))
+}
+
+/// A target at which another archiver works just before a claim is put.
+struct Meddling(archive::Keyed, Mutex<Option<Archiver>>);
+
+impl Target for Meddling {
+    fn put_new(&self, database: redo::Id, name: &Name, bytes: &[u8]) -> archive::TargetResult<Put> {
+        if let Name::Writer { .. } = name
+            && let Some(mut other) = self.1.lock().unwrap().take()
+        {
+            (0..5).for_each(|_| _ = other.step());
+        }
+        self.0.put_new(database, name, bytes)
+    }
+    fn open(
+        &self,
+        database: redo::Id,
+        name: &Name,
+    ) -> archive::TargetResult<Box<dyn archive::Object>> {
+        self.0.open(database, name)
+    }
+    fn list(&self, database: redo::Id, folder: Folder) -> archive::TargetResult<Vec<Name>> {
+        self.0.list(database, folder)
+    }
+    fn remove(&self, database: redo::Id, name: &Name) -> archive::TargetResult<()> {
+        self.0.remove(database, name)
+    }
+    fn clean(&self, database: redo::Id, folders: &[Folder]) -> archive::TargetResult<()> {
+        self.0.clean(database, folders)
+    }
+    fn databases(&self) -> archive::TargetResult<Vec<redo::Id>> {
+        self.0.databases()
+    }
+}
+
+/// The earlier writer sees no claim yet, and says so; the later one, which has looked already, must find it.
+#[test]
+fn what_is_archived_between_a_look_and_the_claim_behind_it_counts() {
+    let mut world = World::new(3);
+    world.write();
+    world.settle();
+    for _ in 0..3 {
+        world.write();
+        world.database.flush();
+    }
+    world.clock.advance_us(300_000);
+    let archived = world.desk.figures().archived;
+    let disk = copy_of(&world);
+    let new = Database::open(&disk, &world.clock, log_options(3), 3).unwrap();
+    let (idle, _) = begin(&world.database, &world.target_disk, &world.clock, &world.mood, 60);
+    let old = std::mem::replace(&mut world.archiver, idle);
+    let target = Box::new(Meddling(world.target(), Mutex::new(Some(old))));
+    let desk = Arc::new(archive::Desk::new(crate::world::archive_options()));
+    let (reader, clock) = (new.log.reader(), world.clock.clone());
+    let mut archiver = Archiver::new(reader, target, clock, Arc::clone(&desk), [1; 32]);
+    archiver.step();
+    assert_eq!(desk.figures().writer, world.desk.figures().writer + 1);
+    let told = world.desk.figures().archived;
+    assert_eq!((told.0, told > archived), (world.database.last(), true));
+    assert!(world.picture().chain(told).is_some(), "{told} was told, and is hidden");
+    let found = crate::world::restored(&world.target(), told.0).unwrap();
+    assert_eq!(Some(&found), world.states.get(&told.0));
 }
 
 /// A copy of the data directory is started after a while: it must not push the right one out.
