@@ -307,10 +307,10 @@ impl Archiver {
     }
 
     fn note_tidied(&mut self, tidied: &Tidied) {
-        self.figures.tidied.0 += 1;
-        self.figures.tidied.1 += tidied.objects_removed;
-        self.figures.tidied_time_ms = self.clock.now_ms();
-        self.figures.tidy_damaged = tidied.damaged.len() as u64;
+        self.figures.tidy.times += 1;
+        self.figures.tidy.objects += tidied.objects_removed;
+        self.figures.tidy.time_ms = self.clock.now_ms();
+        self.figures.tidy.damaged = tidied.damaged.len() as u64;
         if let Some(piece) = tidied.damaged.first() {
             let what = "it is damaged: what only it leads to stays as it is; `indelible backup verify` says more";
             let source = std::io::Error::other(what);
@@ -638,8 +638,8 @@ impl Archiver {
         let (archived, is_founded) = (self.figures.archived, self.base.is_some());
         let reached = Reached { durable, shipped, archived, is_founded };
         (self.figures.lag_ms, self.figures.behind_ms) = self.lag.ms(&reached, now_us);
-        self.figures.fill = self.fills.filling.progress();
-        (self.figures.state, self.figures.tidy_state) = (self.state(), self.tidying.state);
+        (self.figures.fill_done, self.figures.fill_total) = self.fills.filling.progress();
+        (self.figures.state, self.figures.tidy.state) = (self.state(), self.tidying.state);
         self.desk.tell(self.figures.clone(), now_us);
     }
 }

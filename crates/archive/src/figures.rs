@@ -97,6 +97,21 @@ impl TidyState {
     }
 }
 
+/// How an archive was thinned out, by this process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TidyFigures {
+    /// How it goes on.
+    pub state: TidyState,
+    /// What was known to be damaged when it was thinned out last: what only that leads to stays as it is.
+    pub damaged: u64,
+    /// How often it was thinned out.
+    pub times: u64,
+    /// Objects that went by that.
+    pub objects: u64,
+    /// When it was done last, in Unix milliseconds; 0 for never.
+    pub time_ms: i64,
+}
+
 /// What an archiver has done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Figures {
@@ -134,18 +149,14 @@ pub struct Figures {
     pub raw_bytes: u64,
     /// Copies that were completed.
     pub fills: u64,
-    /// How many records of the copy that is being made are there, and of how many; 0 for none.
-    pub fill: (u64, u64),
+    /// Records of the copy that is being made that were read, of how many.
+    pub fill_done: u64,
+    /// See `fill_done`.
+    pub fill_total: u64,
     /// How often blocks were gone before they were shipped.
     pub gaps: u64,
-    /// How thinning out goes on.
-    pub tidy_state: TidyState,
-    /// What was known to be damaged when it was thinned out last: what only that leads to stays as it is.
-    pub tidy_damaged: u64,
-    /// How often it was thinned out, by this process, and how many objects went by that.
-    pub tidied: (u64, u64),
-    /// When it was done last, in Unix milliseconds; 0 for never.
-    pub tidied_time_ms: i64,
+    /// How it was thinned out.
+    pub tidy: TidyFigures,
     /// What has failed.
     pub errors: u64,
     /// What has failed last.

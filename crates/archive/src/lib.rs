@@ -101,7 +101,7 @@ pub use archiver::{ArchiveStep, Archiver};
 pub use desk::{ArchiveOptions, Desk, Ending, NamedBlock};
 pub use directory::Directory;
 pub use error::{Error, KeyError, Result, TargetError, TargetResult};
-pub use figures::{Figures, State, TidyState};
+pub use figures::{Figures, State, TidyFigures, TidyState};
 pub use following::{Followed, FollowedTo, follow};
 pub use frames::{Compression, Encoding, encode};
 pub use keep::{Every, Keep, NotRules};

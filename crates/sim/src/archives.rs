@@ -186,7 +186,7 @@ impl Life<'_> {
             self.step_archiver();
         }
         self.note_archived()?;
-        self.step_rival()
+        Rival::take_turn(self.run, &self.machine, !self.is_impaired && !self.is_dead)
     }
 
     /// An archiver does something.

@@ -45,7 +45,7 @@ impl Life<'_> {
         let records = lock(&self.machine.tap).records;
         self.run.tally.records += records;
         let archived = self.machine.engine.archived();
-        self.run.tally.archives_tidied += archived.tidied;
+        self.run.tally.archives_tidied += archived.tidy.times;
         self.run.tally.archivers_fenced += u64::from(archived.state == archive::State::Fenced);
         self.run.tally.archivers_refused += u64::from(archived.state == archive::State::Failed);
         self.run.tally.blocks_written_now += lock(&self.machine.works).written_now;

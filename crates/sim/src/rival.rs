@@ -17,7 +17,7 @@ use server::engine::{ClientKey, Engine};
 use crate::archives::Told;
 use crate::instant::copy_of;
 use crate::ledger::Ledger;
-use crate::life::{Life, local_peer};
+use crate::life::local_peer;
 use crate::machine::{Machine, boot};
 use crate::opening::Site;
 use crate::reply::encode;
@@ -61,6 +61,35 @@ impl Rival {
         run.note(|| format!("RIVAL: begins behind block {}", ledger.last()));
         let (told, client) = (Told::default(), None);
         Ok(Box::new(Self { machine, disk, ledger, told, client, workload, rng }))
+    }
+
+    /// One comes next to the server on `machine`, if it may, or does something, where the archive is shared.
+    ///
+    /// # Errors
+    /// See [`Self::begin`].
+    pub(crate) fn take_turn(
+        run: &mut Run,
+        machine: &Machine,
+        may_come: bool,
+    ) -> Result<(), String> {
+        if !run.far.is_shared() || run.is_betrayed {
+            return Ok(());
+        }
+        let figures = machine.engine.archived();
+        let Some(mut rival) = run.archived.rival.take() else {
+            let is_copying = machine.engine.log().is_none() || lock(&machine.tap).is_copying;
+            let may_come =
+                may_come && run.decayed.is_none() && !is_copying && !run.disk.is_crashed();
+            let one_in =
+                if figures.archived == Lsn::ZERO { COMES_EARLY_ONE_IN } else { COMES_ONE_IN };
+            if may_come && run.rng.below(one_in) == 0 {
+                run.archived.rival = Some(Self::begin(run)?);
+            }
+            return Ok(());
+        };
+        let stepped = rival.step(run, &figures);
+        run.archived.rival = Some(rival);
+        stepped
     }
 
     /// What its archiver says.
@@ -164,31 +193,4 @@ fn start(
     ledger.settle(summary.last_lsn);
     lock(&machine.tap).used = ledger.object_max(summary.last_lsn);
     Ok(machine)
-}
-
-impl Life<'_> {
-    /// Another server comes, or does something, where the archive is shared.
-    pub(crate) fn step_rival(&mut self) -> Result<(), String> {
-        if !self.run.far.is_shared() || self.run.is_betrayed {
-            return Ok(());
-        }
-        let Some(mut rival) = self.run.archived.rival.take() else {
-            let is_copying =
-                self.machine.engine.log().is_none() || lock(&self.machine.tap).is_copying;
-            let is_clean = !self.is_impaired && self.run.decayed.is_none() && !self.is_dead;
-            let may_come = is_clean && !is_copying && !self.run.disk.is_crashed();
-            let one_in = match self.machine.engine.archived().archived {
-                Lsn::ZERO => COMES_EARLY_ONE_IN,
-                _ => COMES_ONE_IN,
-            };
-            if may_come && self.run.rng.below(one_in) == 0 {
-                self.run.archived.rival = Some(Rival::begin(self.run)?);
-            }
-            return Ok(());
-        };
-        let figures = self.machine.engine.archived();
-        let stepped = rival.step(self.run, &figures);
-        self.run.archived.rival = Some(rival);
-        stepped
-    }
 }

@@ -120,12 +120,12 @@ fn what_is_shipped_and_cannot_be_restored_yet_is_behind() {
     let copying = |world: &mut World, state: State| {
         // So far that the copy is begun, and the stream behind its mark.
         for _ in 0..100 {
-            if world.desk.figures().fill.0 > 0 {
+            if world.desk.figures().fill_done > 0 {
                 break;
             }
             world.idle();
         }
-        assert!(world.desk.figures().fill.0 > 0, "{:?}", world.desk.figures());
+        assert!(world.desk.figures().fill_done > 0, "{:?}", world.desk.figures());
         let last = world.desk.figures().archived;
         let before_ms = world.desk.figures().behind_ms;
         for seconds in [61, 122] {

@@ -433,7 +433,7 @@ fn an_archiver_thins_out_what_it_is_told_to() {
     old.world.desk.set_options(options);
     old.hours(24);
     let figures = old.world.desk.figures();
-    assert!(figures.tidied.0 > 3 && figures.tidied.1 > 10, "{figures:?}");
+    assert!(figures.tidy.times > 3 && figures.tidy.objects > 10, "{figures:?}");
     assert_eq!((figures.errors, figures.state), (0, State::Streaming), "{figures:?}");
     let first = figures.restorable_from;
     assert!(old.picture().range_of(figures.archived).is_some_and(|range| range.first <= first));

@@ -41,7 +41,7 @@ fn idle_hours(old: &mut Old, hours: u64, state: TidyState) -> bool {
         old.world.clock.advance_us(60_000_000);
         for _ in 0..6 {
             old.world.archive();
-            was |= old.world.desk.figures().tidy_state == state;
+            was |= old.world.desk.figures().tidy.state == state;
         }
     }
     was
@@ -63,10 +63,10 @@ fn nothing_is_removed_by_rules_that_are_not_the_rules_any_more() {
     let moments: [(&str, Reached); 4] = [
         ("looking", |old| !list(old, Folder::Tidier).is_empty()),
         ("making leaps", |old| !list(old, Folder::Thin).is_empty()),
-        ("waiting", |old| old.world.desk.figures().tidy_state == TidyState::Waiting),
+        ("waiting", |old| old.world.desk.figures().tidy.state == TidyState::Waiting),
         ("removing", |old| {
             let before = old.picture().states();
-            if old.world.desk.figures().tidy_state == TidyState::Waiting {
+            if old.world.desk.figures().tidy.state == TidyState::Waiting {
                 old.world.clock.advance_us(10_000_000);
             }
             old.world.archive();
@@ -86,7 +86,7 @@ fn nothing_is_removed_by_rules_that_are_not_the_rules_any_more() {
         let before = old.picture().states();
         assert!(!idle_hours(&mut old, 5, TidyState::Working), "{moment}");
         let figures = old.world.desk.figures();
-        assert_eq!((figures.tidied.0, figures.tidy_state), (0, TidyState::Off), "{moment}");
+        assert_eq!((figures.tidy.times, figures.tidy.state), (0, TidyState::Off), "{moment}");
         assert!(old.picture().states() >= before, "{moment}: {before}");
     }
 }
@@ -99,14 +99,14 @@ fn nothing_is_removed_that_only_the_rules_before_had_given_up() {
     old.world.desk.set_options(keeping(HOURLY));
     let is_waiting = (0..10_000).any(|_| {
         old.world.archive();
-        old.world.desk.figures().tidy_state == TidyState::Waiting
+        old.world.desk.figures().tidy.state == TidyState::Waiting
     });
     assert!(is_waiting);
     let before = old.picture().states();
     old.world.desk.set_options(keeping("30d:all"));
     idle_hours(&mut old, 5, TidyState::Working);
     let figures = old.world.desk.figures();
-    assert!(figures.tidied.0 > 0 && figures.tidied.1 == 0, "{figures:?}");
+    assert!(figures.tidy.times > 0 && figures.tidy.objects == 0, "{figures:?}");
     assert_eq!(old.picture().states(), before);
 }
 
@@ -128,7 +128,7 @@ fn a_clock_that_is_ahead_at_a_start_empties_no_archive() {
             old.hours(1);
             let is_behind = idle_hours(&mut old, 6, TidyState::Behind);
             let what = format!("{is_thinned_before}, {start}");
-            assert!(is_behind && old.world.desk.figures().tidied.0 > 1, "{what}");
+            assert!(is_behind && old.world.desk.figures().tidy.times > 1, "{what}");
             let picture = old.picture();
             for lsn in &hours {
                 assert!(picture.chain(*lsn).is_some(), "{what}: {lsn}");
@@ -152,7 +152,7 @@ fn a_clock_that_is_ahead_at_a_short_start_empties_no_archive() {
         old.world.clock.advance_us(600_000_000);
     }
     let is_behind = idle_hours(&mut old, 6, TidyState::Behind);
-    assert!(is_behind && old.world.desk.figures().tidied.0 > 1);
+    assert!(is_behind && old.world.desk.figures().tidy.times > 1);
     let picture = old.picture();
     for lsn in hours {
         assert!(picture.chain(lsn).is_some(), "{lsn}");
@@ -174,13 +174,13 @@ fn without_any_time_to_count_from_nothing_goes() {
     old.world.desk.set_options(keeping(HOURLY));
     old.hours(1);
     assert!(idle_hours(&mut old, 5, TidyState::Behind));
-    assert_eq!((old.world.desk.figures().tidied.0, list(&old, Folder::Tidier)), (0, Vec::new()));
+    assert_eq!((old.world.desk.figures().tidy.times, list(&old, Folder::Tidier)), (0, Vec::new()));
     let after = Picture::read_all(&old.world.target(), database_of(&old)).unwrap();
     assert!(before.ranges.iter().all(|range| after.chain(range.first).is_some()));
     old.tidy("100d:all");
     assert!(!list(&old, Folder::Tidier).is_empty());
     idle_hours(&mut old, 5, TidyState::Idle);
-    assert!(old.world.desk.figures().tidied.0 > 0);
+    assert!(old.world.desk.figures().tidy.times > 0);
 }
 
 /// A clock that stands at 1973 for one round does not hold ages back for years.
@@ -194,9 +194,9 @@ fn the_time_that_ages_go_on_from_never_goes_back() {
         old.world.restart(false);
         old.world.desk.set_options(keeping(HOURLY));
         idle_hours(&mut old, 4, TidyState::Idle);
-        assert!(old.world.desk.figures().tidied.0 > 0);
+        assert!(old.world.desk.figures().tidy.times > 0);
     }
-    assert_eq!(old.world.desk.figures().tidy_state, TidyState::Idle);
+    assert_eq!(old.world.desk.figures().tidy.state, TidyState::Idle);
     old.hours(10);
     assert!(!idle_hours(&mut old, 3, TidyState::Behind));
 }
@@ -208,7 +208,7 @@ fn a_target_that_lets_nothing_be_removed_is_asked_once() {
     old.world.mood.lock().unwrap().refuses_removals = true;
     old.world.desk.set_options(keeping(HOURLY));
     old.hours(12);
-    assert_eq!(old.world.desk.figures().tidy_state, TidyState::Refused);
+    assert_eq!(old.world.desk.figures().tidy.state, TidyState::Refused);
     let claims = list(&old, Folder::Tidier).len();
     let leaps = list(&old, Folder::Thin).len();
     assert!(claims <= 3, "{claims}");
@@ -219,7 +219,7 @@ fn a_target_that_lets_nothing_be_removed_is_asked_once() {
     old.world.mood.lock().unwrap().refuses_removals = false;
     old.world.desk.set_options(keeping("3h:all 30d:hour"));
     old.hours(3);
-    assert!(old.world.desk.figures().tidied.1 > 0);
+    assert!(old.world.desk.figures().tidy.objects > 0);
     old.check();
 }
 
@@ -243,11 +243,11 @@ fn a_clock_that_was_set_ends_thinning_out_for_an_hour() {
     old.world.desk.set_options(keeping(HOURLY));
     old.hours(8);
     old.world.clock.jump_ms(2 * HOUR_MS);
-    let before = old.world.desk.figures().tidied.0;
+    let before = old.world.desk.figures().tidy.times;
     (0..5).for_each(|_| old.world.archive());
-    assert_eq!(old.world.desk.figures().tidy_state, TidyState::ClockSet);
+    assert_eq!(old.world.desk.figures().tidy.state, TidyState::ClockSet);
     idle_hours(&mut old, 6, TidyState::Idle);
-    assert!(old.world.desk.figures().tidied.0 > before);
+    assert!(old.world.desk.figures().tidy.times > before);
     old.check();
 }
 
@@ -449,8 +449,8 @@ fn what_is_damaged_stays_as_it_is_and_the_rest_is_thinned_out() {
         old.world.desk.set_options(keeping(HOURLY));
         idle_hours(&mut old, 4, TidyState::Idle);
         let figures = old.world.desk.figures();
-        assert!(figures.tidied.0 > 0 && figures.tidied.1 > 10, "{from_end}: {figures:?}");
-        assert_eq!(figures.tidy_damaged, 1, "{from_end}: {figures:?}");
+        assert!(figures.tidy.times > 0 && figures.tidy.objects > 10, "{from_end}: {figures:?}");
+        assert_eq!(figures.tidy.damaged, 1, "{from_end}: {figures:?}");
         assert!(figures.last_error.unwrap().contains(&damaged.to_string()));
         let Name::Log { first, last, .. } = damaged else { panic!("{damaged}") };
         // What only it leads to is there, and not said to be restorable.

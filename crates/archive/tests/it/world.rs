@@ -482,7 +482,7 @@ impl World {
             }
             self.idle();
             let figures = self.desk.figures();
-            if figures.archived.0 == self.database.last() && figures.fill.1 == 0 {
+            if figures.archived.0 == self.database.last() && figures.fill_total == 0 {
                 return;
             }
         }

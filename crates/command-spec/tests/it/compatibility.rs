@@ -113,7 +113,7 @@ fn page() -> String {
     let _infallible = writeln!(
         out,
         "Of {} commands and subcommands {here} are here; {refused} of these are refused, as by a \
-         server without\ncluster mode, modules or ACL users. {own} more are Indelible's own.\n",
+         server without\ncluster mode or modules. {own} more are Indelible's own.\n",
         all.len() - own
     );
     for (group, title) in CHAPTERS {

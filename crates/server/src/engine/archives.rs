@@ -137,8 +137,8 @@ impl Archives {
         self.refusal = None;
         if let Some(running) = self.running.take() {
             running.desk.end(ending);
-            let (state, tidy_state) = (State::Off, TidyState::Off);
-            self.before = Figures { state, tidy_state, ..running.desk.figures() };
+            self.before = Figures { state: State::Off, ..running.desk.figures() };
+            self.before.tidy.state = TidyState::Off;
             self.told = State::Off;
         }
     }

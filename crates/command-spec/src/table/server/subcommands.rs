@@ -96,8 +96,7 @@ pub(super) const ACL: &[Spec] = &[
         arity: -2,
         flags: flags![ADMIN NOSCRIPT LOADING STALE],
         since: "6.0.0",
-        history: &[Change::absent(
-            Origin::Common,
+        history: &[Change::new(
             "7.2.0",
             "The id of an entry, and when it was created and updated.",
         )],
@@ -108,7 +107,6 @@ pub(super) const ACL: &[Spec] = &[
             &[Arg::integer("count"), Arg::word("reset", "RESET")],
         )
         .optional()],
-        limit: "Always empty.",
         ..BASE
     },
     Spec {
