@@ -23,6 +23,15 @@ fn as_user(server: &Server, user: &str, password: &str) -> Connection {
     connection
 }
 
+/// A connection to a server that has loaded: one with a password is taken for started when it
+/// asks for it, which may be before.
+fn loaded(server: &Server, password: &str) -> Connection {
+    let mut connection = server.connect();
+    all_ok(&mut connection, &[&format!("AUTH {password}")]);
+    wait_until(|| !connection.words("PING").is_error());
+    connection
+}
+
 /// The lines of ACL LIST.
 fn lines(connection: &mut Connection) -> Vec<String> {
     connection.words("ACL LIST").elements().iter().map(Reply::text).collect()
@@ -301,9 +310,8 @@ fn config_rewrite_keeps_users_and_what_was_there_without_users() {
     let (directory, mut server) =
         with_configuration("# mine\nuser alice on >secret ~* +@all\nrequirepass hush\n");
     let file = directory.path().join("redis.conf");
-    let mut admin = server.connect();
-    assert!(admin.words("GET a").text().starts_with("NOAUTH"));
-    all_ok(&mut admin, &["AUTH hush"]);
+    assert!(server.connect().words("GET a").text().starts_with("NOAUTH"));
+    let mut admin = loaded(&server, "hush");
     all_ok(
         &mut admin,
         &["ACL SETUSER bob on nopass ~\"x +get", "ACL SETUSER default -flushall", "CONFIG REWRITE"],
@@ -314,9 +322,7 @@ fn config_rewrite_keeps_users_and_what_was_there_without_users() {
     assert!(!text.contains("secret") && text.contains("requirepass"), "{text}");
     server.kill();
     server.restart();
-    let mut admin = server.connect();
-    all_ok(&mut admin, &["AUTH hush"]);
-    wait_until(|| !admin.words("PING").is_error());
+    let mut admin = loaded(&server, "hush");
     // As in Redis, a line begins with `reset`, which says that of the default user.
     let again: Vec<String> =
         lines(&mut admin).iter().map(|line| line.replace("on sanitize-payload", "on")).collect();
@@ -326,8 +332,8 @@ fn config_rewrite_keeps_users_and_what_was_there_without_users() {
     // Yesterday's: one password, and a file without a word of users.
     let (directory, mut server) = with_configuration("requirepass hush\n");
     let file = directory.path().join("redis.conf");
-    let mut admin = server.connect();
-    all_ok(&mut admin, &["AUTH hush", "CONFIG SET hz 20", "CONFIG REWRITE"]);
+    let mut admin = loaded(&server, "hush");
+    all_ok(&mut admin, &["CONFIG SET hz 20", "CONFIG REWRITE"]);
     let text = fs::read_to_string(&file).unwrap();
     assert!(text.contains("requirepass \"hush\"") && !text.contains("\nuser"), "{text}");
     all_ok(&mut admin, &["CONFIG SET requirepass other"]);
@@ -338,9 +344,7 @@ fn config_rewrite_keeps_users_and_what_was_there_without_users() {
     all_ok(&mut server.connect(), &["PING"]);
     server.kill();
     server.restart();
-    let mut admin = server.connect();
-    all_ok(&mut admin, &["AUTH hush"]);
-    wait_until(|| !admin.words("GET a").is_error());
+    loaded(&server, "hush");
 }
 
 #[test]
