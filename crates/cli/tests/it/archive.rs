@@ -206,7 +206,11 @@ fn the_configuration_of_then_comes_back_from_the_archive_and_is_not_applied() {
     wait_until(|| info(&mut connection, "archive_state") == "streaming");
     connection.words("SET before it");
     let before = catch_up(&mut connection).to_string();
-    for words in ["CONFIG SET maxmemory 123mb", "CONFIG SET requirepass hunter2"] {
+    for words in [
+        "CONFIG SET maxmemory 123mb",
+        "CONFIG SET requirepass hunter2",
+        "ACL SETUSER alice on >hunter2 ~a* +get",
+    ] {
         assert_eq!(connection.words(words).text(), "OK");
     }
     wait_until(|| files(&url, "config").len() > 1);
@@ -225,6 +229,7 @@ fn the_configuration_of_then_comes_back_from_the_archive_and_is_not_applied() {
         assert!(has("hz 37") && has(&format!("archive {url}")), "{written}");
         assert_eq!(has("maxmemory 123mb"), name == "now", "{written}");
         assert_eq!(has("# requirepass is set, and left out here"), name == "now", "{written}");
+        assert_eq!(written.contains("\nuser alice on #"), name == "now", "{written}");
         let restored = Program::indelible().start_on(&into, &OPTIONS);
         let hz = restored.connect().words("CONFIG GET hz");
         assert_eq!(hz.elements()[1].text(), "10", "not applied");

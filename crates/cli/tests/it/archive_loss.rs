@@ -27,8 +27,8 @@ const PROMISE: Duration = Duration::from_millis(INTERVAL_MS + 1000);
 
 /// A place for an archive.
 struct Target<'a> {
-    /// Starts a server that writes it, every so many milliseconds.
-    start: &'a dyn Fn(u64) -> Server,
+    /// Starts a server that writes it.
+    start: &'a dyn Fn() -> Server,
     /// Restores its newest state.
     restore: &'a dyn Fn(&Path) -> Output,
 }
@@ -87,8 +87,8 @@ impl Watched {
 
 /// Kills a server under load, removes its data, and looks at what comes back from its archive. Returns how many answered numbers were lost;
 /// with `is_timed` none that was answered before the last [`PROMISE`].
-fn lose(target: &Target<'_>, interval_ms: u64, load: Duration, is_timed: bool) -> u64 {
-    let mut server = (target.start)(interval_ms);
+fn lose(target: &Target<'_>, load: Duration, is_timed: bool) -> u64 {
+    let mut server = (target.start)();
     let mut connection = server.connect();
     fill(&mut connection);
     wait_until(|| info(&mut connection, "archive_state") == "streaming");
@@ -136,44 +136,31 @@ fn lose(target: &Target<'_>, interval_ms: u64, load: Duration, is_timed: bool) -
 
 /// Loses a server of each kind of place.
 fn lose_of_each(load: Duration, interval_ms: u64, is_timed: bool) {
+    let options = ["--archive-interval-ms".to_owned(), interval_ms.to_string()];
+    let options = options.each_ref().map(String::as_str);
+    let newest = ["--latest", "--json"];
+    let told = |what: &str, target: &Target<'_>| {
+        let lost = lose(target, load, is_timed);
+        println!("{what}: {lost} answered writes were lost");
+    };
+    let lose_at = |what: &str, url: &str| {
+        let target = Target {
+            start: &|| start(url, &options),
+            restore: &|into| restore(url, into, &newest),
+        };
+        told(what, &target);
+    };
     let (_place, url) = place();
-    let interval = |ms: u64| ["--archive-interval-ms".to_owned(), ms.to_string()];
-    let lost = lose(
-        &Target {
-            start: &|ms| start(&url, &interval(ms).each_ref().map(String::as_str)),
-            restore: &|into| restore(&url, into, &["--latest", "--json"]),
-        },
-        interval_ms,
-        load,
-        is_timed,
-    );
-    println!("a directory: {lost} answered writes were lost");
+    lose_at("a directory", &url);
     let there = tempfile::tempdir().unwrap();
     let receiver = Receiver::start(there.path(), &["--device-cache", "64K"]);
-    let url = archive_transfer::url(&receiver);
-    let lost = lose(
-        &Target {
-            start: &|ms| start(&url, &interval(ms).each_ref().map(String::as_str)),
-            restore: &|into| restore(&url, into, &["--latest", "--json"]),
-        },
-        interval_ms,
-        load,
-        is_timed,
-    );
-    println!("another machine: {lost} answered writes were lost");
+    lose_at("another machine", &archive_transfer::url(&receiver));
     let store = Store::start();
-    let lost = lose(
-        &Target {
-            start: &|ms| {
-                archive_s3::start(store.address, &interval(ms).each_ref().map(String::as_str))
-            },
-            restore: &|into| archive_s3::restore(&store, into, &["--latest", "--json"]),
-        },
-        interval_ms,
-        load,
-        is_timed,
-    );
-    println!("a bucket: {lost} answered writes were lost");
+    let target = Target {
+        start: &|| archive_s3::start(store.address, &options),
+        restore: &|into| archive_s3::restore(&store, into, &newest),
+    };
+    told("a bucket", &target);
 }
 
 #[test]

@@ -79,6 +79,14 @@ impl Ledger {
         }
         assert_eq!(connection.words("DBSIZE").text(), self.acknowledged.len().to_string());
     }
+
+    /// Kills the server, starts it again, and compares; its log is whole.
+    pub(crate) fn outlives_a_kill(&self, server: &mut Server) {
+        server.kill();
+        server.restart();
+        self.check(&mut server.connect());
+        verify_log(server);
+    }
 }
 
 fn value(write: usize) -> String {
@@ -113,10 +121,7 @@ fn a_full_disk_refuses_writes_and_takes_them_again_when_there_is_room() {
         disk.add_ballast(disk.available_bytes().saturating_sub(FREE_BYTES));
     }
     ledger.check(&mut connection);
-    server.kill();
-    server.restart();
-    ledger.check(&mut server.connect());
-    verify_log(&mut server);
+    ledger.outlives_a_kill(&mut server);
 }
 
 #[test]
@@ -150,10 +155,7 @@ fn a_server_starts_on_a_full_disk_and_ends_well_there() {
     }
     disk.drop_ballast();
     ledger.write_patiently(&mut server.connect(), "again");
-    server.kill();
-    server.restart();
-    ledger.check(&mut server.connect());
-    verify_log(&mut server);
+    ledger.outlives_a_kill(&mut server);
 }
 
 #[test]
@@ -229,10 +231,7 @@ fn a_disk_full_of_garbage_is_emptied_by_compaction() {
         ledger.write_patiently(&mut connection, &format!("key:{}", write % 50));
     }
     ledger.check(&mut connection);
-    server.kill();
-    server.restart();
-    ledger.check(&mut server.connect());
-    verify_log(&mut server);
+    ledger.outlives_a_kill(&mut server);
 }
 
 #[test]

@@ -42,10 +42,7 @@ fn history_gives_way_before_a_write_is_refused() {
     let given_up = number(&mut connection, "history_given_up");
     assert!(kept > 0 && given_up > 0, "{kept} bytes were kept, {given_up} files given up");
     ledger.check(&mut connection);
-    server.kill();
-    server.restart();
-    ledger.check(&mut server.connect());
-    verify_log(&mut server);
+    ledger.outlives_a_kill(&mut server);
 }
 
 /// A backup is held until it is deleted, which is taken on a disk that it has filled to the last byte; then there is room.

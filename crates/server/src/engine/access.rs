@@ -237,6 +237,7 @@ impl Engine {
         if std::mem::replace(&mut self.access.enforced, generation) == generation {
             return;
         }
+        self.archive_configuration();
         for key in self.sessions.clients.keys() {
             let identity = self.sessions[key].session.identity;
             if identity == Identity::Stranger {

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use archive::{Ending, NamedBlock};
 use base::Lsn;
-use base::note::CONFIGURATION_BYTES_MAX;
 
 use super::Engine;
 use super::archives::News;
@@ -106,9 +105,7 @@ impl Engine {
     /// Has the archive know the configuration, from the next block on.
     pub(super) fn archive_configuration(&self) {
         let last = self.shard.log().map_or(Lsn::ZERO, |log| log.last_lsn());
-        self.archives.tell_configuration(last.next(), || {
-            self.config.without_secrets(CONFIGURATION_BYTES_MAX)
-        });
+        self.archives.tell_configuration(last.next(), || self.configuration_to_keep());
     }
 
     /// Ends the archive, if there is one, and waits for it, but not longer than `most`.

@@ -227,8 +227,8 @@ pub(super) fn cleanup(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> D
 }
 
 impl Engine {
-    /// The configuration as a backup carries it, with the users, of which it has hashes of passwords.
-    fn configuration_of_backup(&self) -> String {
+    /// The configuration as backups and archives carry it, with the users, of which it has hashes of passwords.
+    pub(in super::super) fn configuration_to_keep(&self) -> String {
         let mut text = self.config.without_secrets(CONFIGURATION_BYTES_MAX);
         if self.has_plain_users() {
             return text;
@@ -240,8 +240,8 @@ impl Engine {
             text.push_str(&users);
         } else {
             self.deps.logger.warning(
-                "BACKUP: the users do not fit next to the configuration, and are not in the backup; keep the aclfile, or the \
-                 lines of ACL LIST, elsewhere",
+                "The users do not fit next to the configuration, and are not in backups or the archive; keep the aclfile, or \
+                 the lines of ACL LIST, elsewhere",
             );
         }
         text
@@ -348,7 +348,7 @@ fn make(
     }
     engine.declare_notes();
     let now_ms = engine.time.unix_ms();
-    let configuration = engine.configuration_of_backup();
+    let configuration = engine.configuration_to_keep();
     let backup = engine.shard.create_backup(name, point, now_ms, configuration);
     let backup = backup.map_err(|why| CommandError::Other(format!("ERR {why}").into()))?;
     let now_us = engine.deps.clock.monotonic_us();

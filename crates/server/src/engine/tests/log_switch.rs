@@ -49,6 +49,30 @@ fn writers_wait_while_everything_is_logged_and_for_the_log_from_then_on() {
     assert!(server.engine.shutdown_requested().is_some());
 }
 
+#[test]
+fn there_is_no_backup_before_the_log_is_on() {
+    let mut server = TestServer::new(&["--appendonly", "no"]);
+    let (client, other) = (server.connect(), server.connect());
+    assert_eq!(
+        server.send(other, "BACKUP CREATE x\r\n"),
+        "-ERR backups are of the redo log, and appendonly is no: CONFIG SET appendonly yes, or BGSAVE\r\n"
+    );
+    server.send(client, "CONFIG SET appendonly yes\r\n");
+    assert_eq!(server.engine.take_request(), Some(HostRequest::OpenLog));
+    server.engine.log_looked_at(Ok(()));
+    server.engine.end_iteration(true);
+    assert_eq!(
+        server.send(other, "BACKUP CREATE x\r\n"),
+        "-ERR the redo log is being turned on: try again when it is on (see INFO, redo_turning_on)\r\n"
+    );
+    let log = log();
+    server.engine.log_opened(Ok(opened(&log)));
+    while server.engine.shard.log_state().is_copying() {
+        server.engine.end_iteration(true);
+    }
+    assert_eq!(server.send(other, "BACKUP LIST\r\n"), "*0\r\n");
+}
+
 /// Its library may be replaced between MULTI and EXEC: what the function did then says nothing.
 #[test]
 fn a_transaction_with_a_function_waits_while_everything_is_logged() {
