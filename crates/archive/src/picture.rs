@@ -93,7 +93,7 @@ impl Chain {
     }
 
     /// All of its objects, in the order in which they are read.
-    pub(crate) fn names(&self) -> impl Iterator<Item = Name> {
+    pub fn names(&self) -> impl Iterator<Item = Name> {
         let parts = (0..self.objects).map(|index| Name::Base { fill: self.fill, index });
         std::iter::once(self.whole()).chain(parts).chain(self.logs.iter().copied())
     }

@@ -119,18 +119,23 @@ impl Nameless {
 pub(crate) struct Told {
     /// Which blocks it has said to be there, first and last.
     pub(crate) blocks: Vec<(Lsn, Lsn)>,
+    /// Those of them that it has put itself. Whatever another server puts, these are of its branch.
+    own: Vec<(Lsn, Lsn)>,
     /// The numbers that its archivers had.
     writers: BTreeSet<u64>,
-    /// That of the one which has said the last.
-    by: u64,
 }
 
 impl Told {
     /// What it says now, and what another server does. Whether that is something new.
     ///
     /// # Errors
-    /// When a later writer has claimed the archive before.
-    pub(crate) fn note(&mut self, now: &Figures, other: Option<&Figures>) -> Result<bool, String> {
+    /// When it was put after a later writer had claimed the archive.
+    pub(crate) fn note(
+        &mut self,
+        now: &Figures,
+        other: Option<&Figures>,
+        far: &Far,
+    ) -> Result<bool, String> {
         if now.writer > 0 {
             self.writers.insert(now.writer);
         }
@@ -139,17 +144,28 @@ impl Told {
         if now.archived == Lsn::ZERO || before == Some(blocks) {
             return Ok(false);
         }
-        // What it has found when it came it may say at any time.
         let later = other.map(|other| other.writer).filter(|by| *by > now.writer);
-        if let Some(later) = later.filter(|_| self.by == now.writer)
-            && before.is_some_and(|(_, last)| last < now.archived)
-        {
-            let (late, lsn) = (now.writer, now.archived);
-            return Err(format!("FENCE: writer {late} has archived {lsn}, after {later} came"));
+        match (far.timely(now.archived, now.writer), later) {
+            (Some(put), _) if put.writer == now.writer => self.own.push((put.first, put.last)),
+            (None, Some(later)) => {
+                let (late, lsn) = (now.writer, now.archived);
+                return Err(format!("FENCE: writer {late} has archived {lsn}, after {later} came"));
+            }
+            // It has found it when it came.
+            _ => {}
         }
-        self.by = now.writer;
         self.blocks.push(blocks);
         Ok(true)
+    }
+
+    /// Nothing that was said before counts any more.
+    pub(crate) fn forget(&mut self) {
+        self.blocks.clear();
+        self.own.clear();
+    }
+
+    fn has_put(&self, lsn: Lsn) -> bool {
+        self.own.iter().any(|(first, last)| *first <= lsn && lsn <= *last)
     }
 }
 
@@ -162,14 +178,26 @@ pub(crate) struct Archived {
 }
 
 impl Archived {
-    /// Whose state a block is after: that of the server whose archiver has put what ends with it. `None` if it is this one's.
+    /// Whose state a block is after: that of each server that has put it and told of it, and otherwise that of the one whose
+    /// archiver has put what ends with it. `ledger` is that of the first server.
     ///
     /// A server that has found the other one's blocks, and could not compare them, says that they are there, which is so.
-    fn owner(&self, picture: &Picture, lsn: Lsn) -> Option<&Rival> {
-        let rival = self.rival.as_deref()?;
-        let chain = picture.chain(lsn)?;
+    pub(crate) fn owners<'a>(
+        &'a self,
+        ledger: &'a Ledger,
+        picture: &Picture,
+        lsn: Lsn,
+    ) -> Vec<&'a Ledger> {
+        let Some(rival) = self.rival.as_deref() else { return vec![ledger] };
+        let both = [(&self.told, ledger), (&rival.told, &rival.ledger)];
+        let owners = both.into_iter().filter(|(told, _)| told.has_put(lsn));
+        let owners: Vec<&Ledger> = owners.map(|(_, ledger)| ledger).collect();
+        if !owners.is_empty() {
+            return owners;
+        }
+        let Some(chain) = picture.chain(lsn) else { return Vec::new() };
         let writer = chain.logs.last().map_or(chain.fill.writer, Name::writer);
-        Some(rival).filter(|rival| rival.told.writers.contains(&writer))
+        vec![if rival.told.writers.contains(&writer) { &rival.ledger } else { ledger }]
     }
 }
 
@@ -204,7 +232,7 @@ impl Life<'_> {
         }
         let figures = self.machine.engine.archived();
         let other = run.archived.rival.as_ref().map(|rival| rival.figures());
-        if run.archived.told.note(&figures, other.as_ref())? {
+        if run.archived.told.note(&figures, other.as_ref(), &run.far)? {
             run.note(|| {
                 let (from, last) = (figures.restorable_from, figures.archived);
                 format!("ARCHIVED: blocks {from} to {last}")
@@ -267,8 +295,10 @@ impl Run {
                 }
             }
         }
-        let told = [self.archived.told.blocks.last(), rivals.last()];
+        let own = self.archived.told.own.last().filter(|_| !thins_out(self.plan.seed));
+        let told = [self.archived.told.blocks.last(), rivals.last(), own];
         let mut wanted: Vec<Lsn> = told.into_iter().flatten().map(|(_, last)| *last).collect();
+        wanted.dedup();
         for _ in 0..2 {
             let at = usize::try_from(self.rng.below(picture.ranges.len() as u64)).expect("few");
             let range = &picture.ranges[at];
@@ -281,10 +311,7 @@ impl Run {
         for lsn in wanted.into_iter().filter(|lsn| *lsn > Lsn::ZERO) {
             let back = self.bring_back(&far, Point::Lsn(lsn.0))?;
             let back = back.map_err(|error| format!("ARCHIVE: block {lsn}: {error}"))?;
-            match self.archived.owner(&picture, lsn) {
-                Some(rival) => self.judge_by(&rival.ledger, &far, &back)?,
-                None => self.judge_back(&far, &back)?,
-            }
+            self.judge_of_owners(&picture, &far, &back)?;
             self.tally.archived_restored += 1;
         }
         self.refuse_what_is_not_there(&far, &place)
@@ -340,6 +367,17 @@ impl Run {
     /// What is wrong with what was restored of this server's archive.
     pub(crate) fn judge_back(&self, far: &dyn Target, back: &Back) -> Result<(), String> {
         self.judge_by(&self.ledger, far, back)
+    }
+
+    /// The same of an archive to which two servers write.
+    pub(crate) fn judge_of_owners(
+        &self,
+        picture: &Picture,
+        far: &dyn Target,
+        back: &Back,
+    ) -> Result<(), String> {
+        let mut owners = self.archived.owners(&self.ledger, picture, back.lsn).into_iter();
+        owners.try_for_each(|ledger| self.judge_by(ledger, far, back))
     }
 
     fn judge_by(&self, ledger: &Ledger, far: &dyn Target, back: &Back) -> Result<(), String> {

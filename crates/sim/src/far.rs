@@ -11,11 +11,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use archive::{Directory, Folder, Name, Object, Picture, Put, Target, TargetError, TargetResult};
+use base::Lsn;
 use env::Disk as _;
 use env_sim::{Faults, SimDisk, SimEntropy};
 use redo::Id;
 
 use crate::liar::{Liar, Lie};
+use crate::puts::{Puts, Timely};
 use crate::thinning::Kept;
 use crate::wiretap::lock;
 
@@ -71,6 +73,7 @@ struct Site {
     late: Vec<(Id, Name, Vec<u8>)>,
     /// What must stay.
     kept: Kept,
+    puts: Puts,
     /// How often its power has failed.
     deaths: u64,
 }
@@ -121,6 +124,7 @@ impl Far {
             lost_percent: 0,
             late: Vec::new(),
             kept: Kept::default(),
+            puts: Puts::default(),
             deaths: 0,
         };
         Self(Arc::new(Mutex::new(site)))
@@ -137,6 +141,11 @@ impl Far {
     /// Does something with what must stay.
     pub(crate) fn kept<T>(&self, what: impl FnOnce(&mut Kept) -> T) -> T {
         what(&mut lock(&self.0).kept)
+    }
+
+    /// By what a writer can say that a block is there: see [`Puts::of`].
+    pub(crate) fn timely(&self, lsn: Lsn, writer: u64) -> Option<Timely> {
+        lock(&self.0).puts.of(lsn, writer)
     }
 
     /// Whether its nature is one of those that later seeds have.
@@ -209,7 +218,9 @@ impl Far {
             }
             if !site.late.is_empty() && site.rng.below(3) == 0 {
                 let (database, name, bytes) = site.late.remove(0);
-                directory.put_new(database, &name, &bytes)?;
+                if directory.put_new(database, &name, &bytes)? == Put::New {
+                    site.puts.note(&name);
+                }
             }
             let is_lost = site.is_away || site.rng.below(100) < site.lost_percent;
             (is_lost, !site.is_away && site.rng.coin())
@@ -237,6 +248,7 @@ impl Target for Far {
         let put = self.call(|directory| {
             let put = directory.put_new(database, name, bytes)?;
             if put == Put::New {
+                lock(&self.0).puts.note(name);
                 self.kept(|kept| kept.note_put(*name, || picture_of(directory, database)));
                 self.lie(|liar, disk| liar.stored(disk, database, name));
             }

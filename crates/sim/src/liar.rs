@@ -234,6 +234,7 @@ impl Run {
             let at = usize::try_from(self.rng.below(verified.ranges.len() as u64)).expect("few");
             let range = &verified.ranges[at];
             let lsn = Lsn(range.first.0 + self.rng.below(range.last.0 - range.first.0 + 1));
+            self.tally.lies_survived += 1;
             let back = self.bring_back(&known, Point::Lsn(lsn.0))?;
             let back = back.map_err(|error| format!("ARCHIVE: verified, and then {error}"))?;
             self.judge_back(&known, &back)?;

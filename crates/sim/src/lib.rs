@@ -92,6 +92,7 @@ mod named;
 mod opening;
 mod past;
 mod picture;
+mod puts;
 mod refusals;
 pub mod reply;
 mod rival;

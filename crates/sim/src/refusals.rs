@@ -76,16 +76,19 @@ impl Run {
         let rotten = Keyed::new(Box::new(copy.directory()), keys_of(place));
         match self.bring_back(&rotten, Point::Lsn(lsn.0))? {
             // Not needed, or gone round.
-            Ok(back) if self.archived.rival.is_none() => self.judge_back(&rotten, &back),
-            Ok(_) => Ok(()),
+            Ok(back) => self.judge_of_owners(picture, &rotten, &back),
             Err(error) => {
                 self.tally.rot_refused += 1;
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 let text = error.to_string();
-                if text.contains(&*name) {
+                let is_needed = picture.chain(lsn).is_some_and(|chain| {
+                    chain.names().any(|name| path.ends_with(name.to_string()))
+                });
+                if is_needed && text.contains(&*name) {
                     return Ok(());
                 }
-                Err(format!("REFUSAL: {} has rotted, and it is said: {text}", path.display()))
+                let path = path.display();
+                Err(format!("REFUSAL: of block {lsn}, and {path} has rotted, it is said: {text}"))
             }
         }
     }

@@ -121,7 +121,7 @@ impl Rival {
             (0..self.rng.below(10)).for_each(|_| archivers.step(&mut self.rng));
         }
         let figures = self.figures();
-        if self.told.note(&figures, Some(other))? {
+        if self.told.note(&figures, Some(other), &run.far)? {
             let (from, last) = (figures.restorable_from, figures.archived);
             run.note(|| format!("RIVAL: ARCHIVED: blocks {from} to {last}"));
         }

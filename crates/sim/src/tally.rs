@@ -171,6 +171,8 @@ tally! {
     lies,
     /// Restores from what has lied that ended with an error, and what was found of it by reading all.
     lies_found,
+    /// States of an archive that has lied which were called good by reading all, restored and compared.
+    lies_survived,
     /// Times that the power of a target has failed.
     targets_died,
     /// Other servers that write to the same archive.

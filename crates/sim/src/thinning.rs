@@ -205,7 +205,7 @@ impl Run {
             }
         }
         // What was told last is older than that.
-        self.archived.told.blocks.clear();
+        self.archived.told.forget();
         self.judge_kept()
     }
 

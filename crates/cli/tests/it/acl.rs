@@ -205,6 +205,7 @@ fn with_configuration(text: &str) -> (tempfile::TempDir, Server) {
 /// What a server says that does not start with a configuration file.
 fn refused(file: &Path) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_indelible"))
+        .current_dir(file.parent().unwrap())
         .args(["server", file.to_str().unwrap(), "--port", "0", "--unixsocket", "/nowhere/socket"])
         .output()
         .unwrap();
