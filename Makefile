@@ -180,6 +180,8 @@ figures-backup:
 	bench/backup/archiving $(BACKUP) --out results/backup/archiving.jsonl $(ARCHIVING_FLAGS)
 	bench/backup/restores $(BACKUP) --out results/backup/restores.jsonl $(RESTORES_FLAGS)
 	bench/backup/one-system $(BACKUP) --out results/backup/one-system.jsonl $(ONE_SYSTEM_FLAGS)
+	bench/backup/undo $(BACKUP) --rounds 5 --out results/backup/undo.jsonl
+	bench/backup/run target/release/indelible target/figures/backup --rounds 5 > results/backup/latency.jsonl
 	bench/backup/figures results/backup $(patsubst %,results/backup/%.jsonl,scenario archiving restores one-system)
 
 # Paper 000: two processors and nothing else on them; hours for all of it. A run that was ended goes on where it was. VTC_FLAGS="--records 1000000

@@ -4,6 +4,7 @@
 //! both into one transaction; what a reply has behind that is forgotten with it.
 
 use std::collections::BTreeMap;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -126,6 +127,21 @@ fn follow(mut connection: Connection, consumer: &mut Consumer, stop: &AtomicBool
     }
 }
 
+/// The same by the program, which is killed after a while. A line that is whole is a whole block.
+fn follow_by_program(server: &Server, consumer: &mut Consumer, pause: Duration) {
+    let mut lines = tempfile::tempfile().unwrap();
+    let (address, from) = (format!("127.0.0.1:{}", server.port), (consumer.last + 1).to_string());
+    let mut command = tail_command(&address, &["--from", &from, "--follow"]);
+    let follower = Follower(command.stdout(lines.try_clone().unwrap()).spawn().unwrap());
+    std::thread::sleep(pause);
+    drop(follower);
+    let mut text = Vec::new();
+    lines.seek(SeekFrom::Start(0)).unwrap();
+    lines.read_to_end(&mut text).unwrap();
+    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    String::from_utf8(text[..whole].to_vec()).unwrap().lines().for_each(|line| consumer.take(line));
+}
+
 /// Everything that a server has, by asking it.
 fn ask(connection: &mut Connection) -> BTreeMap<(u64, Bytes), Seen> {
     let mut all = BTreeMap::new();
@@ -224,9 +240,13 @@ fn a_consumer_that_dies_next_to_a_server_that_dies_has_the_same_data() {
                 let (connection, seed) = (server.connect(), random.below(u64::MAX) + writer);
                 scope.spawn(move || write(connection, seed));
             }
-            for _ in 0..3 {
-                let (connection, stop) = (server.connect(), AtomicBool::new(false));
+            for _ in 0..4 {
                 let pause = Duration::from_millis(random.below(150));
+                if random.below(2) == 0 {
+                    follow_by_program(&server, &mut consumer, pause);
+                    continue;
+                }
+                let (connection, stop) = (server.connect(), AtomicBool::new(false));
                 std::thread::scope(|inner| {
                     inner.spawn(|| follow(connection, &mut consumer, &stop));
                     std::thread::sleep(pause);
