@@ -176,10 +176,18 @@ impl Selector {
         if !self.allows_command(command, call) {
             return Err(Denial::Command);
         }
+        if command.spec().reads_all && !self.keys.allow_all(KeyAccess::READ) {
+            return Err(Denial::Command);
+        }
         if self.keys != Keys::All && keys::has_keys(command.spec()) {
-            let found =
-                found.get_or_insert_with(|| keys::of(command.spec(), call).unwrap_or_default());
-            for key in found {
+            if found.is_none() {
+                // Nothing is known of the keys of a call that makes no sense.
+                let Some(keys) = keys::of(command.spec(), call) else {
+                    return Err(Denial::Key(call.len().min(2) - 1));
+                };
+                *found = Some(keys);
+            }
+            for key in found.iter().flatten() {
                 if !self.keys.allow(call[key.index], KeyAccess::of(key.flags)) {
                     return Err(Denial::Key(key.index));
                 }

@@ -12,6 +12,9 @@ const COMPARED_MAX: usize = 10;
 /// fill it.
 const NAME_BYTES_MAX: usize = 1024;
 
+/// So much is kept of a client's line, in which names are that it has chosen.
+const CLIENT_BYTES_MAX: usize = 2048;
+
 /// What was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
@@ -109,6 +112,9 @@ impl AclLog {
     /// Adds a refusal at `now_ms` and keeps at most `len_max` entries.
     pub fn add(&mut self, event: Event<'_>, client: String, now_ms: i64, len_max: usize) {
         let (object, user) = (start(event.object), start(event.user));
+        let mut client = client;
+        client.truncate(client.floor_char_boundary(CLIENT_BYTES_MAX));
+        client.shrink_to_fit();
         let same = self.entries.iter().take(COMPARED_MAX).position(|entry| {
             entry.reason == event.reason
                 && entry.context == event.context

@@ -1,6 +1,6 @@
 //! The table of users.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{DeclarationError, RuleError, SetUserError};
 use crate::file::Roster;
@@ -12,7 +12,7 @@ use crate::user::User;
 const DEFAULT_NAME: &[u8] = b"default";
 
 /// A user as a connection knows it, for as long as it exists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UserKey {
     slot: usize,
     /// How many users have had the slot before.
@@ -37,7 +37,7 @@ pub struct Users {
     slots: Vec<Slot>,
     free: Vec<usize>,
     names: BTreeMap<Box<[u8]>, UserKey>,
-    generation: u64,
+    changed: BTreeSet<UserKey>,
     default: ChannelDefault,
 }
 
@@ -51,7 +51,7 @@ impl Users {
             slots: Vec::new(),
             free: Vec::new(),
             names: BTreeMap::new(),
-            generation: 0,
+            changed: BTreeSet::new(),
             default,
         };
         let key = users.insert(DEFAULT_NAME, user);
@@ -59,10 +59,9 @@ impl Users {
         users
     }
 
-    /// A number that changes with everything that could take a right away.
-    #[must_use]
-    pub const fn generation(&self) -> u64 {
-        self.generation
+    /// The users that were made, changed or deleted since this was asked for last.
+    pub fn take_changed(&mut self) -> BTreeSet<UserKey> {
+        std::mem::take(&mut self.changed)
     }
 
     /// Sets the channels of selectors made from now on.
@@ -153,8 +152,9 @@ impl Users {
         if name != DEFAULT_NAME && self.names.contains_key(name) {
             return Err(DeclarationError::Duplicate(text(name)));
         }
-        let merged = rules::merge_selectors(words)
-            .map_err(|Unmatched(index)| DeclarationError::Unmatched(text(words[index])))?;
+        let merged = rules::merge_selectors(words).map_err(|Unmatched(index)| {
+            DeclarationError::Unmatched(without_secret(words[index]))
+        })?;
         let mut user = User::new(self.default);
         if name == DEFAULT_NAME {
             user.apply(b"reset").expect("a rule of all versions");
@@ -192,7 +192,7 @@ impl Users {
         slot.occupant = None;
         slot.turn += 1;
         self.free.push(key.slot);
-        self.generation += 1;
+        self.changed.insert(key);
         true
     }
 
@@ -225,7 +225,7 @@ impl Users {
         let (_, old) = self.slots[key.slot].occupant.as_mut().expect("it has a name");
         if *old != user {
             *old = user;
-            self.generation += 1;
+            self.changed.insert(key);
         }
         key
     }
@@ -239,6 +239,7 @@ impl Users {
         place.occupant = Some((name.into(), user));
         let key = UserKey { slot, turn: place.turn };
         self.names.insert(name.into(), key);
+        self.changed.insert(key);
         key
     }
 }
@@ -255,10 +256,13 @@ fn shown(rule: &[u8], error: RuleError) -> String {
 }
 
 /// A rule for an error message that others may read, too.
+///
+/// What is no rule may be a password whose sign was forgotten, and a selector may have one within.
 fn without_secret(rule: &[u8]) -> String {
     match rule {
-        [sign @ (b'>' | b'<' | b'#' | b'!'), ..] => format!("{}(redacted)", char::from(*sign)),
-        _ => text(rule),
+        [b'+' | b'-' | b'~' | b'%' | b'&', ..] => text(rule),
+        [sign, ..] if sign.is_ascii_punctuation() => format!("{}(redacted)", char::from(*sign)),
+        _ => "(redacted)".to_owned(),
     }
 }
 
@@ -275,9 +279,11 @@ mod tests {
     fn a_key_survives_changes_and_is_never_another_users() {
         let mut users = Users::new(ChannelDefault::Nothing);
         let key = set(&mut users, "a", "on >x +get");
-        let before = users.generation();
+        users.take_changed();
         assert_eq!(set(&mut users, "a", "-get"), key);
-        assert_ne!(users.generation(), before);
+        assert_eq!(users.take_changed().into_iter().collect::<Vec<_>>(), [key]);
+        assert_eq!(set(&mut users, "a", "-get"), key);
+        assert!(users.take_changed().is_empty());
         assert!(users.delete(b"a") && users.get(key).is_none());
         let again = set(&mut users, "a", "on");
         assert_ne!(again, key);
@@ -313,7 +319,7 @@ mod tests {
         let long = vec![b'x'; crate::password::PASSWORD_BYTES_MAX + 1];
         let error = users.set_user(b"a", &[&[b">", &long[..]].concat()]).unwrap_err();
         assert!(error.to_string().len() < 200, "{error}");
-        assert!(!format!("{users:?}").contains("a1fce4363854ff888cff4b8e7875d600"));
+        assert!(format!("{users:?}").contains("(redacted)"));
     }
 
     #[test]

@@ -145,9 +145,9 @@ fn write_note(value: &[u8], out: &mut Vec<u8>) {
             put(out, format_args!(r#""event":"backup-deleted","id":{id}"#));
             write_named("name", name.as_bytes(), out);
         }
-        NoteEvent::BackupConfiguration { id, text } => {
+        // What it is, which has hashes of passwords, is for a restore alone.
+        NoteEvent::BackupConfiguration { id, .. } => {
             put(out, format_args!(r#""event":"backup-configuration","id":{id}"#));
-            write_named("configuration", text.as_bytes(), out);
         }
         NoteEvent::Command(DangerousCommand { loses_data, user, address, text }) => {
             put(out, format_args!(r#""event":"command","loses_data":{loses_data}"#));

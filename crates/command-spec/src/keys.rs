@@ -112,6 +112,8 @@ fn find_from(
 ) -> Option<()> {
     let end = i32::try_from(arguments.len()).ok()?;
     let (first, last, step) = match spec.find {
+        // Up to the end, and there is nothing more: PFMERGE with a destination alone.
+        FindKeys::Range { last, limit: 0, .. } if last < 0 && begin >= end => return Some(()),
         FindKeys::Range { last, step, .. } if last >= 0 => (begin, begin + last, step),
         FindKeys::Range { last, step, limit: 0 } => (begin, end + last, step),
         FindKeys::Range { last, step, limit } => {
@@ -120,6 +122,9 @@ fn find_from(
         FindKeys::KeyNum { count_index, first_key, step } => {
             let count = *arguments.get(usize::try_from(begin + count_index).ok()?)?;
             let first = begin + first_key;
+            if count == b"0" {
+                return Some(());
+            }
             let distance = parse_count(count)?.checked_sub(1)?.checked_mul(step)?;
             (first, first.checked_add(distance)?, step)
         }

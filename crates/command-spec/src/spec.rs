@@ -64,6 +64,8 @@ pub struct Spec {
     pub complexity: &'static str,
     /// Set when the documentation advises against it.
     pub deprecated: Option<Deprecation>,
+    /// Returns data of keys that it does not name, of all of them.
+    pub reads_all: bool,
     /// Meant for the server's own use rather than for applications.
     pub system: bool,
     /// The arguments after the name, as a tree.
@@ -102,6 +104,7 @@ impl Spec {
         summary: "",
         complexity: "",
         deprecated: None,
+        reads_all: false,
         system: false,
         arguments: &[],
         subcommands: &[],
@@ -140,7 +143,8 @@ impl Spec {
         if flags.has(Flags::PUBSUB) {
             all = all.with(Categories::PUBSUB);
         }
-        if flags.has(Flags::BLOCKING) {
+        // Redis' commands of this category are for applications, and so are the users that have it.
+        if flags.has(Flags::BLOCKING) && !flags.has(Flags::ADMIN) {
             all = all.with(Categories::BLOCKING);
         }
         all.with(if flags.has(Flags::FAST) { Categories::FAST } else { Categories::SLOW })

@@ -169,6 +169,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     let host_of_log = host.another();
     let deps = Deps { clock, disk, entropy: entropy(), host, logger: logger.clone() };
     let mut engine = Engine::new(config, deps);
+    engine.tell_of_users();
     engine.load_acl_file(None)?;
     engine.set_network(reactor.network());
     engine.know_dump(known);

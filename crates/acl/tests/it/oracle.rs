@@ -7,7 +7,8 @@
 use std::collections::BTreeSet;
 
 use acl::{ChannelDefault, Roster, Users};
-use command_spec::table;
+use command_spec::keys;
+use command_spec::table::{self, Command};
 use fastrand::Rng;
 
 use crate::redis::{Redis, Reply};
@@ -228,7 +229,7 @@ impl Pair {
         };
         let command = table::find_call(&call).unwrap();
         let is_no_call = !command.subcommands.is_empty() && call.len() > 1;
-        if is_no_call || !command.accepts(call.len()) || is_mended(command.name, &call) {
+        if is_no_call || !command.accepts(call.len()) || is_mended(command, &call) {
             return;
         }
         let got = match known.check(command, &call) {
@@ -261,6 +262,12 @@ impl Pair {
         let mut again = Users::new(ChannelDefault::Nothing);
         again.replace(roster);
         assert_eq!(String::from_utf8_lossy(&again.to_file()), String::from_utf8_lossy(&file));
+        for (name, user) in self.users.iter() {
+            let line = String::from_utf8_lossy(&user.describe()).into_owned();
+            // `~*` and `&*` may have been patterns.
+            let is_plain = !line.contains("~*") && !line.contains("&*");
+            assert!(!is_plain || again.by_name(name) == Some(user), "{line}");
+        }
     }
 
     /// A line with single commands as a set, without those that Redis does not have, and as Redis writes what it cannot read.
@@ -289,17 +296,19 @@ impl Pair {
     }
 }
 
-/// Whether a call differs: Redis 7.0 does not know it, or does not find its keys because a word looks like the keyword.
-fn is_mended(name: &str, call: &[&[u8]]) -> bool {
+/// Whether a call differs: Redis 7.0 does not know it, or does not find its keys because a word looks like the keyword, or
+/// because it makes no sense.
+fn is_mended(command: Command, call: &[&[u8]]) -> bool {
     let count = |word: &[u8]| call.iter().filter(|it| it.eq_ignore_ascii_case(word)).count();
-    match name {
+    match command.name {
         // WITHSCORE of Redis 7.2.
         "zrank" | "zrevrank" => call.len() != 3,
         // Wrong, and refused here before that is said.
         "migrate" => count(b"keys") > 0 && !call[3].is_empty(),
         "xreadgroup" => count(b"streams") > 1,
         "georadius" | "georadiusbymember" => count(b"store") + count(b"storedist") > 1,
-        _ => false,
+        "pfmerge" => call.len() == 2,
+        _ => keys::has_keys(command.spec()) && keys::of(command.spec(), call).is_none(),
     }
 }
 

@@ -61,6 +61,31 @@ fn a_key_that_hides_behind_a_keyword_is_found() {
     assert_eq!(check(&users, "xreadgroup group streams streams streams a >"), "ok");
     assert_eq!(check(&users, "georadius a 1 2 3 km store a store secret"), "key secret");
     assert_eq!(check(&users, "georadius a 1 2 3 km store a storedist secret"), "key secret");
+    assert_eq!(check(&users, "pfmerge secret"), "key secret");
+    assert_eq!(check(&users, "pfmerge a"), "ok");
+}
+
+#[test]
+fn keys_that_cannot_be_told_are_not_to_be_used() {
+    for (rules, expected) in [("+@all ~a", "key many"), ("+@all ~*", "ok"), ("+@all allkeys", "ok")]
+    {
+        assert_eq!(check(&users(rules), "msetex many a 1"), expected, "{rules}");
+    }
+    assert_eq!(check(&users("+eval ~a"), "eval x 0 b"), "ok");
+}
+
+#[test]
+fn what_returns_all_data_needs_all_keys() {
+    for (rules, expected) in [
+        ("+@all ~a", "command logtail"),
+        ("+@all %W~*", "command logtail"),
+        ("+@all %R~*", "ok"),
+        ("+@all (~* +get)", "command logtail"),
+        ("+@blocking ~*", "command logtail"),
+        ("(+logtail ~*)", "ok"),
+    ] {
+        assert_eq!(check(&users(rules), "logtail 0"), expected, "{rules}");
+    }
 }
 
 #[test]

@@ -21,7 +21,8 @@ pub(crate) struct Seen {
 pub(crate) enum Content {
     String(Bytes),
     List(Vec<Bytes>),
-    /// Fields with values, members, or members with scores (their bits).
+    /// Fields with values, members, or members with scores (their bits). Of a stream a line of each entry, group, consumer
+    /// and pending entry, and of the last id.
     Pairs(BTreeMap<Bytes, Bytes>),
 }
 
@@ -31,6 +32,17 @@ struct Parts {
     string: Bytes,
     nodes: BTreeMap<u64, Vec<Bytes>>,
     pairs: BTreeMap<Bytes, Bytes>,
+    stream: Stream,
+}
+
+/// The changes that say what a stream is now: of its root, of each node, group, consumer and pending entry.
+#[derive(Debug, Clone, Default)]
+struct Stream {
+    root: Value,
+    nodes: BTreeMap<(u64, u64), Value>,
+    groups: BTreeMap<u64, Value>,
+    consumers: BTreeMap<(u64, u64), Value>,
+    pending: BTreeMap<(u64, String), Value>,
 }
 
 #[derive(Debug, Clone)]
@@ -100,6 +112,7 @@ impl Consumer {
                 if let Some(bytes) = change["bytes"].as_u64() {
                     parts.string.resize(usize::try_from(bytes).expect("it fits"), 0);
                 }
+                parts.stream.root = change.clone();
                 self.put(change, Held::Object(object));
             }
             "delete" => {
@@ -139,6 +152,8 @@ impl Consumer {
             let to = from + value.len();
             parts.string.resize(parts.string.len().max(to), 0);
             parts.string[from..to].copy_from_slice(&value);
+        } else if change["type"] == "stream" {
+            parts.stream.take(change, is_there);
         } else if let Some(node) = change["node"].as_str() {
             let node: u64 = node.parse().expect("a number");
             if is_there {
@@ -186,6 +201,7 @@ impl Consumer {
                 };
                 let content = match key.value_type.as_str() {
                     "string" => Content::String(parts.string.clone()),
+                    "stream" => Content::Pairs(parts.stream.lines()),
                     "list" => Content::List(parts.nodes.values().flatten().cloned().collect()),
                     _ => Content::Pairs(parts.pairs.clone()),
                 };
@@ -195,6 +211,79 @@ impl Consumer {
         }
         all
     }
+}
+
+impl Stream {
+    fn take(&mut self, change: &Value, is_there: bool) {
+        let said = is_there.then(|| change.clone());
+        if let Some(node) = change["node"].as_str() {
+            keep(&mut self.nodes, id(node), said);
+        } else if let Some(group) = change["group"].as_u64() {
+            if let Some(pending) = change["pending"].as_str() {
+                keep(&mut self.pending, (group, pending.to_owned()), said);
+            } else if let Some(consumer) = change["consumer"].as_u64() {
+                keep(&mut self.consumers, (group, consumer), said);
+            } else {
+                keep(&mut self.groups, group, said);
+            }
+        }
+    }
+
+    fn lines(&self) -> BTreeMap<Bytes, Bytes> {
+        let mut lines = BTreeMap::new();
+        let mut put = |name: String, value: String| {
+            assert!(
+                lines.insert(name.clone().into_bytes(), value.into_bytes()).is_none(),
+                "{name}"
+            );
+        };
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let (mut last, mut added) = (text(&self.root["last_id"]), &self.root["entries_added"]);
+        for node in self.nodes.values() {
+            for entry in node["entries"].as_array().expect("a list") {
+                let fields = entry["fields"].as_array().expect("a list").iter();
+                let pair = |pair: &Value| [bytes(&pair[0]), bytes(&pair[1])];
+                let fields: Vec<Bytes> = fields.flat_map(pair).collect();
+                let shown: Vec<String> =
+                    fields.iter().map(|it| it.escape_ascii().to_string()).collect();
+                put(format!("entry {}", text(&entry["id"])), shown.join(" "));
+                let newest = text(&entry["id"]);
+                if id(&newest) > id(&last) {
+                    (last, added) = (newest, &node["entries_added"]);
+                }
+            }
+        }
+        put("last".to_owned(), format!("{last} {}", text(added)));
+        let name = |of: Option<&Value>| text(&of.expect("it is there")["name"]);
+        for (number, group) in &self.groups {
+            let value = format!("{} {}", text(&group["last_id"]), text(&group["entries_read"]));
+            put(format!("group {}", name(self.groups.get(number))), value);
+        }
+        for (group, consumer) in self.consumers.keys() {
+            let consumer = name(self.consumers.get(&(*group, *consumer)));
+            put(format!("consumer {} {consumer}", name(self.groups.get(group))), String::new());
+        }
+        for ((group, entry), said) in &self.pending {
+            let number = number(&said["consumer"]);
+            let consumer = name(self.consumers.get(&(*group, number)));
+            let value = format!("{consumer} {}", text(&said["deliveries"]));
+            put(format!("pending {} {entry}", name(self.groups.get(group))), value);
+        }
+        lines
+    }
+}
+
+fn keep<K: Ord + std::fmt::Debug>(all: &mut BTreeMap<K, Value>, key: K, said: Option<Value>) {
+    match said {
+        Some(said) => _ = all.insert(key, said),
+        None => _ = all.remove(&key).expect("it was there"),
+    }
+}
+
+/// The two numbers of an id.
+fn id(text: &str) -> (u64, u64) {
+    let (ms, sequence) = text.split_once('-').expect("an id");
+    (ms.parse().expect("a number"), sequence.parse().expect("a number"))
 }
 
 impl Key {

@@ -50,7 +50,61 @@ fn command(random: &mut Random) -> Vec<Bytes> {
         }
         words
     };
-    match random.below(30) {
+    // Keys of their own: others would have no time to grow.
+    let stream = |random: &mut Random| format!("stream {}", random.below(3)).into_bytes();
+    let group = |random: &mut Random| format!("group {}", random.below(3)).into_bytes();
+    let consumer = |random: &mut Random| format!("consumer {}", random.below(3)).into_bytes();
+    let entry =
+        |random: &mut Random| format!("{}-{}", random.below(400), random.below(3)).into_bytes();
+    match random.below(42) {
+        30..34 => {
+            let mut words =
+                vec![word("XADD"), stream(random), word("*"), word("field"), name(random)];
+            if random.below(3) == 0 {
+                words.splice(2..2, [word("MAXLEN"), word("~"), word("150")]);
+            }
+            if random.below(4) == 0 {
+                // Ids that XDEL, XACK and XCLAIM find.
+                words = vec![word("XADD"), stream(random), entry(random), word("f"), word("v")];
+            }
+            words
+        }
+        34 => vec![word("XDEL"), stream(random), entry(random), entry(random)],
+        35 => {
+            let at = word(if random.below(2) == 0 { "0" } else { "$" });
+            vec![
+                word("XGROUP"),
+                word("CREATE"),
+                stream(random),
+                group(random),
+                at,
+                word("MKSTREAM"),
+            ]
+        }
+        36 => match random.below(4) {
+            0 => vec![word("XGROUP"), word("DESTROY"), stream(random), group(random)],
+            1 => vec![
+                word("XGROUP"),
+                word("DELCONSUMER"),
+                stream(random),
+                group(random),
+                consumer(random),
+            ],
+            2 => vec![word("XTRIM"), stream(random), word("MAXLEN"), word("20")],
+            _ => vec![word("DEL"), stream(random)],
+        },
+        37..40 => {
+            let count = (1 + random.below(9)).to_string().into_bytes();
+            let words = [word("XREADGROUP"), word("GROUP"), group(random), consumer(random)];
+            let rest = [word("COUNT"), count, word("STREAMS"), stream(random), word(">")];
+            words.into_iter().chain(rest).collect()
+        }
+        40 => vec![word("XACK"), stream(random), group(random), entry(random), entry(random)],
+        41 => {
+            let words =
+                [word("XCLAIM"), stream(random), group(random), consumer(random), word("0")];
+            words.into_iter().chain([entry(random), entry(random), word("FORCE")]).collect()
+        }
         0..4 => {
             let len = if random.below(3) == 0 { 9000 } else { 20 };
             vec![word("SET"), key(random), vec![b'x'; len]]
@@ -181,6 +235,10 @@ fn ask(connection: &mut Connection) -> BTreeMap<(u64, Bytes), Seen> {
                     let members = blobs(ask(&[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"]));
                     Content::Pairs(pairs(members, bits))
                 }
+                "stream" => {
+                    let about = ask(&[b"XINFO", b"STREAM", key, b"FULL", b"COUNT", b"0"]);
+                    Content::Pairs(lines_of_stream(&about))
+                }
                 other => panic!("{other}"),
             };
             let expires_at_ms = ask(&[b"PEXPIRETIME", key]).text().parse().unwrap();
@@ -190,6 +248,47 @@ fn ask(connection: &mut Connection) -> BTreeMap<(u64, Bytes), Seen> {
         }
     }
     all
+}
+
+/// What XINFO STREAM FULL says, as [`Content`] has it.
+fn lines_of_stream(about: &Reply) -> BTreeMap<Bytes, Bytes> {
+    let of = |about: &Reply, field: &str| -> Reply {
+        let found = about.elements().chunks(2).find(|pair| pair[0].text() == field);
+        found.unwrap_or_else(|| panic!("{field}: {about:?}"))[1].clone()
+    };
+    let mut lines = BTreeMap::new();
+    let mut put =
+        |name: String, value: String| _ = lines.insert(name.into_bytes(), value.into_bytes());
+    let text = |about: &Reply, field: &str| of(about, field).text();
+    put(
+        "last".to_owned(),
+        format!("{} {}", text(about, "last-generated-id"), text(about, "entries-added")),
+    );
+    for entry in of(about, "entries").elements() {
+        let [id, fields] = entry.elements() else { panic!("{entry:?}") };
+        let shown = fields.elements().iter().map(|it| match it {
+            Reply::Blob(_, bytes) => bytes.escape_ascii().to_string(),
+            other => panic!("{other:?}"),
+        });
+        put(format!("entry {}", id.text()), shown.collect::<Vec<_>>().join(" "));
+    }
+    for group in of(about, "groups").elements() {
+        let name = text(group, "name");
+        let read = match of(group, "entries-read") {
+            Reply::Line(_, count) => String::from_utf8(count).unwrap(),
+            _ => "null".to_owned(),
+        };
+        put(format!("group {name}"), format!("{} {read}", text(group, "last-delivered-id")));
+        for pending in of(group, "pel").elements() {
+            let [id, consumer, _, count] = pending.elements() else { panic!("{pending:?}") };
+            let value = format!("{} {}", consumer.text(), count.text());
+            put(format!("pending {name} {}", id.text()), value);
+        }
+        for consumer in of(group, "consumers").elements() {
+            put(format!("consumer {name} {}", text(consumer, "name")), String::new());
+        }
+    }
+    lines
 }
 
 fn info(connection: &mut Connection, field: &str) -> u64 {
@@ -263,6 +362,14 @@ fn a_consumer_that_dies_next_to_a_server_that_dies_has_the_same_data() {
         }
     }
     assert!(consumer.changes > 1000, "{} changes", consumer.changes);
+    // What it says of streams was compared; a server is not made of it.
+    let mut connection = server.connect();
+    for database in 0..16 {
+        connection.words(&format!("SELECT {database}"));
+        (0..3).for_each(|number| _ = connection.call(&["DEL", &format!("stream {number}")]));
+    }
+    settle(&server);
+    catch_up(&server, &mut consumer);
     rebuild(&server, &consumer);
     // The directory says the same as the server.
     server.terminate();

@@ -164,6 +164,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         name: "logtail",
         arity: -2,
         flags: flags![ADMIN NOSCRIPT BLOCKING NO_MULTI],
+        reads_all: true,
         since: "0.1.0",
         origin: Origin::Indelible,
         summary: "Returns what has changed behind a block of the log, waiting for it if wanted.",

@@ -38,6 +38,8 @@ fn keys_are_found_as_newer_servers_find_them() {
         ("xreadgroup group streams streams streams s >", "s=RO,access"),
         ("xreadgroup noack group g streams streams s >", "s=RO,access"),
         ("xreadgroup count 1 group streams c streams s t > >", "s=RO,access t=RO,access"),
+        ("pfmerge a", "a=RW,access,insert"),
+        ("pfmerge a b c", "a=RW,access,insert b=RO,access c=RO,access"),
         ("set a b ifeq c", "a=RW,update"),
         ("set a b ifne c get", "a=RW,access,update"),
         ("delex a", "a=RM,delete"),

@@ -45,8 +45,9 @@ use crate::write::unsynced::{self, Unsynced, Written};
 /// How long a full device rests between two attempts.
 const FULL_RETRY_US: u64 = 100_000;
 
-/// How often the manifest is written for notes, also when it could not be.
-const LIST_EVERY_US: u64 = 100_000;
+/// How often the manifest is written for notes, also when it could not be. What commits next waits for it on the same disk,
+/// and until then a start finds notes in the log.
+const LIST_EVERY_US: u64 = 1_000_000;
 
 /// How far segment numbers are claimed in the manifest at a time.
 const SEGMENT_CLAIM: u32 = 32;

@@ -284,6 +284,12 @@ mod tests {
             let error = read(line).unwrap_err();
             assert!(error.contains(why), "{line}: {error}");
         }
+        for secret in ["hunter2", ">hunter2", "(>hunter2 +get)", "(>hunter2"] {
+            let error = parse(format!("user alice on {secret}").as_bytes()).err();
+            // A password of a selector is none.
+            let text = error.map(|error| error.for_log()).unwrap_or_default();
+            assert!(!text.contains("hunter2"), "{text}");
+        }
         let config =
             read("user default on nopass ~* &* +@all\nUSER a on ~\\x \"~\\xff\" +get\n").unwrap();
         let rules: [&[u8]; 5] = [b"a", b"on", b"~\\x", b"~\xff", b"+get"];

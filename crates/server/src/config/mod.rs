@@ -28,6 +28,7 @@ pub use options::{
     LogLimits, LogOptions, Options, OutputLimit, ProtectedAction, SnapshotAlgorithm,
 };
 pub use refusal::{CannotServe, ConfigError, LineError, SetError, SetRefusal, ValueError};
+pub(crate) use rewrite::lines_of_users;
 
 use acl::{ChannelDefault, DeclarationError, Users};
 use command::names::Names;

@@ -30,62 +30,62 @@ impl Config {
         path: &Path,
         users: &[Vec<u8>],
     ) -> Result<(), FileError> {
-        let old = std::fs::read_to_string(path).or_else(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Ok(String::new()),
+        let old = std::fs::read(path).or_else(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Ok(Vec::new()),
             _ => Err(FileError::io(path, "read")(error)),
         })?;
         let new = Unpublished::create(disk, &temporary_of(path))?;
         new.keep_permissions(disk, path)?;
-        let written = new.file().write_all_at(self.rewritten(&old, users).as_bytes(), 0);
+        let written = new.file().write_all_at(&self.rewritten(&old, users), 0);
         written.map_err(FileError::io(new.temporary(), "write"))?;
         new.publish(disk, path)?;
         Ok(())
     }
 
-    /// The text of the file after a rewrite.
+    /// The text of the file after a rewrite. Comments, and names and patterns of users, may be any bytes.
     #[must_use]
-    pub fn rewritten(&self, old: &str, users: &[Vec<u8>]) -> String {
-        let mut new = String::new();
+    pub fn rewritten(&self, old: &[u8], users: &[Vec<u8>]) -> Vec<u8> {
+        let mut new = Vec::new();
         let mut written = vec![false; DIRECTIVES.len()];
         let (mut is_signed, mut has_users) = (false, false);
-        for line in old.lines() {
-            let name = line.split_whitespace().next().unwrap_or_default();
-            if name.eq_ignore_ascii_case("user") {
+        for line in old.split_inclusive(|byte| *byte == b'\n') {
+            let line = line.strip_suffix(b"\n").unwrap_or(line);
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            let name = line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty());
+            let name = name.unwrap_or_default();
+            if name.eq_ignore_ascii_case(b"user") {
                 if !std::mem::replace(&mut has_users, true) {
-                    write_users(users, &mut new);
+                    new.extend_from_slice(lines_of_users(users).as_bytes());
                 }
                 continue;
             }
-            match super::find(name) {
-                Some(index) if !name.starts_with('#') && DIRECTIVES[index].has_value() => {
+            match std::str::from_utf8(name).ok().and_then(super::find) {
+                Some(index) if !name.starts_with(b"#") && DIRECTIVES[index].has_value() => {
                     if !std::mem::replace(&mut written[index], true) {
-                        self.write_directive(index, &mut new);
+                        new.extend_from_slice(self.line_of(index).as_bytes());
                     }
                 }
                 _ => {
-                    is_signed |= line == SIGNATURE;
-                    new.push_str(line);
-                    new.push('\n');
+                    is_signed |= line == SIGNATURE.as_bytes();
+                    new.extend_from_slice(line);
+                    new.push(b'\n');
                 }
             }
         }
+        let mut added = String::new();
         for (index, directive) in DIRECTIVES.iter().enumerate() {
-            if written[index] || self.values[index] == directive.default_text() {
-                continue;
+            if !written[index] && self.values[index] != directive.default_text() {
+                added += &self.line_of(index);
             }
-            if !std::mem::replace(&mut is_signed, true) {
-                new.push_str(SIGNATURE);
-                new.push('\n');
-            }
-            self.write_directive(index, &mut new);
         }
-        if !has_users && !users.is_empty() {
-            if !is_signed {
-                new.push_str(SIGNATURE);
-                new.push('\n');
-            }
-            write_users(users, &mut new);
+        if !has_users {
+            added += &lines_of_users(users);
         }
+        if !added.is_empty() && !is_signed {
+            new.extend_from_slice(SIGNATURE.as_bytes());
+            new.push(b'\n');
+        }
+        new.extend_from_slice(added.as_bytes());
         new
     }
 
@@ -102,7 +102,7 @@ impl Config {
             if directive.sensitive {
                 let _infallible = writeln!(text, "# {} is set, and left out here", directive.name);
             } else {
-                self.write_directive(index, &mut text);
+                text += &self.line_of(index);
             }
             if text.len() + REST.len() > bytes_max {
                 text.truncate(before);
@@ -113,10 +113,11 @@ impl Config {
         text
     }
 
-    fn write_directive(&self, index: usize, out: &mut String) {
+    /// The line of a directive, or the lines.
+    fn line_of(&self, index: usize) -> String {
         let Directive { name, kind, .. } = &DIRECTIVES[index];
         let value = &self.values[index];
-        let line = match kind {
+        match kind {
             Kind::Words(_) if *name == "save" && !value.is_empty() => {
                 let words: Vec<&str> = value.split(' ').collect();
                 words.chunks(2).map(|pair| format!("save {}\n", pair.join(" "))).collect()
@@ -143,24 +144,22 @@ impl Config {
             Kind::YesNo | Kind::Number(..) | Kind::Choice(_) | Kind::Line => {
                 format!("{name} {value}\n")
             }
-        };
-        out.push_str(&line);
+        }
     }
 }
 
-/// Writes lines of users. What is no plain text in them is quoted, so that the reader of files finds the same words.
-fn write_users(users: &[Vec<u8>], out: &mut String) {
-    for line in users {
-        let words: Vec<String> =
-            line.split(|&byte| byte == b' ').map(quoted_bytes_if_needed).collect();
-        out.push_str(&words.join(" "));
-        out.push('\n');
-    }
+/// Lines of users. What is no plain text in them is quoted, so that the reader of files finds the same words.
+pub(crate) fn lines_of_users(users: &[Vec<u8>]) -> String {
+    let line = |line: &Vec<u8>| {
+        let words = line.split(|&byte| byte == b' ').map(quoted_bytes_if_needed);
+        words.collect::<Vec<_>>().join(" ") + "\n"
+    };
+    users.iter().map(line).collect()
 }
 
 fn quoted_bytes_if_needed(word: &[u8]) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\');
-    if word.iter().all(is_plain) {
+    if !word.is_empty() && word.iter().all(is_plain) {
         return String::from_utf8_lossy(word).into_owned();
     }
     let mut out = String::from("\"");
@@ -242,7 +241,7 @@ mod tests {
             ("maxmemory-clients", "5%"),
         ];
         let (config, _) = config.with_changes(&changes, false).unwrap();
-        let text = config.rewritten("# mine\nport 6379\nsave 1 1\nsave 2 2\n", &[]);
+        let text = rewritten(&config, b"# mine\nport 6379\nsave 1 1\nsave 2 2\n", &[]);
         assert_eq!(
             text,
             "# mine\nport 6379\nsave 900 1\nsave 60 5\n# Generated by CONFIG REWRITE\n\
@@ -262,7 +261,7 @@ mod tests {
     #[test]
     fn words_with_quotes_are_read_back() {
         let config = super::super::parse(b"log-devices \"/a'b\" '/c\"d' /e\n").unwrap();
-        let again = super::super::parse(config.rewritten("", &[]).as_bytes()).unwrap();
+        let again = super::super::parse(&config.rewritten(b"", &[])).unwrap();
         assert_eq!(again.value("log-devices"), "/a'b /c\"d /e");
     }
 
@@ -270,19 +269,32 @@ mod tests {
     fn lines_of_users_are_replaced_and_read_back() {
         let config = Config::default();
         let users = [b"user a on ~\xff\"x' (~b\\c +get)".to_vec(), b"user default off".to_vec()];
-        let old = "user x on\n# between\nUSER y on\nport 6379\n";
-        let text = config.rewritten(old, &users);
+        let old = b"user x \xff on\n# between\nUSER y on\nport 6379\n";
+        let text = rewritten(&config, old, &users);
         let expected = "user a on \"~\\xff\\\"x'\" \"(~b\\\\c\" +get)\nuser default off\n# between\nport 6379\n";
         assert_eq!(text, expected);
         let again = super::super::parse(text.as_bytes()).unwrap();
         let words: Vec<Vec<&[u8]>> =
             users.iter().map(|line| line.split(|&byte| byte == b' ').skip(1).collect()).collect();
         assert_eq!(again.users(), words);
-        assert_eq!(config.rewritten(&text, &[]), "# between\nport 6379\n");
+        assert_eq!(rewritten(&config, text.as_bytes(), &[]), "# between\nport 6379\n");
         assert_eq!(
-            config.rewritten("port 6379\n", &users[1..]),
+            rewritten(&config, b"port 6379\n", &users[1..]),
             "port 6379\n# Generated by CONFIG REWRITE\nuser default off\n"
         );
+        let of_no_name = [b"user  on nopass".to_vec()];
+        let again = super::super::parse(&config.rewritten(b"", &of_no_name)).unwrap();
+        assert_eq!(again.users(), [[&b""[..], b"on", b"nopass"]]);
+    }
+
+    #[test]
+    fn comments_that_are_no_text_stay() {
+        let old = b"# caf\xe9\r\nport 6379";
+        assert_eq!(Config::default().rewritten(old, &[]), b"# caf\xe9\nport 6379\n");
+    }
+
+    fn rewritten(config: &Config, old: &[u8], users: &[Vec<u8>]) -> String {
+        String::from_utf8(config.rewritten(old, users)).unwrap()
     }
 
     /// What a rewrite added, in whatever order the table has.

@@ -12,6 +12,7 @@
 //! one: subscriptions, waiting commands, MONITOR, and users that are gone.
 
 use std::borrow::Cow;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use acl::{
@@ -27,6 +28,9 @@ use super::client::{Closing, Session};
 use super::pubsub::Kind;
 use super::{ClientKey, Engine};
 use crate::config::Config;
+
+/// A million users with short lines.
+const ACL_FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// The user of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,7 +51,7 @@ pub enum AclFileError {
         /// The file, as the configuration names it.
         path: String,
         /// What the system says.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// Lines of it are wrong.
     #[error(transparent)]
@@ -58,8 +62,6 @@ pub enum AclFileError {
 pub(crate) struct Access {
     pub(super) users: Users,
     pub(super) log: AclLog,
-    /// The generation of the users that connections have been brought to.
-    enforced: u64,
 }
 
 impl Access {
@@ -68,9 +70,9 @@ impl Access {
     /// # Panics
     /// If [`Config::check_start`] refuses the configuration.
     pub(super) fn new(config: &Config) -> Self {
-        let users = config.make_users().expect("check_start has made them before");
-        let enforced = users.generation();
-        Self { users, log: AclLog::default(), enforced }
+        let mut users = config.make_users().expect("check_start has made them before");
+        users.take_changed();
+        Self { users, log: AclLog::default() }
     }
 
     /// What a new connection is: the default user, if that needs no password.
@@ -84,13 +86,18 @@ impl Access {
         default.needs_no_password() && default.is_on()
     }
 
-    /// The name of a user; a stranger is the default one.
-    pub(super) fn name_of(&self, identity: Identity) -> Cow<'_, str> {
+    /// The name of a user, in which there may be any bytes; a stranger is the default one.
+    pub(super) fn name_of(&self, identity: Identity) -> &[u8] {
         let name = match identity {
             Identity::Stranger => None,
             Identity::User(user) => self.users.name_of(user),
         };
-        String::from_utf8_lossy(name.unwrap_or(b"default"))
+        name.unwrap_or(b"default")
+    }
+
+    /// The same, for a text.
+    pub(super) fn text_of(&self, identity: Identity) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.name_of(identity))
     }
 
     fn user(&self, identity: Identity) -> Option<&User> {
@@ -137,9 +144,21 @@ pub(crate) fn check_acl_file(config: &Config) -> Result<(), AclFileError> {
 fn read_acl_file(config: &Config, default: ChannelDefault) -> Result<Option<Roster>, AclFileError> {
     let Some(path) = path_of_acl_file(config) else { return Ok(None) };
     let name = config.value("aclfile");
-    let text = std::fs::read(&path)
+    let text = read_whole(&path)
         .map_err(|source| AclFileError::Unreadable { path: name.to_owned(), source })?;
     Ok(Some(Roster::parse(&text, name, default)?))
+}
+
+/// What is in a file that is one, and of a size that an aclfile has.
+fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
+    let about = std::fs::metadata(path)?;
+    if !about.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    if about.len() > ACL_FILE_BYTES_MAX {
+        return Err(io::Error::other("it has more than 64 MB"));
+    }
+    std::fs::read(path)
 }
 
 /// The file of the users, if there is one.
@@ -193,9 +212,9 @@ impl Engine {
         args: &[&[u8]],
         context: Context,
     ) {
-        let user = self.access.name_of(self.sessions[key].session.identity).into_owned();
+        let user = self.access.name_of(self.sessions[key].session.identity).to_owned();
         let object = denial.object(command, args);
-        let event = Event { reason: denial.reason(), context, object, user: user.as_bytes() };
+        let event = Event { reason: denial.reason(), context, object, user: &user };
         self.note_refused(key, event);
     }
 
@@ -209,7 +228,7 @@ impl Engine {
     /// A client's line of CLIENT LIST.
     pub(super) fn client_line(&self, key: ClientKey) -> String {
         let client = &self.sessions[key];
-        client.line(self.time.now_us, &self.access.name_of(client.session.identity))
+        client.line(self.time.now_us, &self.access.text_of(client.session.identity))
     }
 
     /// Makes a client the user of this name, if the password is right; `args` are those of the command that asks for it.
@@ -233,16 +252,20 @@ impl Engine {
     /// Takes from connections what their users have lost. The client that has changed the users, if one has, is told before
     /// it is closed.
     pub(super) fn enforce_users(&mut self, by: Option<ClientKey>) {
-        let generation = self.access.users.generation();
-        if std::mem::replace(&mut self.access.enforced, generation) == generation {
+        let changed = self.access.users.take_changed();
+        if changed.is_empty() {
             return;
         }
         self.archive_configuration();
         for key in self.sessions.clients.keys() {
             let identity = self.sessions[key].session.identity;
-            if identity == Identity::Stranger {
-                self.sessions[key].session.identity = self.access.of_new_connection();
-                continue;
+            match identity {
+                Identity::Stranger => {
+                    self.sessions[key].session.identity = self.access.of_new_connection();
+                    continue;
+                }
+                Identity::User(user) if !changed.contains(&user) => continue,
+                Identity::User(_) => {}
             }
             let session = &self.sessions[key].session;
             let stays = self.access.user(identity).is_some_and(|user| {
@@ -258,9 +281,13 @@ impl Engine {
 
     /// Ends a connection whose user is gone, or has lost what it is there for.
     fn expel(&mut self, key: ClientKey, by: Option<ClientKey>) {
-        self.sessions[key].session.identity = Identity::Stranger;
-        let closing = if Some(key) == by { Closing::AfterReply } else { Closing::Now };
-        self.end_client(key, closing);
+        if Some(key) == by {
+            // What it is told need not fit what a stranger may have.
+            self.end_client(key, Closing::AfterReply);
+        } else {
+            self.sessions[key].session.identity = Identity::Stranger;
+            self.end_client(key, Closing::Now);
+        }
     }
 
     /// Why a command that waits may not go on.
@@ -285,6 +312,17 @@ impl Engine {
             let is_set = self.access.users.require_password(password);
             is_set.expect("CONFIG SET has checked it");
             self.enforce_users(Some(by));
+        }
+    }
+
+    /// Says which users of the configuration cannot be used.
+    pub fn tell_of_users(&self) {
+        for (name, _) in self.access.users.iter().filter(|(_, user)| !user.is_on()) {
+            self.deps.logger.notice(&format!(
+                "The user '{}' is disabled (there is no 'on' modifier in the user description). Make sure this is not a \
+                 configuration error.",
+                name.escape_ascii()
+            ));
         }
     }
 

@@ -218,7 +218,11 @@ impl Engine {
         }
         for index in from..batch.len() {
             let (request, args) = batch.request(index);
-            if let Some(command) = request.command {
+            let identity = self.sessions[key].session.identity;
+            // Nothing is read for one that will be refused.
+            if let Some(command) = request.command
+                && self.access.check(identity, command, args).is_ok()
+            {
                 self.fetch_ahead(key, command, args);
             }
         }

@@ -57,6 +57,8 @@ impl Engine {
             Some(_) => self.sleep.until_us = None,
         }
         self.sessions.resumed.extend(self.sessions.clients.keys());
+        // Sockets that took bytes again meanwhile were not looked at.
+        self.look_at_all();
         false
     }
 }

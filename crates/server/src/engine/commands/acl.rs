@@ -9,8 +9,8 @@ use super::{error, text};
 
 /// ACL WHOAMI.
 pub(super) fn whoami(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    let name = engine.access.name_of(engine.sessions[key].session.identity).into_owned();
-    engine.reply(key).bulk_str(&name);
+    let name = engine.access.name_of(engine.sessions[key].session.identity).to_owned();
+    engine.reply(key).bulk(&name);
     Ok(())
 }
 

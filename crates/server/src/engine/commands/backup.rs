@@ -14,6 +14,7 @@ use super::super::backups::{Cycle, SEALED};
 use super::super::shard::LogState;
 use super::super::verifying::Known;
 use super::super::{ClientKey, Engine};
+use crate::config::lines_of_users;
 
 /// How many entries BACKUP TIMELINE shows by default.
 const SHOWN_DEFAULT: usize = 100;
@@ -233,8 +234,8 @@ impl Engine {
         if self.has_plain_users() {
             return text;
         }
-        let users = self.access.users.to_file();
-        let users = String::from_utf8_lossy(&users);
+        let users: Vec<Vec<u8>> = self.access.users.lines().collect();
+        let users = lines_of_users(&users);
         if text.len() + USERS_TITLE.len() + users.len() <= CONFIGURATION_BYTES_MAX {
             text.push_str(USERS_TITLE);
             text.push_str(&users);
@@ -269,7 +270,7 @@ impl Engine {
             }
         }
         text.truncate(COMMAND_BYTES_MAX);
-        let mut user = self.access.name_of(client.session.identity).into_owned();
+        let mut user = self.access.text_of(client.session.identity).into_owned();
         user.truncate(user.floor_char_boundary(CALLER_BYTES_MAX));
         let mut address = client.connection.peer.address.clone();
         address.truncate(address.floor_char_boundary(CALLER_BYTES_MAX));
@@ -333,7 +334,7 @@ fn check_is_on(engine: &Engine) -> Done {
 }
 
 /// What stands above the users in the configuration that a backup carries.
-const USERS_TITLE: &str = "# The users, as in an aclfile\n";
+const USERS_TITLE: &str = "# The users\n";
 
 /// Makes a backup. Its block ends with the command, or with the transaction.
 fn make(

@@ -86,6 +86,7 @@ pub(super) fn hello(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
         },
     };
     let mut options = args.get(2..).unwrap_or_default();
+    let mut new_name = None;
     while let [option, rest @ ..] = options {
         options = match rest {
             [user, password, rest @ ..] if argument::is(option, "auth") => {
@@ -93,20 +94,23 @@ pub(super) fn hello(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
                 rest
             }
             [name, rest @ ..] if argument::is(option, "setname") => {
-                engine.set_client_name(key, name)?;
+                new_name = Some(*name);
                 rest
             }
             _ => return Err(error(format!("ERR Syntax error in HELLO option '{}'", text(option)))),
         };
     }
-    let client = &mut engine.sessions[key];
-    if client.session.is_stranger() {
+    if engine.sessions[key].session.is_stranger() {
         return Err(CommandError::other(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH \
              <user> <pass> option can be used to authenticate the client and select the RESP protocol version \
              at the same time",
         ));
     }
+    if let Some(name) = new_name {
+        engine.set_client_name(key, name)?;
+    }
+    let client = &mut engine.sessions[key];
     let id = client.id;
     if let Some(protocol) = protocol {
         client.connection.output.set_protocol(protocol);
