@@ -195,9 +195,15 @@ fn cut_off_everywhere(world: &World, request: &RestoreRequest<'_>, lsn: u64) -> 
             let report = redo::verify(&shared, Path::new(INTO), &[]).unwrap();
             assert!(report.is_good(), "{crash_at}: {report}");
         } else {
-            let error = Database::open_on(Arc::new(disk.fork()), options(Path::new(INTO))).err();
-            let is_begun = disk.exists(&Path::new(INTO).join("redo/device")).unwrap();
-            assert!(error.is_some() || !is_begun, "{crash_at}: an unfinished one starts");
+            let is_begun = disk.exists(&Path::new(INTO).join("restore-tmp/unfinished")).unwrap();
+            // Also by a configuration that has its log elsewhere.
+            let mut elsewhere = options(Path::new(INTO));
+            elsewhere.devices = vec![PathBuf::from("/elsewhere")];
+            for options in [options(Path::new(INTO)), elsewhere] {
+                let error = Database::open_on(Arc::new(disk.fork()), options).err();
+                let is_refused = matches!(error, Some(Error::UnfinishedRestore { .. }));
+                assert_eq!(is_refused, is_begun, "{crash_at}: {error:?}");
+            }
             resumed += usize::from(restore(&disk, request).unwrap().is_resumed);
         }
         assert_eq!(&contents(&disk, lsn), world.ledger.at(lsn), "{crash_at}");
