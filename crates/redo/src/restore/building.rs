@@ -151,14 +151,14 @@ impl Building {
         publish(&*self.disk, &self.build, &self.into)
     }
 
-    /// Removes what an unfinished one has left of images that are not noted.
+    /// Removes what an unfinished one has left of images that are not noted. What is noted has its name durably: the process that gave it that may have
+    /// been killed before it saw to that.
     pub(crate) fn remove_others(&self) -> Result<()> {
         if !self.is_resumed {
             return Ok(());
         }
         let noted: HashSet<(SegmentId, u32)> =
             self.manifest.listed.iter().map(|image| (image.segment, image.part)).collect();
-        let mut has_removed = false;
         for name in self.disk.list(&self.device).at(&self.device, "list")? {
             let Some(text) = name.to_str() else { continue };
             let is_noted = match text.strip_suffix(".tmp") {
@@ -168,13 +168,9 @@ impl Building {
             if !is_noted {
                 let path = self.device.join(&name);
                 self.disk.remove(&path).at(&path, "remove")?;
-                has_removed = true;
             }
         }
-        if has_removed {
-            self.disk.sync_dir(&self.device).at(&self.device, "sync")?;
-        }
-        Ok(())
+        self.disk.sync_dir(&self.device).at(&self.device, "sync")
     }
 }
 
