@@ -381,7 +381,8 @@ fn attempt(
         is_resumed: false,
     };
     if let Some(into) = request.into {
-        let same = format!("{:?}", chain.fill);
+        // Clones of a database that have archives of their own have copies of the same names, and blocks of the same numbers.
+        let same = format!("{whole:?}, at {:?}", restored.time_ms);
         let options = NewLogOptions {
             parent: restored.parent,
             horizon: chain.horizon,
@@ -615,6 +616,10 @@ impl Copy<'_, '_> {
         check_joins(&object, end.last, end.crc)?;
         while let Some(block) = self.next(&mut object)? {
             let lsn = block.header.lsn;
+            if lsn == end.last && end.crc.is_some_and(|crc| crc != block.header.payload_crc) {
+                let name = object.header().name;
+                return Err(Error::Damaged { name, at: 120, what: NOT_JOINED });
+            }
             if lsn > end.last && lsn <= self.lsn {
                 log.put(lsn, block.header.time_ms, &block.payload)?;
                 *end = End { last: lsn, crc: Some(block.header.payload_crc) };

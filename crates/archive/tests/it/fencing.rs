@@ -69,7 +69,7 @@ fn a_writer_that_comes_back_is_fenced_and_changes_nothing() {
     assert_eq!(fenced, 12);
 }
 
-fn copy_of(world: &World) -> SimDisk {
+pub(crate) fn copy_of(world: &World) -> SimDisk {
     let dirs = ["/data", "/disk0", "/disk1"].map(std::path::PathBuf::from);
     let dirs: Vec<_> = dirs.iter().map(std::path::PathBuf::as_path).collect();
     env_sim::sweep::disk_of(&env_sim::sweep::image_of(&world.disk, &dirs))

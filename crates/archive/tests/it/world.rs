@@ -590,9 +590,19 @@ pub(crate) fn restore_into(
     target: &dyn Target,
     point: Point,
 ) -> archive::Result<Restored> {
+    restore_keeping(disk, target, point, 1)
+}
+
+/// The same, noting how far it is after so many bytes.
+pub(crate) fn restore_keeping(
+    disk: &SimDisk,
+    target: &dyn Target,
+    point: Point,
+    keep_bytes: u64,
+) -> archive::Result<Restored> {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let (database, into, expiry) = (None, Some(Path::new(INTO)), redo::Expiry::Absolute);
-    let (threads, keep_bytes) = (NonZero::<usize>::MIN, 1);
+    let threads = NonZero::<usize>::MIN;
     let request = Request { target, database, into, point, expiry, threads, keep_bytes };
     archive::restore(&shared, &request, &mut SimEntropy::new(9), &mut |_| {})
 }
