@@ -277,7 +277,8 @@ pub(crate) fn threads() -> NonZero<usize> {
 /// Writes the configuration that a backup carries next to the data, where nothing reads it. What was restored is as good without.
 pub(crate) fn write_configuration(directory: &Path, text: &str) {
     let path = directory.join("indelible.conf.restored");
-    let head = "# What the server's configuration was then, without secrets. It is not applied.\n";
+    let head = "# What the server's configuration was then. It is not applied. Of secret directives it has no\n\
+                # values; of users it has SHA-256 of their passwords, without a salt.\n";
     match replace_file(&path, [head, text].concat().as_bytes()) {
         Ok(()) => eprintln!("the configuration of then is in {}, and not applied", path.display()),
         Err(error) => eprintln!(
