@@ -195,8 +195,10 @@ impl Arguments {
         };
         let into =
             self.into.as_deref().filter(|_| !self.dry_run).map(std::path::absolute).transpose()?;
+        // However it is spelled this time: one that was cut off goes on.
+        let source = std::path::absolute(&self.source)?;
         let request = RestoreRequest {
-            source: &self.source,
+            source: &source,
             devices: &self.devices,
             into: into.as_deref(),
             room_in: self.into.as_deref().filter(|_| self.dry_run),
