@@ -108,7 +108,7 @@ pub struct Restored {
     /// If this is the last block that can be restored: the last one that the archive has, if it lacks some before it, and no copy
     /// behind those is complete; and when that block was ended, 0 if that is not known.
     pub cut_off: Option<(Lsn, i64)>,
-    /// What was found to be damaged first, and was gone round.
+    /// What was found to be damaged first, or could not be read and is not needed, and was gone round.
     pub damage: Option<String>,
     /// How the server was configured then, without secrets, if the archive knows.
     pub configuration: Option<String>,
@@ -359,10 +359,11 @@ fn attempt(
     };
     let whole =
         copy.survey(&chain, if request.into.is_some() { SAMPLES_MAX } else { usize::MAX })?;
-    // A state is as good without.
-    let (configuration, unread) = match configurations::as_of(target, database, lsn) {
-        Err(error @ Error::Damaged { .. }) => (None, Some(error)),
-        configuration => (configuration?, None),
+    // A state is as good without, whatever keeps it from being read.
+    let (configuration, unread) = match configurations::as_of(target, database, &picture, lsn) {
+        Err(Error::Target(error)) if error.is_not_found() => return Err(error.into()),
+        Err(error) => (None, Some(error)),
+        Ok(configuration) => (configuration, None),
     };
     let damage = ways.damage.as_ref().or(unread.as_ref());
     let mut restored = Restored {

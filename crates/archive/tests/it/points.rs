@@ -424,6 +424,82 @@ fn a_state_has_the_configuration_of_its_time() {
     }
 }
 
+/// How the server was configured at the newest state, and what could not be read.
+fn newest_configuration(world: &World) -> (Option<String>, Option<String>) {
+    let disk = SimDisk::new(3, Faults::default());
+    let restored = restore_into(&disk, &world.target(), Point::Latest).unwrap();
+    assert_eq!(restored.parent.lsn.0, world.database.last());
+    (restored.configuration, restored.damage)
+}
+
+fn tell_configuration(world: &mut World, text: &str) {
+    let next = Lsn(world.database.last() + 1);
+    world.desk.tell_configuration(next, text.to_owned());
+    (0..3).for_each(|_| world.archive());
+}
+
+/// One in clear, where all is encrypted: anyone may have put it there.
+#[test]
+fn a_configuration_that_cannot_be_read_keeps_nothing_from_being_restored_or_archived() {
+    let mut world = World::coded(4, Coding::Encrypted);
+    world.write();
+    world.settle();
+    tell_configuration(&mut world, "hz 10\n");
+    world.write();
+    world.settle();
+    let target = world.target();
+    let database = archive::database_of(&target, None).unwrap();
+    let name = Name::Config { lsn: Lsn(world.database.last()), writer: 1, number: 9 };
+    target.put_new(database, &name, &archive::Header::new(database, name).encode()).unwrap();
+    let (configuration, damage) = newest_configuration(&world);
+    assert_eq!(configuration, None);
+    assert!(damage.unwrap().contains(&name.to_string()));
+    world.restart(false);
+    tell_configuration(&mut world, "hz 20\n");
+    world.write();
+    world.settle();
+    assert_eq!(world.desk.figures().state, archive::State::Streaming);
+    assert_eq!(newest_configuration(&world), (Some("hz 20\n".to_owned()), None));
+}
+
+/// It is there, and the next one of the same block must be, too.
+#[test]
+fn a_configuration_of_which_nothing_is_heard_is_not_taken_for_the_next_one() {
+    let mut world = World::new(4);
+    world.write();
+    world.settle();
+    tell_configuration(&mut world, "hz 10\n");
+    let before = world.list(Folder::Config).len();
+    world.mood.lock().unwrap().lost_percent = 100;
+    while world.list(Folder::Config).len() == before {
+        tell_configuration(&mut world, "hz 20\n");
+        world.clock.advance_us(60_000_000);
+    }
+    world.mood.lock().unwrap().lost_percent = 0;
+    world.clock.advance_us(60_000_000);
+    tell_configuration(&mut world, "hz 30\n");
+    world.write();
+    world.settle();
+    assert_eq!(newest_configuration(&world).0.as_deref(), Some("hz 30\n"));
+}
+
+/// One that was told and of which no block was written, before another process has begun at that block.
+#[test]
+fn a_configuration_of_the_next_block_is_known_also_when_another_process_writes_it() {
+    let mut world = World::new(4);
+    tell_configuration(&mut world, "hz 10\n");
+    world.write();
+    world.settle();
+    for _ in 0..3 {
+        tell_configuration(&mut world, "hz 20\n");
+        world.restart(false);
+    }
+    tell_configuration(&mut world, "hz 20\n");
+    world.write();
+    world.settle();
+    assert_eq!(newest_configuration(&world).0.as_deref(), Some("hz 20\n"));
+}
+
 /// Up to its copy a restored log has what was needed then, and behind it every block: a start must know which, to miss one.
 #[test]
 fn a_restored_log_says_from_where_on_none_of_its_blocks_may_be_missing() {
