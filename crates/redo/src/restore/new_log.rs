@@ -191,8 +191,7 @@ impl NewLog {
         let Building { disk, manifest, .. } = &self.building;
         manifest.write(&**disk, self.building.notes())?;
         let Made { blocks, records, .. } = self.made;
-        let reached =
-            Reached { next_segment: manifest.next_segment, blocks, records, at: at() };
+        let reached = Reached { next_segment: manifest.next_segment, blocks, records, at: at() };
         reached.write(&**disk, self.building.notes())?;
         self.kept_bytes = self.made.bytes;
         Ok(())
