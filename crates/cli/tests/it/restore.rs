@@ -278,7 +278,11 @@ fn how_the_source_is_spelled_does_not_matter_to_one_that_goes_on() {
     relative.current_dir(source.parent().unwrap()).arg("restore");
     relative.arg(source.file_name().unwrap()).args(["--latest", "--into"]).arg(&into);
     let output = relative.output().unwrap();
-    assert!(output.status.success() && said(&output).contains("had been cut off"), "{}", said(&output));
+    assert!(
+        output.status.success() && said(&output).contains("had been cut off"),
+        "{}",
+        said(&output)
+    );
 }
 
 #[test]
