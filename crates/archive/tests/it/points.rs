@@ -307,6 +307,40 @@ fn a_key_that_was_lost_in_what_was_thinned_out_is_told_with_the_nearest_states()
     );
 }
 
+/// Of a key that was set again a leap does not tell that it was lost: an older loss is none to be sure of.
+#[test]
+fn a_key_that_may_have_been_lost_in_what_was_thinned_out_is_no_key_that_was_lost_before() {
+    let Old { world, times_ms } = {
+        let mut old = Old::new(5, Coding::Plain);
+        old.hours(2);
+        old
+    };
+    let mut loser = Loser::new(world);
+    loser.set();
+    loser.delete();
+    loser.check("whole");
+    let first = loser.lost.unwrap();
+    let mut old = Old { world: loser.world, times_ms };
+    old.hours(2);
+    let mut loser = Loser { world: old.world, id: 1, next: 16, is_there: false, lost: None };
+    loser.set();
+    loser.delete();
+    let second = loser.lost.unwrap();
+    loser.set();
+    seconds(&mut loser.world, 1);
+    loser.check("whole, and set again");
+    let mut old = Old { world: loser.world, times_ms: old.times_ms };
+    old.hours(3);
+    old.tidy("forever:hour");
+    assert!(old.picture().chain(Lsn(second)).is_none());
+    let error = before_delete(&old.world).unwrap_err();
+    assert!(
+        matches!(error, Error::DeleteOrGap { lsn, before, .. }
+            if lsn.0 == first - 1 && before.0 >= first && before.0 < second),
+        "{error}"
+    );
+}
+
 /// A target on which each open waits for another one for a while.
 struct Slow {
     inner: archive::Keyed,
