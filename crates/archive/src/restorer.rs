@@ -183,6 +183,9 @@ struct Ways {
     is_any: bool,
     /// The block that was found to be meant.
     lsn: Option<Lsn>,
+    /// Whether the first attempt that has begun to make something has gone on with what was there, and how much all of them have read.
+    is_resumed: Option<bool>,
+    bytes: u64,
 }
 
 impl Ways {
@@ -344,11 +347,10 @@ fn attempt(
     ways.lsn = Some(lsn);
     let (before, after) = picture.nearest(lsn);
     let chain = picture.chain(lsn).ok_or(Error::NotThere { lsn, before, after })?;
-    let ways = &*ways;
     let mut copy = Copy {
         target,
         database,
-        ways,
+        ways: &*ways,
         lsn,
         openers,
         done: 0,
@@ -396,12 +398,15 @@ fn attempt(
         };
         let (mut log, reached) = NewLog::begin(disk, into, &options, entropy)?;
         let from = reached.as_deref().and_then(Place::decode).filter(|from| from.leads_on(&chain));
-        restored.is_resumed = from.is_some();
         if from.is_none() && reached.is_some() {
             log.begin_anew(chain.horizon)?;
         }
-        copy.copy(&chain, &whole, from.unwrap_or_default(), &mut log)?;
-        restored.bytes = copy.bytes;
+        let copied = copy.copy(&chain, &whole, from.unwrap_or_default(), &mut log);
+        let bytes = copy.bytes;
+        restored.is_resumed = *ways.is_resumed.get_or_insert(from.is_some());
+        ways.bytes = ways.bytes.saturating_add(bytes);
+        restored.bytes = ways.bytes;
+        copied?;
         progress(Restoring::Verifying);
         restored.made = Some(log.finish(restored.time_ms.unwrap_or(0))?);
     }

@@ -1,7 +1,7 @@
 //! A restore that was cut off goes on, also when the archive is another one by then.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use archive::{ArchiveOptions, Archiver, Desk, Point};
 use base::Lsn;
@@ -12,8 +12,8 @@ use env_sim::{Faults, SimDisk};
 use crate::fencing::copy_of;
 use crate::tidy::{KEEP, Old};
 use crate::world::{
-    Coding, Database, INTO, World, archive_options, bytes_of, contents_of, keyed, log_options,
-    restore_into, restore_keeping,
+    Coding, Database, INTO, Mood, Moody, World, archive_options, bytes_of, contents_of, keyed,
+    log_options, restore_into, restore_keeping, target,
 };
 
 /// Cut off at every I/O; thinned out, once or twice, before it is run again. What whole blocks had and a leap has not must not come together.
@@ -125,9 +125,8 @@ fn a_restore_does_not_go_on_with_the_archive_of_another_clone() {
     }
 }
 
-/// What was noted before is of other images than those that take their names.
-#[test]
-fn a_restore_that_is_begun_anew_forgets_how_far_it_was() {
+/// One whose copy has several objects.
+fn in_some_objects() -> World {
     let mut world = World::new(3);
     for number in 0..120 {
         world.database.set(format!("key-{number}").as_bytes(), &[b'x'; 60]);
@@ -137,6 +136,39 @@ fn a_restore_that_is_begun_anew_forgets_how_far_it_was() {
         }
     }
     world.settle();
+    world
+}
+
+/// What has gone while it was read is looked for again by the same command: that is nothing that had been cut off, and what was read counts once.
+#[test]
+fn a_restore_that_reads_on_elsewhere_has_not_been_cut_off() {
+    let mut world = in_some_objects();
+    (0..4).for_each(|_| {
+        world.write();
+        world.settle();
+    });
+    let whole = restore_into(&SimDisk::new(3, Faults::default()), &world.target(), Point::Latest);
+    let bytes = whole.unwrap().bytes;
+    let mood = Arc::new(Mutex::new(Mood { is_lost_gone: true, ..Mood::default() }));
+    let inner = target(&world.target_disk);
+    let moody = Moody { inner, mood: Arc::clone(&mood) };
+    for opens in 1.. {
+        mood.lock().unwrap().opens_until_lost = opens;
+        let disk = SimDisk::new(3, Faults::default());
+        let restored = restore_into(&disk, &moody, Point::Latest).unwrap();
+        assert_eq!((restored.is_resumed, restored.bytes), (false, bytes), "{opens}");
+        assert_eq!(Some(&contents_of(&disk).1), world.states.get(&world.database.last()));
+        if mood.lock().unwrap().opens_until_lost > 0 {
+            assert!(opens > 10, "{opens}");
+            break;
+        }
+    }
+}
+
+/// What was noted before is of other images than those that take their names.
+#[test]
+fn a_restore_that_is_begun_anew_forgets_how_far_it_was() {
+    let world = in_some_objects();
     let (target, last) = (world.target(), world.database.last());
     let begun = (1..).find_map(|crash_at| {
         let disk = SimDisk::new(3, Faults::default());
