@@ -119,6 +119,28 @@ fn the_latest_state_says_that_blocks_behind_it_are_cut_off() {
     assert_eq!((healed.parent.lsn.0, healed.cut_off), (world.database.last(), None));
 }
 
+/// As long as the oldest block that waits, and not since the last time that none did.
+#[test]
+fn an_archive_is_no_further_behind_than_the_oldest_block_that_is_not_shipped() {
+    let mut world = World::new(2);
+    world.write();
+    world.settle();
+    let mut most_ms = 0;
+    for _ in 0..200 {
+        while world.database.last() < world.desk.figures().shipped.0 + 30 {
+            world.write();
+        }
+        world.database.flush();
+        world.clock.advance_us(100_000);
+        world.archive();
+        let figures = world.desk.figures();
+        most_ms = most_ms.max(figures.lag_ms);
+        assert!(figures.lag_blocks > 0 && figures.behind_ms == figures.lag_ms, "{figures:?}");
+    }
+    // Thirty blocks are some objects, and each step ships one.
+    assert!((500..6000).contains(&most_ms), "{most_ms}");
+}
+
 /// While the target was away blocks were compacted: a time among them has no state.
 #[test]
 fn a_time_in_a_gap_is_refused_with_the_nearest_blocks() {
