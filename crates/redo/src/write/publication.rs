@@ -80,8 +80,9 @@ fn not_unfinished(build: &Path, what: impl Into<String>) -> Error {
 /// be begun there, for one that goes on.
 ///
 /// # Errors
-/// When the disk refuses.
+/// When a restore into `dir` has not ended, or the disk refuses.
 pub fn begin(disk: &dyn Disk, build: &Path, dir: &Path, what: &[u8]) -> Result<()> {
+    check_finished(disk, dir)?;
     disk.create_dir_all(build).at(build, "make")?;
     let said = [dir.as_os_str().as_encoded_bytes(), &[0], what].concat();
     manifest::write_small(disk, &begun_path(build), &said)

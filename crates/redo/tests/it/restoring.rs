@@ -215,6 +215,9 @@ fn cut_off_everywhere(
                 let is_refused = matches!(error, Some(Error::UnfinishedRestore { .. }));
                 assert_eq!(is_refused, is_begun, "{crash_at}: {error:?}");
             }
+            // Or of a dump.
+            let built = redo::begin(&disk.fork(), Path::new("/built"), Path::new(INTO), &[]);
+            assert_eq!(built.is_err(), is_begun, "{crash_at}: {built:?}");
             resumed += usize::from(restore(&disk, request).unwrap().is_resumed);
             disk.crash();
         }
