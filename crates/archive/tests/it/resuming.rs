@@ -143,10 +143,10 @@ fn in_some_objects() -> World {
 #[test]
 fn a_restore_that_reads_on_elsewhere_has_not_been_cut_off() {
     let mut world = in_some_objects();
-    (0..4).for_each(|_| {
+    for _ in 0..4 {
         world.write();
         world.settle();
-    });
+    }
     let whole = restore_into(&SimDisk::new(3, Faults::default()), &world.target(), Point::Latest);
     let bytes = whole.unwrap().bytes;
     let mood = Arc::new(Mutex::new(Mood { is_lost_gone: true, ..Mood::default() }));
