@@ -309,7 +309,7 @@ pub enum Error {
 
     /// A key was not lost, as far as the archive knows.
     #[error(
-        "the archive does not tell of a deletion of {key} in database {database}; it tells of what has happened from block {first} on, but for gaps (indelible backup timeline)"
+        "the archive does not tell of a deletion of {key} in database {database}; it tells of what has happened from block {first} on, but for gaps and what was thinned out (indelible backup timeline)"
     )]
     NoDelete {
         /// The key, for people.
@@ -320,9 +320,9 @@ pub enum Error {
         first: Lsn,
     },
 
-    /// A key may have been lost in a gap.
+    /// A key may have been lost in a gap, or in what was thinned out.
     #[error(
-        "block {lsn} is the last one before {key} was lost in database {database}, as far as the archive knows; but blocks are missing behind {before}, and it may have been lost there, too. If this one is meant say --at {lsn}"
+        "block {lsn} is the last one before {key} was lost in database {database}, as far as the archive knows; but blocks are missing or were thinned out behind {before}, and it may have been lost there, too. If this one is meant say --at {lsn}"
     )]
     DeleteOrGap {
         /// The key, for people.
@@ -331,7 +331,7 @@ pub enum Error {
         database: u64,
         /// The block before it was, in what the archive has.
         lsn: Lsn,
-        /// The last block before the gap.
+        /// The last block before the gap, or before what was thinned out.
         before: Lsn,
     },
 

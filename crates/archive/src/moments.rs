@@ -36,6 +36,15 @@ struct Found {
 /// What a block says of a key.
 type Told = (Lsn, Vec<KeyFact>);
 
+/// What blocks behind a copy say of how a key was lost.
+struct Loss {
+    /// The block that has lost it last.
+    lost: Option<Lsn>,
+    /// The last block of a leap that has set it, or exchanged databases, and where that leap begins: of a key a leap tells no more than what became of it
+    /// last, so it may have been lost there, before that block.
+    set_in_leap: Option<(Lsn, Lsn)>,
+}
+
 impl Moments<'_> {
     /// What comes of each of these, in their order; the first error, with a few others read in vain.
     fn of_each<T: Send>(
@@ -216,10 +225,13 @@ impl Moments<'_> {
     pub(crate) fn before_delete(&self, wanted: &WantedKey) -> Result<Lsn> {
         let ranges = &self.picture.ranges;
         let mut end = ranges.last().ok_or(Error::Nothing)?.last;
+        let mut set_in_leap = None;
         let lost = loop {
             if let Some(chain) = self.picture.chain_behind(end, end) {
-                if let Some(lost) = self.lost_in(&chain, end, wanted)? {
-                    break Some(lost);
+                let loss = self.lost_in(&chain, end, wanted)?;
+                set_in_leap = set_in_leap.or(loss.set_in_leap);
+                if loss.lost.is_some() {
+                    break loss.lost;
                 }
                 end = chain.fill.lsn;
                 continue;
@@ -236,29 +248,39 @@ impl Moments<'_> {
         let first = ranges[0].first;
         let lost = lost.ok_or_else(|| Error::NoDelete { key: key(), database, first })?;
         let lsn = Lsn(lost.0 - 1);
-        match self.picture.gap_behind(lost) {
+        let leap = set_in_leap.filter(|(set, _)| *set > lost).map(|(_, from)| from);
+        match self.picture.gap_behind(lost).or(leap) {
             Some(before) => Err(Error::DeleteOrGap { key: key(), database, lsn, before }),
             None => Ok(lsn),
         }
     }
 
-    /// The last block behind a copy, up to `end`, that has lost a key.
-    fn lost_in(&self, chain: &Chain, end: Lsn, wanted: &WantedKey) -> Result<Option<Lsn>> {
+    /// How a key was lost last behind a copy, up to `end`.
+    fn lost_in(&self, chain: &Chain, end: Lsn, wanted: &WantedKey) -> Result<Loss> {
         let all = self.of_each(&chain.logs, |name| self.told_in(*name, wanted))?;
         let is_map = |fact: &KeyFact| matches!(fact, KeyFact::Map(..));
         let mut told = all.iter().flatten();
         let has_map = told.any(|(_, facts)| facts.iter().any(is_map));
         let mut deletions = Deletions::new(wanted);
-        let mut last = chain.fill.lsn;
+        let (mut last, mut set_in_leap) = (chain.fill.lsn, None);
         deletions.take(last, &self.copied(chain, wanted, has_map)?);
-        for (lsn, facts) in all.iter().flatten() {
-            // Blocks may be in two objects.
-            if *lsn > last && *lsn <= end {
+        let sets = |fact: &KeyFact| matches!(fact, KeyFact::Set(_) | KeyFact::Map(..));
+        for (name, told) in chain.logs.iter().zip(&all) {
+            for (lsn, facts) in told {
+                // Blocks may be in two objects.
+                if *lsn <= last || *lsn > end {
+                    continue;
+                }
                 deletions.take(*lsn, facts);
                 last = *lsn;
+                if let Name::Thin { from, .. } = name
+                    && facts.iter().any(sets)
+                {
+                    set_in_leap = Some((*lsn, *from));
+                }
             }
         }
-        Ok(deletions.last)
+        Ok(Loss { lost: deletions.last, set_in_leap })
     }
 
     /// What a copy says of a key: which database has its number, and, where a whole database may be lost, whether it is there.

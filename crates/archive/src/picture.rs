@@ -122,6 +122,8 @@ pub struct Picture {
     pub(crate) damaged: BTreeSet<Piece>,
     /// Copies that are complete, whether they count or not.
     wholes: Vec<Fill>,
+    /// Where each writer has begun, and where the first of the later ones has.
+    begins: BTreeMap<u64, (Lsn, Lsn)>,
     /// Complete copies of the last block and how many objects they have, damaged or not.
     last_copies: Vec<(Fill, u32)>,
 }
@@ -188,7 +190,6 @@ impl Picture {
     }
 
     fn without(names: &[Name], damaged: BTreeSet<Piece>) -> Self {
-        // Where each writer has begun, and where the first of the later ones has.
         let mut begins: BTreeMap<u64, (Lsn, Lsn)> = BTreeMap::new();
         for name in names {
             // One that goes on from nothing begins with a copy, and behind that.
@@ -263,8 +264,14 @@ impl Picture {
             stale,
             damaged,
             wholes,
+            begins,
             last_copies,
         }
+    }
+
+    /// Whether what this writer has put of this block counts: all later ones have begun behind it.
+    pub(crate) fn counts(&self, writer: u64, lsn: Lsn) -> bool {
+        ends_before(&self.begins, writer, lsn)
     }
 
     /// What says that the last block is there, damaged or not: of each, all of its objects. None can be left out of one,

@@ -108,7 +108,7 @@ pub struct Restored {
     /// If this is the last block that can be restored: the last one that the archive has, if it lacks some before it, and no copy
     /// behind those is complete; and when that block was ended, 0 if that is not known.
     pub cut_off: Option<(Lsn, i64)>,
-    /// What was found to be damaged first, and was gone round.
+    /// What was found to be damaged first, or could not be read and is not needed, and was gone round.
     pub damage: Option<String>,
     /// How the server was configured then, without secrets, if the archive knows.
     pub configuration: Option<String>,
@@ -183,6 +183,9 @@ struct Ways {
     is_any: bool,
     /// The block that was found to be meant.
     lsn: Option<Lsn>,
+    /// Whether the first attempt that has begun to make something has gone on with what was there, and how much all of them have read.
+    is_resumed: Option<bool>,
+    bytes: u64,
 }
 
 impl Ways {
@@ -344,11 +347,10 @@ fn attempt(
     ways.lsn = Some(lsn);
     let (before, after) = picture.nearest(lsn);
     let chain = picture.chain(lsn).ok_or(Error::NotThere { lsn, before, after })?;
-    let ways = &*ways;
     let mut copy = Copy {
         target,
         database,
-        ways,
+        ways: &*ways,
         lsn,
         openers,
         done: 0,
@@ -359,10 +361,11 @@ fn attempt(
     };
     let whole =
         copy.survey(&chain, if request.into.is_some() { SAMPLES_MAX } else { usize::MAX })?;
-    // A state is as good without.
-    let (configuration, unread) = match configurations::as_of(target, database, lsn) {
-        Err(error @ Error::Damaged { .. }) => (None, Some(error)),
-        configuration => (configuration?, None),
+    // A state is as good without, whatever keeps it from being read.
+    let (configuration, unread) = match configurations::as_of(target, database, &picture, lsn) {
+        Err(Error::Target(error)) if error.is_not_found() => return Err(error.into()),
+        Err(error) => (None, Some(error)),
+        Ok(configuration) => (configuration, None),
     };
     let damage = ways.damage.as_ref().or(unread.as_ref());
     let mut restored = Restored {
@@ -381,7 +384,8 @@ fn attempt(
         is_resumed: false,
     };
     if let Some(into) = request.into {
-        let same = format!("{:?}", chain.fill);
+        // Clones of a database that have archives of their own have copies of the same names, and blocks of the same numbers.
+        let same = format!("{whole:?}, at {:?}", restored.time_ms);
         let options = NewLogOptions {
             parent: restored.parent,
             horizon: chain.horizon,
@@ -394,12 +398,15 @@ fn attempt(
         };
         let (mut log, reached) = NewLog::begin(disk, into, &options, entropy)?;
         let from = reached.as_deref().and_then(Place::decode).filter(|from| from.leads_on(&chain));
-        restored.is_resumed = from.is_some();
         if from.is_none() && reached.is_some() {
             log.begin_anew(chain.horizon)?;
         }
-        copy.copy(&chain, &whole, from.unwrap_or_default(), &mut log)?;
-        restored.bytes = copy.bytes;
+        let copied = copy.copy(&chain, &whole, from.unwrap_or_default(), &mut log);
+        let bytes = copy.bytes;
+        restored.is_resumed = *ways.is_resumed.get_or_insert(from.is_some());
+        ways.bytes = ways.bytes.saturating_add(bytes);
+        restored.bytes = ways.bytes;
+        copied?;
         progress(Restoring::Verifying);
         restored.made = Some(log.finish(restored.time_ms.unwrap_or(0))?);
     }
@@ -615,6 +622,10 @@ impl Copy<'_, '_> {
         check_joins(&object, end.last, end.crc)?;
         while let Some(block) = self.next(&mut object)? {
             let lsn = block.header.lsn;
+            if lsn == end.last && end.crc.is_some_and(|crc| crc != block.header.payload_crc) {
+                let name = object.header().name;
+                return Err(Error::Damaged { name, at: 120, what: NOT_JOINED });
+            }
             if lsn > end.last && lsn <= self.lsn {
                 log.put(lsn, block.header.time_ms, &block.payload)?;
                 *end = End { last: lsn, crc: Some(block.header.payload_crc) };

@@ -25,8 +25,8 @@ pub(crate) struct Stream {
     /// When they were looked for last, and how many bytes the log had by then.
     looked_us: Option<u64>,
     looked_bytes: u64,
-    /// When they were looked for, if all that there were then are pending.
-    looked_all_us: Option<u64>,
+    /// What there was at some look. When the stream is behind that, what is not shipped has come since.
+    seen: Option<Seen>,
     /// The time of the last block.
     pub(crate) time_ms: i64,
     /// The first block that was shipped without a gap.
@@ -35,6 +35,13 @@ pub(crate) struct Stream {
     failures: u32,
     /// Since when it cannot be read.
     failing_since_us: Option<u64>,
+}
+
+/// What there was of the log when it was looked for blocks.
+struct Seen {
+    /// The last block.
+    last: Lsn,
+    whole: Whole,
 }
 
 /// What has come of looking for blocks.
@@ -72,7 +79,7 @@ impl Stream {
             before_crc: 0,
             looked_us: None,
             looked_bytes: 0,
-            looked_all_us: None,
+            seen: None,
             time_ms,
             first: next,
             failures: 0,
@@ -101,6 +108,7 @@ impl Stream {
             self.looked_us = Some(now_us);
             return Ok(Looked::None);
         }
+        let seen_last = blocks.end();
         let mut builder =
             Builder::log(shipper.database, self.next, shipper.writer, self.before_crc);
         let mut is_all = false;
@@ -125,7 +133,10 @@ impl Stream {
         if let Some(error) = failed.filter(|_| builder.is_empty()) {
             return if self.is_lost(&error, now_us) { Ok(Looked::Gone) } else { Err(error) };
         }
-        self.looked_all_us = is_all.then_some(now_us);
+        if is_all || self.seen.is_none() {
+            self.seen =
+                Some(Seen { last: seen_last, whole: Whole { at_us: now_us, written_bytes } });
+        }
         if is_all {
             (self.looked_us, self.looked_bytes) = (Some(now_us), written_bytes);
         }
@@ -145,14 +156,14 @@ impl Stream {
         is_gone || self.failures >= FAILURES_MAX || now_us >= since_us + FAILING_US
     }
 
-    /// An object with the blocks up to `last` is there. Returns when they were looked for, if all that there were then are.
+    /// An object with the blocks up to `last` is there. Returns when there were no more than those, if it was looked for blocks then: of a log that
+    /// grows as fast as it is shipped, too.
     pub(crate) fn note_shipped(&mut self, header: &Header, last: Lsn) -> Option<Whole> {
         self.next = last.next();
         self.before_crc = header.last_crc;
         self.time_ms = header.time_max_ms;
         (self.failures, self.failing_since_us) = (0, None);
-        let at_us = self.looked_all_us.take()?;
-        Some(Whole { at_us, written_bytes: self.looked_bytes })
+        self.seen.take_if(|seen| seen.last <= last).map(|seen| seen.whole)
     }
 }
 

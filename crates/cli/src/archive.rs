@@ -446,7 +446,7 @@ impl FromArchive<'_> {
             print!("{}", self.report(&restored, started.elapsed().as_secs_f64()));
         }
         if let Some(damage) = &restored.damage {
-            eprintln!("damaged, and gone round: {damage}");
+            eprintln!("damaged or not to be read, and gone round: {damage}");
         }
         let Some((last, last_time_ms)) = restored.cut_off else { return Ok(ExitCode::SUCCESS) };
         let behind_ms = last_time_ms.saturating_sub(restored.time_ms.unwrap_or(last_time_ms));

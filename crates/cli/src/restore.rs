@@ -195,8 +195,10 @@ impl Arguments {
         };
         let into =
             self.into.as_deref().filter(|_| !self.dry_run).map(std::path::absolute).transpose()?;
+        // However it is spelled this time: one that was cut off goes on.
+        let source = std::path::absolute(&self.source)?;
         let request = RestoreRequest {
-            source: &self.source,
+            source: &source,
             devices: &self.devices,
             into: into.as_deref(),
             room_in: self.into.as_deref().filter(|_| self.dry_run),
@@ -277,7 +279,8 @@ pub(crate) fn threads() -> NonZero<usize> {
 /// Writes the configuration that a backup carries next to the data, where nothing reads it. What was restored is as good without.
 pub(crate) fn write_configuration(directory: &Path, text: &str) {
     let path = directory.join("indelible.conf.restored");
-    let head = "# What the server's configuration was then, without secrets. It is not applied.\n";
+    let head = "# What the server's configuration was then. It is not applied. Of secret directives it has no\n\
+                # values; of users it has SHA-256 of their passwords, without a salt.\n";
     match replace_file(&path, [head, text].concat().as_bytes()) {
         Ok(()) => eprintln!("the configuration of then is in {}, and not applied", path.display()),
         Err(error) => eprintln!(

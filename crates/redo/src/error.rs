@@ -215,6 +215,16 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// A restore into the data directory was begun and has not ended.
+    #[error(
+        "{path} has an unfinished restore and no log: run the same restore again, which goes on with it, or remove the directory",
+        path = path.display()
+    )]
+    UnfinishedRestore {
+        /// The directory.
+        path: PathBuf,
+    },
+
     /// A process may not link the files of a log that is open.
     #[error(
         "{path} cannot be made: {source}; a log that a server has open is read by links next to its files: run this as the user of the server",

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use archive::{Archiver, Folder, Name, Put, State, Target};
+use base::Lsn;
 use env::Clock as _;
 use env_sim::SimDisk;
 
@@ -69,10 +70,46 @@ fn a_writer_that_comes_back_is_fenced_and_changes_nothing() {
     assert_eq!(fenced, 12);
 }
 
-fn copy_of(world: &World) -> SimDisk {
+pub(crate) fn copy_of(world: &World) -> SimDisk {
     let dirs = ["/data", "/disk0", "/disk1"].map(std::path::PathBuf::from);
     let dirs: Vec<_> = dirs.iter().map(std::path::PathBuf::as_path).collect();
     env_sim::sweep::disk_of(&env_sim::sweep::image_of(&world.disk, &dirs))
+}
+
+/// It is put before the blocks that would tell the writer that it is fenced.
+#[test]
+fn the_configuration_of_a_writer_that_comes_back_does_not_count() {
+    let mut world = World::new(3);
+    world.desk.tell_configuration(Lsn(1), "hz 10\n".to_owned());
+    world.write();
+    world.settle();
+    let disk = copy_of(&world);
+    let mut new = Database::open(&disk, &world.clock, log_options(3), 3).unwrap();
+    let (mut archiver, desk) = begin(&new, &world.target_disk, &world.clock, &world.mood, 50);
+    desk.tell_configuration(Lsn(new.last() + 1), "hz 20\n".to_owned());
+    (0..4).for_each(|_| _ = archiver.step());
+    for _ in 0..5 {
+        world.write();
+        world.database.flush();
+    }
+    let later = Lsn(world.database.last() + 1);
+    world.desk.tell_configuration(later, "hz 30\n".to_owned());
+    world.clock.advance_us(1_000_000);
+    (0..4).for_each(|_| world.archive());
+    assert_eq!(world.desk.figures().state, State::Fenced);
+    let texts = world.list(Folder::Config);
+    assert!(texts.contains(&Name::Config { lsn: later, writer: 1, number: 2 }), "{texts:?}");
+    while new.last() <= later.0 {
+        new.set(b"new", new.last().to_string().as_bytes());
+        new.flush();
+        world.clock.advance_us(1_000_000);
+        (0..4).for_each(|_| _ = archiver.step());
+    }
+    let into = SimDisk::new(3, env_sim::Faults::default());
+    let restored =
+        crate::world::restore_into(&into, &world.target(), archive::Point::Latest).unwrap();
+    assert_eq!(restored.parent.lsn.0, new.last());
+    assert_eq!(restored.configuration.as_deref(), Some("hz 20\n"));
 }
 
 /// A target at which another archiver works just before a claim is put.

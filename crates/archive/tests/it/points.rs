@@ -119,6 +119,28 @@ fn the_latest_state_says_that_blocks_behind_it_are_cut_off() {
     assert_eq!((healed.parent.lsn.0, healed.cut_off), (world.database.last(), None));
 }
 
+/// As long as the oldest block that waits, and not since the last time that none did.
+#[test]
+fn an_archive_is_no_further_behind_than_the_oldest_block_that_is_not_shipped() {
+    let mut world = World::new(2);
+    world.write();
+    world.settle();
+    let mut most_ms = 0;
+    for _ in 0..200 {
+        while world.database.last() < world.desk.figures().shipped.0 + 30 {
+            world.write();
+        }
+        world.database.flush();
+        world.clock.advance_us(100_000);
+        world.archive();
+        let figures = world.desk.figures();
+        most_ms = most_ms.max(figures.lag_ms);
+        assert!(figures.lag_blocks > 0 && figures.behind_ms == figures.lag_ms, "{figures:?}");
+    }
+    // Thirty blocks are some objects, and each step ships one.
+    assert!((300..6000).contains(&most_ms), "{most_ms}");
+}
+
 /// While the target was away blocks were compacted: a time among them has no state.
 #[test]
 fn a_time_in_a_gap_is_refused_with_the_nearest_blocks() {
@@ -307,6 +329,40 @@ fn a_key_that_was_lost_in_what_was_thinned_out_is_told_with_the_nearest_states()
     );
 }
 
+/// Of a key that was set again a leap does not tell that it was lost: an older loss is none to be sure of.
+#[test]
+fn a_key_that_may_have_been_lost_in_what_was_thinned_out_is_no_key_that_was_lost_before() {
+    let Old { world, times_ms } = {
+        let mut old = Old::new(5, Coding::Plain);
+        old.hours(2);
+        old
+    };
+    let mut loser = Loser::new(world);
+    loser.set();
+    loser.delete();
+    loser.check("whole");
+    let first = loser.lost.unwrap();
+    let mut old = Old { world: loser.world, times_ms };
+    old.hours(2);
+    let mut loser = Loser::new(old.world);
+    loser.set();
+    loser.delete();
+    let second = loser.lost.unwrap();
+    loser.set();
+    seconds(&mut loser.world, 1);
+    loser.check("whole, and set again");
+    let mut old = Old { world: loser.world, times_ms: old.times_ms };
+    old.hours(3);
+    old.tidy("forever:hour");
+    assert!(old.picture().chain(Lsn(second)).is_none());
+    let error = before_delete(&old.world).unwrap_err();
+    assert!(
+        matches!(error, Error::DeleteOrGap { lsn, before, .. }
+            if lsn.0 == first - 1 && before.0 >= first && before.0 < second),
+        "{error}"
+    );
+}
+
 /// A target on which each open waits for another one for a while.
 struct Slow {
     inner: archive::Keyed,
@@ -422,6 +478,82 @@ fn a_state_has_the_configuration_of_its_time() {
         }
         assert_eq!(world.list(Folder::Config).len(), 64);
     }
+}
+
+/// How the server was configured at the newest state, and what could not be read.
+fn newest_configuration(world: &World) -> (Option<String>, Option<String>) {
+    let disk = SimDisk::new(3, Faults::default());
+    let restored = restore_into(&disk, &world.target(), Point::Latest).unwrap();
+    assert_eq!(restored.parent.lsn.0, world.database.last());
+    (restored.configuration, restored.damage)
+}
+
+fn tell_configuration(world: &mut World, text: &str) {
+    let next = Lsn(world.database.last() + 1);
+    world.desk.tell_configuration(next, text.to_owned());
+    (0..3).for_each(|_| world.archive());
+}
+
+/// One in clear, where all is encrypted: anyone may have put it there.
+#[test]
+fn a_configuration_that_cannot_be_read_keeps_nothing_from_being_restored_or_archived() {
+    let mut world = World::coded(4, Coding::Encrypted);
+    world.write();
+    world.settle();
+    tell_configuration(&mut world, "hz 10\n");
+    world.write();
+    world.settle();
+    let target = world.target();
+    let database = archive::database_of(&target, None).unwrap();
+    let name = Name::Config { lsn: Lsn(world.database.last()), writer: 1, number: 9 };
+    target.put_new(database, &name, &archive::Header::new(database, name).encode()).unwrap();
+    let (configuration, damage) = newest_configuration(&world);
+    assert_eq!(configuration, None);
+    assert!(damage.unwrap().contains(&name.to_string()));
+    world.restart(false);
+    tell_configuration(&mut world, "hz 20\n");
+    world.write();
+    world.settle();
+    assert_eq!(world.desk.figures().state, archive::State::Streaming);
+    assert_eq!(newest_configuration(&world), (Some("hz 20\n".to_owned()), None));
+}
+
+/// It is there, and the next one of the same block must be, too.
+#[test]
+fn a_configuration_of_which_nothing_is_heard_is_not_taken_for_the_next_one() {
+    let mut world = World::new(4);
+    world.write();
+    world.settle();
+    tell_configuration(&mut world, "hz 10\n");
+    let before = world.list(Folder::Config).len();
+    world.mood.lock().unwrap().lost_percent = 100;
+    while world.list(Folder::Config).len() == before {
+        tell_configuration(&mut world, "hz 20\n");
+        world.clock.advance_us(60_000_000);
+    }
+    world.mood.lock().unwrap().lost_percent = 0;
+    world.clock.advance_us(60_000_000);
+    tell_configuration(&mut world, "hz 30\n");
+    world.write();
+    world.settle();
+    assert_eq!(newest_configuration(&world).0.as_deref(), Some("hz 30\n"));
+}
+
+/// One that was told and of which no block was written, before another process has begun at that block.
+#[test]
+fn a_configuration_of_the_next_block_is_known_also_when_another_process_writes_it() {
+    let mut world = World::new(4);
+    tell_configuration(&mut world, "hz 10\n");
+    world.write();
+    world.settle();
+    for _ in 0..3 {
+        tell_configuration(&mut world, "hz 20\n");
+        world.restart(false);
+    }
+    tell_configuration(&mut world, "hz 20\n");
+    world.write();
+    world.settle();
+    assert_eq!(newest_configuration(&world).0.as_deref(), Some("hz 20\n"));
 }
 
 /// Up to its copy a restored log has what was needed then, and behind it every block: a start must know which, to miss one.

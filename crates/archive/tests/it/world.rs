@@ -181,8 +181,9 @@ pub(crate) struct Mood {
     /// Of so many calls out of a hundred nothing is heard, whatever they have done.
     pub(crate) lost_percent: u64,
     pub(crate) puts: u64,
-    /// The last one of so many objects that are opened from now on cannot be.
+    /// The last one of so many objects that are opened from now on cannot be, or is said not to be there.
     pub(crate) opens_until_lost: u64,
+    pub(crate) is_lost_gone: bool,
     /// That list of a folder, counted from now on, has nothing.
     pub(crate) hidden: Option<(Folder, u64)>,
     /// It reads back what was put, but for the last so many objects.
@@ -248,9 +249,11 @@ impl Target for Moody {
         let left = &mut mood.opens_until_lost;
         if *left == 1 {
             *left = 0;
-            return Err(TargetError::of("open", name.to_string())(
-                std::io::ErrorKind::TimedOut.into(),
-            ));
+            let kind = match mood.is_lost_gone {
+                true => std::io::ErrorKind::NotFound,
+                false => std::io::ErrorKind::TimedOut,
+            };
+            return Err(TargetError::of("open", name.to_string())(kind.into()));
         }
         *left = left.saturating_sub(1);
         drop(mood);
@@ -590,9 +593,19 @@ pub(crate) fn restore_into(
     target: &dyn Target,
     point: Point,
 ) -> archive::Result<Restored> {
+    restore_keeping(disk, target, point, 1)
+}
+
+/// The same, noting how far it is after so many bytes.
+pub(crate) fn restore_keeping(
+    disk: &SimDisk,
+    target: &dyn Target,
+    point: Point,
+    keep_bytes: u64,
+) -> archive::Result<Restored> {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let (database, into, expiry) = (None, Some(Path::new(INTO)), redo::Expiry::Absolute);
-    let (threads, keep_bytes) = (NonZero::<usize>::MIN, 1);
+    let threads = NonZero::<usize>::MIN;
     let request = Request { target, database, into, point, expiry, threads, keep_bytes };
     archive::restore(&shared, &request, &mut SimEntropy::new(9), &mut |_| {})
 }

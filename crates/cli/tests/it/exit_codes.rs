@@ -226,6 +226,10 @@ fn a_rehearsal_that_fails_is_told_as_json() {
 /// Where a person looks there is a bar; a file gets a line each ten percent.
 #[test]
 fn how_far_it_is_is_a_bar_on_a_terminal() {
+    if let Err(error) = Command::new("script").arg("--version").output() {
+        testing::skipped("script", error);
+        return;
+    }
     let place = tempfile::tempdir().unwrap();
     let mut server = Program::indelible().start(&[]);
     let mut connection = server.connect();

@@ -260,6 +260,31 @@ fn a_restore_that_is_ended_leaves_no_links() {
     assert_eq!(connection.words("SET a b").text(), "OK");
 }
 
+/// One that was cut off, by a limit of how long a file may be, is the same when it is run from another directory.
+#[test]
+fn how_the_source_is_spelled_does_not_matter_to_one_that_goes_on() {
+    let mut server = Program::indelible().start(&OPTIONS);
+    let value = "v".repeat(200_000);
+    assert_eq!(server.connect().words(&format!("SET k {value}")).text(), "OK");
+    server.kill();
+    let (target, source) = (tempfile::tempdir().unwrap(), server.directory());
+    let into = target.path().join("into");
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -f 64; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_indelible")]);
+    limited.arg("restore").arg(&source).args(["--latest", "--into"]).arg(&into);
+    let output = limited.output().unwrap();
+    assert!(!output.status.success() && !into.join("redo.manifest").exists(), "{}", said(&output));
+    let mut relative = Command::new(env!("CARGO_BIN_EXE_indelible"));
+    relative.current_dir(source.parent().unwrap()).arg("restore");
+    relative.arg(source.file_name().unwrap()).args(["--latest", "--into"]).arg(&into);
+    let output = relative.output().unwrap();
+    assert!(
+        output.status.success() && said(&output).contains("had been cut off"),
+        "{}",
+        said(&output)
+    );
+}
+
 #[test]
 fn a_dry_run_says_how_much_room_there_is() {
     let server = Program::indelible().start(&OPTIONS);

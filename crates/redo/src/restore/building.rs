@@ -30,7 +30,7 @@ use crate::inspect::verify::{Report, check_image, verify_rest};
 use crate::options::default_device;
 use crate::read::in_use::{is_there, lock, lock_path};
 use crate::read::scan::SegmentFile;
-use crate::write::publication::{begin, begun, discard, publish};
+use crate::write::publication::{RESTORE_DIR, begin, begun, discard, publish};
 
 /// What is made.
 pub(crate) struct Plan<'a> {
@@ -73,7 +73,7 @@ impl Building {
         entropy: &mut dyn Entropy,
         mut check_room: impl FnMut(u64) -> Result<()>,
     ) -> Result<Self> {
-        let build = build_dir(into);
+        let build = into.join(RESTORE_DIR);
         let is_begun = disk.exists(&build).at(&build, "look for")?;
         if !is_begun {
             check_room(0)?;
@@ -151,14 +151,14 @@ impl Building {
         publish(&*self.disk, &self.build, &self.into)
     }
 
-    /// Removes what an unfinished one has left of images that are not noted.
+    /// Removes what an unfinished one has left of images that are not noted. What is noted has its name durably: the process that gave it that may have
+    /// been killed before it saw to that.
     pub(crate) fn remove_others(&self) -> Result<()> {
         if !self.is_resumed {
             return Ok(());
         }
         let noted: HashSet<(SegmentId, u32)> =
             self.manifest.listed.iter().map(|image| (image.segment, image.part)).collect();
-        let mut has_removed = false;
         for name in self.disk.list(&self.device).at(&self.device, "list")? {
             let Some(text) = name.to_str() else { continue };
             let is_noted = match text.strip_suffix(".tmp") {
@@ -168,13 +168,9 @@ impl Building {
             if !is_noted {
                 let path = self.device.join(&name);
                 self.disk.remove(&path).at(&path, "remove")?;
-                has_removed = true;
             }
         }
-        if has_removed {
-            self.disk.sync_dir(&self.device).at(&self.device, "sync")?;
-        }
-        Ok(())
+        self.disk.sync_dir(&self.device).at(&self.device, "sync")
     }
 }
 
@@ -191,7 +187,7 @@ pub(crate) fn whole_image(disk: &dyn Disk, path: &Path) -> Result<Option<(Segmen
 
 /// The manifest of an unfinished restore of the same plan.
 fn unfinished(disk: &dyn Disk, into: &Path, plan: &Plan<'_>) -> Result<Option<Manifest>> {
-    let build = build_dir(into);
+    let build = into.join(RESTORE_DIR);
     if begun(disk, &build, into)?.as_deref() != Some(plan.what) {
         return Ok(None);
     }
@@ -232,7 +228,7 @@ fn begin_manifest(
         ..Manifest::new(database, hash_seed)
     };
     // First: what is made is found by what it says, after a crash.
-    manifest.write(disk, &build_dir(into))?;
+    manifest.write(disk, &into.join(RESTORE_DIR))?;
     disk.create_dir_all(&device).at(&device, "make")?;
     DeviceMark { database, device: id }.write(disk, &device)?;
     Ok(manifest)
@@ -248,27 +244,22 @@ fn length_of_all(disk: &dyn Disk, dir: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Where a log is built.
-fn build_dir(into: &Path) -> PathBuf {
-    into.join("restore-tmp")
-}
-
 /// Whether the directory is empty, or has nothing but an unfinished restore.
 pub(crate) fn check_into(disk: &dyn Disk, into: &Path) -> Result<()> {
     let names = match disk.list(into) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         names => names.at(into, "list")?,
     };
-    let is_begun = names.iter().any(|name| name == "restore-tmp");
+    let is_begun = names.iter().any(|name| name == RESTORE_DIR);
     let lock = lock_path(into);
     let is_ours = |name: &std::ffi::OsString| {
-        name == "restore-tmp"
+        name == RESTORE_DIR
             || Some(name.as_os_str()) == lock.file_name()
             || (is_begun && (name == "redo" || name == "redo.tmp"))
     };
     if is_there(disk, into) && is_begun {
         // The last step of one that was published: its remains go.
-        discard(disk, &build_dir(into), into)?;
+        discard(disk, &into.join(RESTORE_DIR), into)?;
     }
     if is_there(disk, into) || !names.iter().all(is_ours) {
         return Err(Error::NotEmpty { path: into.to_owned() });

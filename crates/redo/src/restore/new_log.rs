@@ -126,6 +126,8 @@ impl NewLog {
     /// # Errors
     /// When the disk refuses.
     pub fn begin_anew(&mut self, horizon: Lsn) -> Result<()> {
+        // First: what it says is of images that others of the same names take the place of.
+        Reached::remove(&*self.building.disk, self.building.notes())?;
         let manifest = &mut self.building.manifest;
         let fresh = Manifest::new(manifest.database, manifest.hash_seed);
         manifest.listed.clear();
@@ -161,6 +163,10 @@ impl NewLog {
             let Some((_, report)) = image? else { return Ok(None) };
             found.push(report);
         }
+        let count = |of: fn(&Report) -> u64| found.iter().map(of).sum::<u64>();
+        if (count(|it| it.blocks), count(|it| it.records)) != (reached.blocks, reached.records) {
+            return Ok(None);
+        }
         for report in found {
             self.made.files += 1;
             self.made.blocks += report.blocks;
@@ -184,7 +190,8 @@ impl NewLog {
         self.end_images()?;
         let Building { disk, manifest, .. } = &self.building;
         manifest.write(&**disk, self.building.notes())?;
-        let reached = Reached { next_segment: manifest.next_segment, at: at() };
+        let Made { blocks, records, .. } = self.made;
+        let reached = Reached { next_segment: manifest.next_segment, blocks, records, at: at() };
         reached.write(&**disk, self.building.notes())?;
         self.kept_bytes = self.made.bytes;
         Ok(())

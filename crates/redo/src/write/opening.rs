@@ -43,6 +43,7 @@ use crate::shared::spare;
 use crate::write::flusher::Flusher;
 use crate::write::log::{Begin, Log};
 use crate::write::past::Past;
+use crate::write::publication::check_finished;
 use crate::write::reserve;
 
 /// What recovery has found.
@@ -105,6 +106,7 @@ impl Recovery {
     pub fn open(mut env: Env, options: Options) -> Result<Self> {
         let dir = &options.dir;
         let lock = lock(&*env.disk, dir)?;
+        check_finished(&*env.disk, dir)?;
         let lookers = if options.parallel_loaders { LOOKERS } else { 1 };
         let catalog = Catalog::read(&*env.disk, dir, &options.device_dirs(), lookers)?;
         let manifest = match &catalog.manifest {

@@ -37,6 +37,21 @@ fn begun_path(build: &Path) -> PathBuf {
     build.join("unfinished")
 }
 
+/// Where a restore builds the log of `into`.
+pub(crate) const RESTORE_DIR: &str = "restore-tmp";
+
+/// Refuses a directory without a log into which a restore was begun that has not ended: whatever devices are given, no log may begin there.
+///
+/// # Errors
+/// Then, or when the disk refuses.
+pub(crate) fn check_finished(disk: &dyn Disk, dir: &Path) -> Result<()> {
+    let begun = begun_path(&dir.join(RESTORE_DIR));
+    match !is_there(disk, dir) && disk.exists(&begun).at(&begun, "look for")? {
+        true => Err(Error::UnfinishedRestore { path: dir.to_owned() }),
+        false => Ok(()),
+    }
+}
+
 /// How far it is, where it can go on ([`crate::NewLog::keep`]).
 pub(crate) fn reached_path(build: &Path) -> PathBuf {
     build.join("reached")
@@ -65,8 +80,9 @@ fn not_unfinished(build: &Path, what: impl Into<String>) -> Error {
 /// be begun there, for one that goes on.
 ///
 /// # Errors
-/// When the disk refuses.
+/// When a restore into `dir` has not ended, or the disk refuses.
 pub fn begin(disk: &dyn Disk, build: &Path, dir: &Path, what: &[u8]) -> Result<()> {
+    check_finished(disk, dir)?;
     disk.create_dir_all(build).at(build, "make")?;
     let said = [dir.as_os_str().as_encoded_bytes(), &[0], what].concat();
     manifest::write_small(disk, &begun_path(build), &said)

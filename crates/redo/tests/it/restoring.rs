@@ -168,22 +168,33 @@ fn a_restore_may_be_cut_off_at_every_single_io() {
             threads: NonZero::new(threads).unwrap(),
             ..request(RestorePoint::Lsn(lsn))
         };
-        let (cut_off, resumed) = cut_off_everywhere(&world, &request, lsn);
-        assert!(cut_off > 30, "{cut_off}");
-        assert!(resumed > cut_off / 3, "{resumed} of {cut_off} went on");
+        for has_power in [false, true] {
+            let (cut_off, resumed) = cut_off_everywhere(&world, &request, lsn, has_power);
+            assert!(cut_off > 30, "{cut_off}");
+            assert!(resumed > cut_off / 3, "{resumed} of {cut_off} went on");
+        }
     }
 }
 
-/// Cuts a restore off at its first I/O, its second, and so on, until one ends before. Returns how many did not, and how many
-/// of these were gone on with.
-fn cut_off_everywhere(world: &World, request: &RestoreRequest<'_>, lsn: u64) -> (usize, usize) {
+/// Cuts a restore off at its first I/O, its second, and so on, until one ends before: by the power's end, or, with power, by that of the process
+/// alone, and the power ends when another one has gone on. Returns how many were cut off, and how many of these were gone on with.
+fn cut_off_everywhere(
+    world: &World,
+    request: &RestoreRequest<'_>,
+    lsn: u64,
+    has_power: bool,
+) -> (usize, usize) {
     let (mut cut_off, mut resumed) = (0, 0);
     for crash_at in 1.. {
         let disk = copy(&world.disk);
         disk.crash_after(crash_at);
         let result = restore(&disk, request);
         let is_over = !disk.is_crashed();
-        disk.restart();
+        if has_power {
+            disk.kill();
+        } else {
+            disk.restart();
+        }
         let is_log = redo::is_there(&disk, Path::new(INTO));
         if is_over {
             result.unwrap();
@@ -195,10 +206,20 @@ fn cut_off_everywhere(world: &World, request: &RestoreRequest<'_>, lsn: u64) -> 
             let report = redo::verify(&shared, Path::new(INTO), &[]).unwrap();
             assert!(report.is_good(), "{crash_at}: {report}");
         } else {
-            let error = Database::open_on(Arc::new(disk.fork()), options(Path::new(INTO))).err();
-            let is_begun = disk.exists(&Path::new(INTO).join("redo/device")).unwrap();
-            assert!(error.is_some() || !is_begun, "{crash_at}: an unfinished one starts");
+            let is_begun = disk.exists(&Path::new(INTO).join("restore-tmp/unfinished")).unwrap();
+            // Also by a configuration that has its log elsewhere.
+            let mut elsewhere = options(Path::new(INTO));
+            elsewhere.devices = vec![PathBuf::from("/elsewhere")];
+            for options in [options(Path::new(INTO)), elsewhere] {
+                let error = Database::open_on(Arc::new(disk.fork()), options).err();
+                let is_refused = matches!(error, Some(Error::UnfinishedRestore { .. }));
+                assert_eq!(is_refused, is_begun, "{crash_at}: {error:?}");
+            }
+            // Or of a dump.
+            let built = redo::begin(&disk.fork(), Path::new("/built"), Path::new(INTO), &[]);
+            assert_eq!(built.is_err(), is_begun, "{crash_at}: {built:?}");
             resumed += usize::from(restore(&disk, request).unwrap().is_resumed);
+            disk.crash();
         }
         assert_eq!(&contents(&disk, lsn), world.ledger.at(lsn), "{crash_at}");
     }
