@@ -18,6 +18,7 @@
 //! A file here, an entry in [`TARGETS`], three lines in `fuzz/fuzz_targets`, its name in
 //! `fuzz/Cargo.toml`, and a directory in `fuzz/corpus`.
 
+mod acl_rules;
 mod aof_directory;
 mod archive_object;
 mod block;
@@ -122,6 +123,14 @@ pub const TARGETS: &[Target] = &[
         // As of commands; two passes, each with a buffer for each of a few files.
         fixed_bytes: 256 << 20,
         bytes_per_byte: 128 << 10,
+    },
+    Target {
+        name: "acl_rules",
+        run: acl_rules::run,
+        seeds: acl_rules::seeds,
+        fixed_bytes: 16 << 20,
+        // A selector of two bytes has a bit for each command, and its line may name each of them; written some 50 times.
+        bytes_per_byte: 1 << 20,
     },
     Target {
         name: "archive_object",

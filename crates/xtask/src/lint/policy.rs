@@ -101,6 +101,7 @@ pub(super) const ORDER: &[Place] = &[
     Place {
         name: "fuzz-targets",
         may_use: &[
+            "acl",
             "base",
             "env",
             "env-sim",
