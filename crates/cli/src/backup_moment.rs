@@ -149,7 +149,9 @@ pub(crate) fn show(show: &Show) -> anyhow::Result<ExitCode> {
 }
 
 fn say_configuration(text: &str) {
-    print!("the server's configuration then (of users it has SHA-256 of their passwords):\n\n{text}");
+    print!(
+        "the server's configuration then (of users it has SHA-256 of their passwords):\n\n{text}"
+    );
 }
 
 fn shown(found: &Restored, names: &[String]) -> String {

@@ -353,7 +353,11 @@ fn damage_is_found_and_never_restored() {
             _ => {
                 assert_eq!(output.status.code(), Some(3), "{}", said(&output));
                 assert!(said(&output).contains("NOT THE NEWEST STATE"), "{}", said(&output));
-                assert!(said(&output).contains("damaged or not to be read, and gone round: "), "{}", said(&output));
+                assert!(
+                    said(&output).contains("damaged or not to be read, and gone round: "),
+                    "{}",
+                    said(&output)
+                );
                 fs::remove_dir_all(&into).unwrap();
                 let output = restore(&url, &into, &["--at", &last]);
                 assert!(!output.status.success(), "{}", said(&output));

@@ -279,7 +279,7 @@ fn lines_of_stream(about: &Reply) -> BTreeMap<Bytes, Bytes> {
             _ => "null".to_owned(),
         };
         put(format!("group {name}"), format!("{} {read}", text(group, "last-delivered-id")));
-        for pending in of(group, "pel").elements() {
+        for pending in of(group, "pending").elements() {
             let [id, consumer, _, count] = pending.elements() else { panic!("{pending:?}") };
             let value = format!("{} {}", consumer.text(), count.text());
             put(format!("pending {name} {}", id.text()), value);

@@ -94,7 +94,12 @@ pub(super) fn hello(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
                 rest
             }
             [name, rest @ ..] if argument::is(option, "setname") => {
-                new_name = Some(*name);
+                // One that has not authenticated is given nothing to keep.
+                if engine.sessions[key].session.is_stranger() {
+                    new_name = Some(*name);
+                } else {
+                    engine.set_client_name(key, name)?;
+                }
                 rest
             }
             _ => return Err(error(format!("ERR Syntax error in HELLO option '{}'", text(option)))),
