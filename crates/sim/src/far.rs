@@ -41,7 +41,7 @@ pub(crate) enum Nature {
 
 impl Nature {
     /// That of the run with this seed: nothing else depends on the same bits.
-    pub(crate) const fn of(seed: u64) -> Self {
+    pub(crate) fn of(seed: u64) -> Self {
         if seed < FAR_SEEDS {
             return Self::Plain;
         }
@@ -49,7 +49,7 @@ impl Nature {
             0..3 => Self::Plain,
             3..6 => Self::Dies,
             6..10 => Self::Shared,
-            lie => Self::Lies(Lie::ALL[(lie - 10) as usize]),
+            lie => Self::Lies(Lie::ALL[usize::try_from(lie - 10).expect("four bits")]),
         }
     }
 }
