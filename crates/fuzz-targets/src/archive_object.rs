@@ -248,7 +248,7 @@ fn log(header: &Header, blocks: &[u8]) -> Vec<u8> {
         let block = BlockHeader::decode(head).expect("it is a block");
         let head = BlockHeader { flags: 0, ..block }.encode();
         log[at..at + block::HEADER_BYTES].copy_from_slice(&head);
-        at += block::HEADER_BYTES + block.payload_bytes as usize;
+        at += block::HEADER_BYTES + usize::try_from(block.payload_bytes).expect("it is in memory");
     }
     log
 }
