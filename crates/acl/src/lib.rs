@@ -28,8 +28,7 @@
 //!
 //! 1. The user `default` exists, with [`UserKey::DEFAULT`].
 //! 2. SETUSER applies all of its rules or none; so does a file.
-//! 3. [`Users::take_changed`] has every user from whom a right could have been taken. Of others there is nothing
-//!    to revoke.
+//! 3. [`Users::take_changed`] has every user that may have lost a right. Of others there is nothing to revoke.
 //! 4. Only SHA-256 of a password is kept, and compared in a time that does not depend on it.
 //! 5. A line of a user, applied to a new user, makes an equal one (tests/it/oracle.rs).
 //! 6. Keys are those of [`command_spec::keys`]. What that cannot tell is a call that makes no sense: it is
