@@ -2,8 +2,10 @@
 
 use std::fs::File;
 
+use super::restoring::cold_server;
 use super::server::TestServer;
-use crate::engine::ClientKey;
+use super::threads::Threads;
+use crate::engine::{ClientKey, Wanted};
 
 /// A client that is this user, with the password `x`.
 fn as_user(server: &mut TestServer, name: &str) -> ClientKey {
@@ -132,4 +134,22 @@ fn what_is_kept_of_users_makes_the_same_users() {
         assert!(again.by_name(name).is_some(), "{text}");
         assert_eq!(again.by_name(name), server.engine.access.users.by_name(name), "{text}");
     }
+}
+
+#[test]
+fn nothing_is_read_ahead_for_a_call_that_will_be_refused() {
+    let (mut server, _said) = cold_server(TestServer::with_log(&[]), 3);
+    let threads = Threads::default();
+    server.engine.fetch_from(Box::new(threads.clone()));
+    let admin = server.connect();
+    set(&mut server, admin, &["alice on >x ~mine:* +@all"]);
+    let alice = as_user(&mut server, "alice");
+    let get = |key: &str| format!("*2\r\n$3\r\nGET\r\n${}\r\n{key}\r\n", key.len());
+    let calls = ["mine:1", "secret", "mine:2"].map(get).concat();
+    assert_eq!(server.send(alice, &calls), "");
+    let mut asked = Vec::new();
+    while let Some(Wanted::Missing(missing)) = threads.asked() {
+        asked.push(String::from_utf8(missing.key.to_vec()).unwrap());
+    }
+    assert_eq!(asked, ["mine:1", "mine:2"]);
 }
