@@ -14,6 +14,8 @@ use crate::user::User;
 pub enum Denial {
     /// The command, or its subcommand.
     Command,
+    /// All keys: the command returns data of keys that it does not name.
+    AllKeys,
     /// The key at this position among the arguments.
     Key(usize),
     /// The channel at this position.
@@ -26,7 +28,7 @@ impl Denial {
     pub const fn reason(self) -> Reason {
         match self {
             Self::Command => Reason::Command,
-            Self::Key(_) => Reason::Key,
+            Self::AllKeys | Self::Key(_) => Reason::Key,
             Self::Channel(_) => Reason::Channel,
         }
     }
@@ -36,6 +38,7 @@ impl Denial {
     pub fn object<'a>(self, command: Command, call: &[&'a [u8]]) -> &'a [u8] {
         match self {
             Self::Command => command.spec().name.as_bytes(),
+            Self::AllKeys => b"*",
             Self::Key(index) | Self::Channel(index) => call[index],
         }
     }
@@ -47,7 +50,7 @@ impl Denial {
             Self::Command => {
                 format!("NOPERM this user has no permissions to run the '{}' command", command.name)
             }
-            Self::Key(_) => {
+            Self::AllKeys | Self::Key(_) => {
                 "NOPERM this user has no permissions to access one of the keys used as \
                              arguments"
                     .to_owned()
@@ -69,7 +72,7 @@ impl Denial {
                  EXEC call. This command is no longer allowed for the following reason: no permission \
                  to execute the command or subcommand"
             }
-            Self::Key(_) => {
+            Self::AllKeys | Self::Key(_) => {
                 "NOPERM ACLs rules changed between the moment the transaction was accumulated and the \
                  EXEC call. This command is no longer allowed for the following reason: no permission \
                  to touch the specified keys"
@@ -89,7 +92,7 @@ impl Denial {
             Self::Command => {
                 "ERR The user executing the script can't run this command or subcommand"
             }
-            Self::Key(_) => {
+            Self::AllKeys | Self::Key(_) => {
                 "ERR The user executing the script can't access at least one of the keys mentioned in \
                  the command arguments"
             }
@@ -105,7 +108,7 @@ impl Denial {
     pub fn dry_run(self, command: Command, call: &[&[u8]]) -> Vec<u8> {
         let (begin, end): (&[u8], &[u8]) = match self {
             Self::Command => (b"run", b"command"),
-            Self::Key(_) => (b"access", b"key"),
+            Self::AllKeys | Self::Key(_) => (b"access", b"key"),
             Self::Channel(_) => (b"access", b"channel"),
         };
         let object = self.object(command, call);
@@ -177,7 +180,7 @@ impl Selector {
             return Err(Denial::Command);
         }
         if command.spec().reads_all && !self.keys.allow_all(KeyAccess::READ) {
-            return Err(Denial::Command);
+            return Err(Denial::AllKeys);
         }
         if self.keys != Keys::All && keys::has_keys(command.spec()) {
             if found.is_none() {

@@ -7,7 +7,7 @@ use crate::error::{FileErrors, RuleError};
 use crate::patterns::ChannelDefault;
 use crate::rules;
 use crate::user::User;
-use crate::users::{Users, text};
+use crate::users::{Users, text, without_secret};
 
 /// The users of a file.
 #[derive(Clone, Debug, Default)]
@@ -68,7 +68,7 @@ impl Roster {
 }
 
 /// Applies a line's rules and appends what is wrong with them: every unknown command, and the first of other errors,
-/// without the rule, which may have a password in it.
+/// without the rule, which may have a password in it, as a selector may that has an unknown command.
 fn apply(user: &mut User, rules: &[&[u8]], place: &str, errors: &mut String) {
     let Ok(merged) = rules::merge_selectors(rules) else {
         write_to(errors, format_args!("{place}: Unmatched parenthesis in selector definition. "));
@@ -79,7 +79,7 @@ fn apply(user: &mut User, rules: &[&[u8]], place: &str, errors: &mut String) {
         match user.apply(rule.trim_ascii()) {
             Ok(()) => {}
             Err(error @ RuleError::Unknown) => {
-                let rule = text(rule);
+                let rule = without_secret(rule);
                 write_to(
                     errors,
                     format_args!("{place}: Error in applying operation '{rule}': {error}. "),
@@ -138,6 +138,10 @@ mod tests {
                  lowercase hexadecimal characters. ",
             ),
             ("user a on\n user a on", "WARNING: Duplicate user 'a' found on line 2. "),
+            (
+                "user a (+nope >hunter2)",
+                "f:1: Error in applying operation '((redacted)': Unknown command or category name in ACL. ",
+            ),
             ("user a\tb on", "'f:1: username 'a\tb' contains invalid characters. "),
             ("user a (~x", "f:1: Unmatched parenthesis in selector definition. "),
         ] {

@@ -12,8 +12,8 @@ const COMPARED_MAX: usize = 10;
 /// fill it.
 const NAME_BYTES_MAX: usize = 1024;
 
-/// So much is kept of a client's line, in which names are that it has chosen.
-const CLIENT_BYTES_MAX: usize = 2048;
+/// How much of a client's line is kept, which has names that the client has chosen.
+const CLIENT_BYTES_MAX: usize = 1024;
 
 /// What was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,6 +195,10 @@ mod tests {
         assert_eq!(log.entries().count(), 8);
         log.add(event(&"x".repeat(1 << 20)), String::new(), 0, 8);
         assert_eq!(log.entries().next().unwrap().object.len(), NAME_BYTES_MAX);
+        // A byte of the last letter would be too much.
+        log.add(event("y"), format!("x{}", "\u{e9}".repeat(CLIENT_BYTES_MAX)), 0, 8);
+        let client = &log.entries().next().unwrap().client;
+        assert_eq!((client.len(), client.capacity()), (CLIENT_BYTES_MAX - 1, CLIENT_BYTES_MAX - 1));
         log.add(event("y"), String::new(), 0, 0);
         assert_eq!(log.entries().count(), 0);
     }

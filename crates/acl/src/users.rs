@@ -258,7 +258,7 @@ fn shown(rule: &[u8], error: RuleError) -> String {
 /// A rule for an error message that others may read, too.
 ///
 /// What is no rule may be a password whose sign was forgotten, and a selector may have one within.
-fn without_secret(rule: &[u8]) -> String {
+pub(crate) fn without_secret(rule: &[u8]) -> String {
     match rule {
         [b'+' | b'-' | b'~' | b'%' | b'&', ..] => text(rule),
         [sign, ..] if sign.is_ascii_punctuation() => format!("{}(redacted)", char::from(*sign)),
@@ -278,8 +278,9 @@ mod tests {
     #[test]
     fn a_key_survives_changes_and_is_never_another_users() {
         let mut users = Users::new(ChannelDefault::Nothing);
-        let key = set(&mut users, "a", "on >x +get");
         users.take_changed();
+        let key = set(&mut users, "a", "on >x +get");
+        assert_eq!(users.take_changed().into_iter().collect::<Vec<_>>(), [key], "a new one");
         assert_eq!(set(&mut users, "a", "-get"), key);
         assert_eq!(users.take_changed().into_iter().collect::<Vec<_>>(), [key]);
         assert_eq!(set(&mut users, "a", "-get"), key);
@@ -341,8 +342,14 @@ mod tests {
         let gone = set(&mut users, "c", "on");
         let text = b"user a on +get\nuser b on +set\nuser d on\n";
         users.replace(Roster::parse(text, "f", ChannelDefault::Nothing).unwrap());
+        users.take_changed();
+        // One more, and the others as they are.
+        let text = [&text[..], b"user e on\n"].concat();
+        users.replace(Roster::parse(&text, "f", ChannelDefault::Nothing).unwrap());
+        let added = users.key_of(b"e").unwrap();
+        assert_eq!(users.take_changed().into_iter().collect::<Vec<_>>(), [added]);
         assert!(users.get(same).is_some());
         assert!(users.get(changed).is_none() && users.get(gone).is_none());
-        assert_eq!(users.iter().count(), 4);
+        assert_eq!(users.iter().count(), 5);
     }
 }

@@ -430,6 +430,16 @@ mod tests {
     }
 
     #[test]
+    fn a_configuration_is_for_a_restore_alone() {
+        let text = "requirepass x\nuser alice on #81b637\n".to_owned();
+        let note = Note { time_ms: 7, event: NoteEvent::BackupConfiguration { id: 3, text } };
+        let mut out = Vec::new();
+        write_note(&note.encode(), &mut out);
+        let told = String::from_utf8(out).expect("JSON is text");
+        assert_eq!(told, r#","at_ms":7,"event":"backup-configuration","id":3"#);
+    }
+
+    #[test]
     fn scores_read_as_they_were() {
         let score = |score: f64| {
             let mut out = Vec::new();

@@ -296,8 +296,8 @@ impl Pair {
     }
 }
 
-/// Whether a call differs: Redis 7.0 does not know it, or does not find its keys because a word looks like the keyword, or
-/// because it makes no sense.
+/// Whether a call differs: Redis 7.0 does not know it, does not find its keys because a word looks like the keyword or
+/// because it makes no sense, or lets one that may read no key have all of them.
 fn is_mended(command: Command, call: &[&[u8]]) -> bool {
     let count = |word: &[u8]| call.iter().filter(|it| it.eq_ignore_ascii_case(word)).count();
     match command.name {
@@ -308,6 +308,7 @@ fn is_mended(command: Command, call: &[&[u8]]) -> bool {
         "xreadgroup" => count(b"streams") > 1,
         "georadius" | "georadiusbymember" => count(b"store") + count(b"storedist") > 1,
         "pfmerge" => call.len() == 2,
+        "psync" | "sync" => true,
         _ => keys::has_keys(command.spec()) && keys::of(command.spec(), call).is_none(),
     }
 }

@@ -77,15 +77,27 @@ fn keys_that_cannot_be_told_are_not_to_be_used() {
 #[test]
 fn what_returns_all_data_needs_all_keys() {
     for (rules, expected) in [
-        ("+@all ~a", "command logtail"),
-        ("+@all %W~*", "command logtail"),
+        ("+@all ~a", "key *"),
+        ("+@all %W~*", "key *"),
         ("+@all %R~*", "ok"),
-        ("+@all (~* +get)", "command logtail"),
-        ("+@blocking ~*", "command logtail"),
-        ("(+logtail ~*)", "ok"),
+        ("+@all (~* +get)", "key *"),
+        ("(+logtail +sync ~*)", "ok"),
     ] {
-        assert_eq!(check(&users(rules), "logtail 0"), expected, "{rules}");
+        let users = users(rules);
+        assert_eq!(check(&users, "logtail 0"), expected, "{rules}");
+        assert_eq!(check(&users, "sync"), expected, "{rules}");
     }
+    assert_eq!(check(&users("+@blocking ~*"), "logtail 0"), "command logtail");
+    let call: [&[u8]; 2] = [b"logtail", b"0"];
+    let command = table::resolve(&call).unwrap();
+    assert_eq!(
+        Denial::AllKeys.error(command),
+        "NOPERM this user has no permissions to access one of the keys used as arguments"
+    );
+    assert_eq!(
+        text(&Denial::AllKeys.dry_run(command, &call)),
+        "This user has no permissions to access the '*' key"
+    );
 }
 
 #[test]

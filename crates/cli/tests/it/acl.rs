@@ -307,6 +307,22 @@ fn a_server_does_not_start_with_users_that_are_wrong() {
 }
 
 #[test]
+fn a_user_that_is_off_is_told_of_at_the_start() {
+    let (directory, _server) =
+        with_configuration("logfile HERE/log.txt\nuser alice >secret +@all\nuser bob on +@all\n");
+    let text = fs::read_to_string(directory.path().join("log.txt")).unwrap();
+    let told: Vec<&str> = text.lines().filter(|line| line.contains("is disabled")).collect();
+    let [told] = told.as_slice() else { panic!("{text}") };
+    assert!(
+        told.ends_with(
+            "The user 'alice' is disabled (there is no 'on' modifier in the user description). Make \
+             sure this is not a configuration error."
+        ),
+        "{told}"
+    );
+}
+
+#[test]
 fn config_rewrite_keeps_users_and_what_was_there_without_users() {
     let (directory, mut server) =
         with_configuration("# mine\nuser alice on >secret ~* +@all\nrequirepass hush\n");

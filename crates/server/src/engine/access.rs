@@ -348,9 +348,7 @@ impl Engine {
     /// Writes the users to the aclfile.
     pub(super) fn save_acl_file(&self, path: &Path) -> Result<(), FileError> {
         let disk = self.deps.disk.as_ref();
-        let mut temporary = path.file_name().unwrap_or_default().to_owned();
-        temporary.push(".tmp");
-        let new = Unpublished::create(disk, &path.with_file_name(temporary))?;
+        let new = Unpublished::create(disk, &temporary_of(path, &self.run_id))?;
         new.keep_permissions(disk, path)?;
         let written = new.file().write_all_at(&self.access.users.to_file(), 0);
         written.map_err(FileError::io(new.temporary(), "write"))?;
@@ -383,7 +381,27 @@ impl Engine {
     }
 }
 
+/// Where the server with this id writes an aclfile, which other servers may have, too.
+fn temporary_of(path: &Path, run_id: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.tmp", run_id.get(..16).unwrap_or(run_id)));
+    path.with_file_name(name)
+}
+
 fn may_monitor(user: &User) -> bool {
     let call: [&[u8]; 1] = [b"monitor"];
     table::lookup(call[0]).is_none_or(|command| user.check(command, &call).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_servers_write_an_aclfile_next_to_each_other() {
+        let path = Path::new("/etc/users.acl");
+        let [one, other] = ["1f", "2e"].map(|id| temporary_of(path, &id.repeat(20)));
+        assert_eq!(one, Path::new("/etc/users.acl.1f1f1f1f1f1f1f1f.tmp"));
+        assert_ne!(one, other);
+    }
 }

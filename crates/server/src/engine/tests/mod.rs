@@ -1,5 +1,6 @@
 //! The engine driven with bytes: what a client sees, and when.
 
+mod access;
 mod backups;
 mod client_library;
 mod connections;

@@ -344,3 +344,30 @@ fn what_was_given_out_is_there_after_a_loss_of_power() {
     }
     assert!(told_count > 500 && lost_count > 100, "{told_count} {lost_count}");
 }
+
+#[test]
+fn a_client_that_may_not_read_all_keys_any_more_is_told_nothing() {
+    let mut world = World::new(SyncPolicy::Always);
+    let (admin, client) = (world.server.connect(), world.server.connect());
+    let set = |world: &mut World, rules: &str| {
+        let reply = world.send(admin, &format!("ACL SETUSER tail {rules}\r\n"));
+        assert_eq!(reply, "+OK\r\n", "{rules}");
+    };
+    let refused =
+        "-NOPERM this user has no permissions to access one of the keys used as arguments\r\n";
+    set(&mut world, "on nopass +@all ~some:*");
+    assert_eq!(world.send(client, "AUTH tail x\r\n"), "+OK\r\n");
+    assert_eq!(world.send(client, "LOGTAIL 0\r\n"), refused);
+    set(&mut world, "allkeys");
+    assert_eq!(world.send(client, "LOGTAIL 0 BLOCK 0\r\n"), "");
+    set(&mut world, "resetkeys ~some:*");
+    assert_eq!(world.read(client), refused);
+    world.send(admin, "SET secret 1\r\n");
+    assert_eq!(world.read(client), "");
+    // The same if it loses the command.
+    set(&mut world, "allkeys");
+    assert_eq!(world.send(client, "LOGTAIL 1 BLOCK 0\r\n"), "");
+    set(&mut world, "-logtail");
+    let refused = "-NOPERM this user has no permissions to run the 'logtail' command\r\n";
+    assert_eq!(world.read(client), refused);
+}
