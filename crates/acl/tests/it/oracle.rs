@@ -300,17 +300,19 @@ impl Pair {
 /// because it makes no sense, or lets one that may read no key have all of them.
 fn is_mended(command: Command, call: &[&[u8]]) -> bool {
     let count = |word: &[u8]| call.iter().filter(|it| it.eq_ignore_ascii_case(word)).count();
-    match command.name {
-        // WITHSCORE of Redis 7.2.
-        "zrank" | "zrevrank" => call.len() != 3,
-        // Wrong, and refused here before that is said.
-        "migrate" => count(b"keys") > 0 && !call[3].is_empty(),
-        "xreadgroup" => count(b"streams") > 1,
-        "georadius" | "georadiusbymember" => count(b"store") + count(b"storedist") > 1,
-        "pfmerge" => call.len() == 2,
-        "psync" | "sync" => true,
-        _ => keys::has_keys(command.spec()) && keys::of(command.spec(), call).is_none(),
-    }
+    let makes_no_sense = keys::has_keys(command.spec()) && keys::of(command.spec(), call).is_none();
+    makes_no_sense
+        || match command.name {
+            // WITHSCORE of Redis 7.2.
+            "zrank" | "zrevrank" => call.len() != 3,
+            // Wrong, and refused here before that is said.
+            "migrate" => count(b"keys") > 0 && !call[3].is_empty(),
+            "xreadgroup" => count(b"streams") > 1,
+            "georadius" | "georadiusbymember" => count(b"store") + count(b"storedist") > 1,
+            "pfmerge" => call.len() == 2,
+            "psync" | "sync" => true,
+            _ => false,
+        }
 }
 
 /// Commands with keys or channels that are called more often than others.

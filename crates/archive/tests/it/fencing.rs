@@ -87,7 +87,19 @@ fn the_configuration_of_a_writer_that_comes_back_does_not_count() {
     let mut new = Database::open(&disk, &world.clock, log_options(3), 3).unwrap();
     let (mut archiver, desk) = begin(&new, &world.target_disk, &world.clock, &world.mood, 50);
     desk.tell_configuration(Lsn(new.last() + 1), "hz 20\n".to_owned());
-    (0..4).for_each(|_| _ = archiver.step());
+    let mut go_on = |world: &World, new: &mut Database| {
+        for _ in 0..8 {
+            world.clock.advance_us(300_000);
+            new.log.tick();
+            if desk.wants_mark()
+                && let Some(mark) = new.log.mark()
+            {
+                desk.give_mark(mark, world.clock.now_ms());
+            }
+            archiver.step();
+        }
+    };
+    go_on(&world, &mut new);
     for _ in 0..5 {
         world.write();
         world.database.flush();
@@ -102,8 +114,7 @@ fn the_configuration_of_a_writer_that_comes_back_does_not_count() {
     while new.last() <= later.0 {
         new.set(b"new", new.last().to_string().as_bytes());
         new.flush();
-        world.clock.advance_us(1_000_000);
-        (0..4).for_each(|_| _ = archiver.step());
+        go_on(&world, &mut new);
     }
     let into = SimDisk::new(3, env_sim::Faults::default());
     let restored =
