@@ -31,8 +31,8 @@
 //! 3. [`Users::take_changed`] has every user that may have lost a right. Of others there is nothing to revoke.
 //! 4. Only SHA-256 of a password is kept, and compared in a time that does not depend on it.
 //! 5. A line of a user, applied to a new user, makes an equal one (tests/it/oracle.rs).
-//! 6. Keys are those of [`command_spec::keys`]. What that cannot tell is a call that makes no sense: it is
-//!    refused to one that may not use every key.
+//! 6. Keys are those of [`command_spec::keys`]. What that cannot tell is a call that fails as wrong, before
+//!    it has touched a key.
 
 mod commands;
 mod decide;

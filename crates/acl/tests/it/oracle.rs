@@ -7,7 +7,6 @@
 use std::collections::BTreeSet;
 
 use acl::{ChannelDefault, Roster, Users};
-use command_spec::keys;
 use command_spec::table::{self, Command};
 use fastrand::Rng;
 
@@ -296,23 +295,20 @@ impl Pair {
     }
 }
 
-/// Whether a call differs: Redis 7.0 does not know it, does not find its keys because a word looks like the keyword or
-/// because it makes no sense, or lets one that may read no key have all of them.
+/// Whether a call differs: Redis 7.0 does not know it, does not find its keys (as a word looks like the keyword), or lets one that may read no key have all of them.
 fn is_mended(command: Command, call: &[&[u8]]) -> bool {
     let count = |word: &[u8]| call.iter().filter(|it| it.eq_ignore_ascii_case(word)).count();
-    let makes_no_sense = keys::has_keys(command.spec()) && keys::of(command.spec(), call).is_none();
-    makes_no_sense
-        || match command.name {
-            // WITHSCORE of Redis 7.2.
-            "zrank" | "zrevrank" => call.len() != 3,
-            // Wrong, and refused here before that is said.
-            "migrate" => count(b"keys") > 0 && !call[3].is_empty(),
-            "xreadgroup" => count(b"streams") > 1,
-            "georadius" | "georadiusbymember" => count(b"store") + count(b"storedist") > 1,
-            "pfmerge" => call.len() == 2,
-            "psync" | "sync" => true,
-            _ => false,
-        }
+    match command.name {
+        // WITHSCORE of Redis 7.2.
+        "zrank" | "zrevrank" => call.len() != 3,
+        // Wrong, and refused here before that is said.
+        "migrate" => count(b"keys") > 0 && !call[3].is_empty(),
+        "xreadgroup" => count(b"streams") > 1,
+        "georadius" | "georadiusbymember" => count(b"store") + count(b"storedist") > 1,
+        "pfmerge" => call.len() == 2,
+        "psync" | "sync" => true,
+        _ => false,
+    }
 }
 
 /// Commands with keys or channels that are called more often than others.

@@ -66,15 +66,6 @@ fn a_key_that_hides_behind_a_keyword_is_found() {
 }
 
 #[test]
-fn keys_that_cannot_be_told_are_not_to_be_used() {
-    for (rules, expected) in [("+@all ~a", "key many"), ("+@all ~*", "ok"), ("+@all allkeys", "ok")]
-    {
-        assert_eq!(check(&users(rules), "msetex many a 1"), expected, "{rules}");
-    }
-    assert_eq!(check(&users("+eval ~a"), "eval x 0 b"), "ok");
-}
-
-#[test]
 fn what_returns_all_data_needs_all_keys() {
     for (rules, expected) in [
         ("+@all ~a", "key *"),
