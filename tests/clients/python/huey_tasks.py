@@ -47,6 +47,18 @@ def result(handle):
     return handle.get(blocking=True, timeout=SECONDS)
 
 
+def result_at_last(handle):
+    """The same of a task that is tried again: how each attempt has failed is a result, too, until the next one."""
+    until = time.time() + SECONDS
+    while True:
+        try:
+            return result(handle)
+        except TaskException:
+            if time.time() > until:
+                raise
+            handle.reset()
+
+
 def main():
     queue.storage.flush_all()
     urgent.storage.flush_all()
@@ -67,7 +79,7 @@ def main():
         begin = time.time()
         assert result(add.schedule((3, 4), delay=1)) == 7
         assert time.time() - begin >= 0.99
-        assert result(third_time()) == 3
+        assert result_at_last(third_time()) == 3
         assert queue.enqueue(add.s(1, 1).then(add, 40)).get(blocking=True, timeout=SECONDS) == [2, 42]
         assert add.map([(n, n) for n in range(10)]).get(blocking=True, timeout=SECONDS) == [2 * n for n in range(10)]
         try:
