@@ -123,6 +123,8 @@ pub(crate) struct Told {
     own: Vec<(Lsn, Lsn)>,
     /// The numbers that its archivers had.
     writers: BTreeSet<u64>,
+    /// Those of them that have said something.
+    speakers: BTreeSet<u64>,
 }
 
 impl Told {
@@ -145,7 +147,11 @@ impl Told {
             return Ok(false);
         }
         let later = other.map(|other| other.writer).filter(|by| *by > now.writer);
-        match (far.timely(now.archived, now.writer), later) {
+        // What it finds when it comes, and has claimed, may be a later one's: it is there.
+        let is_first = self.speakers.insert(now.writer);
+        let put = far.timely(now.archived, now.writer);
+        let put = put.or_else(|| far.timely(now.archived, u64::MAX).filter(|_| is_first));
+        match (put, later) {
             (Some(put), _) if put.writer == now.writer => self.own.push((put.first, put.last)),
             (None, Some(later)) => {
                 let (late, lsn) = (now.writer, now.archived);

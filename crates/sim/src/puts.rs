@@ -43,7 +43,7 @@ impl Puts {
         }
     }
 
-    /// The timely blocks by which a writer can say that one is there: its own, or those of an earlier one.
+    /// The timely blocks with this one: of this writer, or the last before it that has put any.
     pub(crate) fn of(&self, lsn: Lsn, writer: u64) -> Option<Timely> {
         let has = |it: &&Timely| it.writer <= writer && it.first <= lsn && lsn <= it.last;
         self.timely.iter().filter(has).max_by_key(|it| it.writer).copied()
