@@ -40,7 +40,7 @@ const FILL_PIPELINE: usize = 64;
 /// The arguments of `indelible-bench compare`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Arguments {
-    /// A server, NAME=[HOST:]PORT[/PID]; repeated, the first one is what the others are compared with. The process is found
+    /// A server, `NAME=[HOST:]PORT[/PID]`; repeated, the first one is what the others are compared with. The process is found
     /// by its port if it is on this machine.
     #[arg(long = "target", required = true)]
     pub targets: Vec<Target>,
