@@ -211,7 +211,7 @@ fn read(bytes: &Arc<[u8]>, name: Name, keys: &Keys) {
 
 /// Looks at an object that has no blocks. Returns whether it is good.
 fn look(target: &OneObject<'_>) -> bool {
-    let OneObject { name, bytes, keys } = target;
+    let OneObject { name, bytes, .. } = target;
     let header = bytes.first_chunk().map(|header| Header::decode(header, DATABASE, *name));
     if matches!(header, Some(Err(_))) {
         // That is seen again and again.
