@@ -110,9 +110,8 @@ pub struct AclLog {
 
 impl AclLog {
     /// Adds a refusal at `now_ms` and keeps at most `len_max` entries.
-    pub fn add(&mut self, event: Event<'_>, client: String, now_ms: i64, len_max: usize) {
+    pub fn add(&mut self, event: Event<'_>, mut client: String, now_ms: i64, len_max: usize) {
         let (object, user) = (start(event.object), start(event.user));
-        let mut client = client;
         client.truncate(client.floor_char_boundary(CLIENT_BYTES_MAX));
         client.shrink_to_fit();
         let same = self.entries.iter().take(COMPARED_MAX).position(|entry| {

@@ -122,6 +122,7 @@ fn find_from(
         FindKeys::KeyNum { count_index, first_key, step } => {
             let count = *arguments.get(usize::try_from(begin + count_index).ok()?)?;
             let first = begin + first_key;
+            // None are named: a script has none, and what takes no 0 refuses it.
             if count == b"0" {
                 return Some(());
             }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use archive::{Archiver, Folder, Name, Put, State, Target};
+use archive::{Archiver, Desk, Folder, Name, Put, State, Target};
 use base::Lsn;
 use env::Clock as _;
 use env_sim::SimDisk;
@@ -46,16 +46,7 @@ fn a_writer_that_comes_back_is_fenced_and_changes_nothing() {
         assert_eq!(world.desk.figures().archived, archived, "it tells nothing more");
         assert_eq!(world.told.len(), told);
         fenced += 1;
-        for _ in 0..20 {
-            world.clock.advance_us(300_000);
-            new.log.tick();
-            if desk.wants_mark()
-                && let Some(mark) = new.log.mark()
-            {
-                desk.give_mark(mark, world.clock.now_ms());
-            }
-            archiver.step();
-        }
+        go_on(&world, &mut new, (&mut archiver, &desk), 20);
         let last = desk.figures().archived.0;
         assert!(
             last > archived.0 && desk.figures().state == State::Streaming,
@@ -68,6 +59,25 @@ fn a_writer_that_comes_back_is_fenced_and_changes_nothing() {
         assert_eq!(Some(&before), states.get(&archived.0));
     }
     assert_eq!(fenced, 12);
+}
+
+/// The log of another writer and its archiver go on.
+fn go_on(
+    world: &World,
+    new: &mut Database,
+    (archiver, desk): (&mut Archiver, &Desk),
+    steps: usize,
+) {
+    for _ in 0..steps {
+        world.clock.advance_us(300_000);
+        new.log.tick();
+        if desk.wants_mark()
+            && let Some(mark) = new.log.mark()
+        {
+            desk.give_mark(mark, world.clock.now_ms());
+        }
+        archiver.step();
+    }
 }
 
 pub(crate) fn copy_of(world: &World) -> SimDisk {
@@ -87,19 +97,7 @@ fn the_configuration_of_a_writer_that_comes_back_does_not_count() {
     let mut new = Database::open(&disk, &world.clock, log_options(3), 3).unwrap();
     let (mut archiver, desk) = begin(&new, &world.target_disk, &world.clock, &world.mood, 50);
     desk.tell_configuration(Lsn(new.last() + 1), "hz 20\n".to_owned());
-    let mut go_on = |world: &World, new: &mut Database| {
-        for _ in 0..8 {
-            world.clock.advance_us(300_000);
-            new.log.tick();
-            if desk.wants_mark()
-                && let Some(mark) = new.log.mark()
-            {
-                desk.give_mark(mark, world.clock.now_ms());
-            }
-            archiver.step();
-        }
-    };
-    go_on(&world, &mut new);
+    go_on(&world, &mut new, (&mut archiver, &desk), 8);
     for _ in 0..5 {
         world.write();
         world.database.flush();
@@ -114,7 +112,7 @@ fn the_configuration_of_a_writer_that_comes_back_does_not_count() {
     while new.last() <= later.0 {
         new.set(b"new", new.last().to_string().as_bytes());
         new.flush();
-        go_on(&world, &mut new);
+        go_on(&world, &mut new, (&mut archiver, &desk), 8);
     }
     let into = SimDisk::new(3, env_sim::Faults::default());
     let restored =

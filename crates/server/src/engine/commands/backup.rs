@@ -228,22 +228,24 @@ pub(super) fn cleanup(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> D
 }
 
 impl Engine {
-    /// The configuration as backups and archives carry it, with the users, of which it has hashes of passwords.
+    /// The configuration as backups and archives carry it, with the users, of which it has hashes of passwords; or, where all
+    /// of them do not fit, with a line that says so.
     pub(in super::super) fn configuration_to_keep(&self) -> String {
-        let mut text = self.config.without_secrets(CONFIGURATION_BYTES_MAX);
+        let bytes_max = CONFIGURATION_BYTES_MAX - NO_USERS.len();
+        let mut text = self.config.without_secrets(bytes_max);
         if self.has_plain_users() {
             return text;
         }
-        let users: Vec<Vec<u8>> = self.access.users.lines().collect();
-        let users = lines_of_users(&users);
-        if text.len() + USERS_TITLE.len() + users.len() <= CONFIGURATION_BYTES_MAX {
-            text.push_str(USERS_TITLE);
-            text.push_str(&users);
-        } else {
-            self.deps.logger.warning(
-                "The users do not fit next to the configuration, and are not in backups or the archive; keep the aclfile, or \
-                 the lines of ACL LIST, elsewhere",
-            );
+        let before = text.len();
+        text.push_str(USERS_TITLE);
+        for line in self.access.users.lines() {
+            text.push_str(&lines_of_users(&[line]));
+            // There may be thousands more.
+            if text.len() > bytes_max {
+                text.truncate(before);
+                text.push_str(NO_USERS);
+                break;
+            }
         }
         text
     }
@@ -336,6 +338,9 @@ fn check_is_on(engine: &Engine) -> Done {
 /// What stands above the users in the configuration that a backup carries.
 const USERS_TITLE: &str = "# The users\n";
 
+/// What stands there in their place.
+const NO_USERS: &str = "# The users do not fit, and are left out\n";
+
 /// Makes a backup. Its block ends with the command, or with the transaction.
 fn make(
     engine: &mut Engine,
@@ -350,6 +355,12 @@ fn make(
     engine.declare_notes();
     let now_ms = engine.time.unix_ms();
     let configuration = engine.configuration_to_keep();
+    if configuration.ends_with(NO_USERS) {
+        engine.deps.logger.warning(
+            "The users do not fit next to the configuration, and are not in the backup; keep the aclfile, or the lines of ACL \
+             LIST, elsewhere",
+        );
+    }
     let backup = engine.shard.create_backup(name, point, now_ms, configuration);
     let backup = backup.map_err(|why| CommandError::Other(format!("ERR {why}").into()))?;
     let now_us = engine.deps.clock.monotonic_us();

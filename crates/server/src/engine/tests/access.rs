@@ -137,6 +137,18 @@ fn what_is_kept_of_users_makes_the_same_users() {
 }
 
 #[test]
+fn users_that_do_not_fit_are_said_to_be_left_out() {
+    let mut server = TestServer::new(&[]);
+    let admin = server.connect();
+    for number in 0..200 {
+        set(&mut server, admin, &[&format!("user-{number:0>99} on >x ~* +@all")]);
+    }
+    let text = server.engine.configuration_to_keep();
+    assert!(text.ends_with("# The users do not fit, and are left out\n"), "{text}");
+    assert!(!text.contains("user-") && text.len() <= 16 << 10, "{text}");
+}
+
+#[test]
 fn nothing_is_read_ahead_for_a_call_that_will_be_refused() {
     let (mut server, _said) = cold_server(TestServer::with_log(&[]), 3);
     let threads = Threads::default();

@@ -189,6 +189,21 @@ fn nothing_happens_while_the_server_is_asked_to_sleep() {
     assert_eq!(server.send(sleeper, "GET a\r\nSLOWLOG LEN\r\n"), "$1\r\n2\r\n:1\r\n");
 }
 
+/// Its socket may have taken bytes again while nothing was sent.
+#[test]
+fn a_client_with_replies_to_get_is_looked_at_when_the_server_wakes() {
+    let mut server = TestServer::new(&["--enable-debug-command", "yes"]);
+    let (full, sleeper) = (server.connect(), server.connect());
+    server.engine.receive(full, b"PING\r\n");
+    server.engine.end_iteration(true);
+    while server.engine.next_noted().is_some() {}
+    server.send(sleeper, "DEBUG SLEEP 0.5\r\n");
+    server.pass_ms(500);
+    let noted: Vec<_> = std::iter::from_fn(|| server.engine.next_noted()).collect();
+    assert!(noted.contains(&full), "{noted:?}");
+    assert_eq!(server.read(full), "+PONG\r\n");
+}
+
 /// A request as clients send it: one of many arguments fits into no inline one.
 fn request(words: &[&str], keys: &[String], last: &[&str]) -> String {
     let all =
