@@ -131,6 +131,13 @@ impl<'a> Driver<'a> {
 
     /// Runs the task.
     pub(super) fn run(&mut self) -> Result<()> {
+        self.run_to_the_end()?;
+        let waiting: usize = self.connections.iter().map(Connection::waiting).sum();
+        self.books.meter.troubles.unanswered += (waiting + self.late.len()) as u64;
+        Ok(())
+    }
+
+    fn run_to_the_end(&mut self) -> Result<()> {
         loop {
             let now_ns = self.now_ns();
             if self.is_over(now_ns) {
@@ -320,6 +327,7 @@ impl<'a> Driver<'a> {
         }
         self.away = None;
         self.back_ns = now_ns;
+        self.books.meter.troubles.unanswered += self.late.len() as u64;
         self.late.clear();
         self.next_due_ns = self.next_due_ns.max(now_ns);
         Ok(())

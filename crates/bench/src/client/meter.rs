@@ -46,6 +46,8 @@ pub(crate) struct Troubles {
     pub(super) stale: u64,
     /// Requests whose connection ended before their reply.
     pub(super) broken: u64,
+    /// Operations that were due and not over when the run was. They are in no latency, and would be the longest.
+    pub(super) unanswered: u64,
     /// Errors, by their first word.
     pub(super) errors: BTreeMap<String, u64>,
 }
@@ -54,7 +56,7 @@ impl Troubles {
     /// How many there were.
     pub(crate) fn sum(&self) -> u64 {
         let errors: u64 = self.errors.values().sum();
-        self.missing + self.wrong + self.stale + self.broken + errors
+        self.missing + self.wrong + self.stale + self.broken + self.unanswered + errors
     }
 }
 
@@ -87,9 +89,9 @@ impl Answer {
 
 /// See the file's top.
 pub(super) struct Meter {
-    /// Operations that were due before this are not counted.
+    /// Operations that were due before this are in no latency; what was over before is no throughput.
     counted_from_ns: u64,
-    /// Replies that came after this are not counted as throughput.
+    /// Nor is what came after this.
     counted_to_ns: u64,
     in_time: u64,
     replies_in_time: u64,
@@ -130,8 +132,11 @@ impl Meter {
 
     /// Counts a reply: one request of an operation.
     pub(super) fn replied(&mut self, now_ns: u64) {
-        let is_in_time = (self.counted_from_ns..=self.counted_to_ns).contains(&now_ns);
-        self.replies_in_time += u64::from(is_in_time);
+        self.replies_in_time += u64::from(self.is_in_time(now_ns));
+    }
+
+    fn is_in_time(&self, now_ns: u64) -> bool {
+        (self.counted_from_ns..=self.counted_to_ns).contains(&now_ns)
     }
 
     /// Counts an operation that is over.
@@ -141,10 +146,10 @@ impl Meter {
         if let Some(live) = &mut self.live {
             live.answered(ns);
         }
+        self.in_time += u64::from(self.is_in_time(now_ns));
         if due_ns < self.counted_from_ns {
             return;
         }
-        self.in_time += u64::from(now_ns <= self.counted_to_ns);
         self.kinds[answer.kind()].add(ns);
         if let Answer::Read { is_popular } = answer {
             self.reads_by_popularity[usize::from(!is_popular)].add(ns);
@@ -272,13 +277,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_due_before_is_not_counted_and_what_comes_late_is_no_throughput() {
+    fn what_was_due_before_is_in_no_latency_and_what_comes_late_is_no_throughput() {
         let mut meter = Meter::new(1000..3000, 0, false, None);
         let read = |is_popular| Answer::Read { is_popular };
+        meter.answered(999, 999, read(false));
         meter.answered(999, 2000, read(false));
         meter.answered(1000, 2000, read(true));
         meter.answered(1000, 3001, read(false));
-        assert_eq!((meter.in_time(), meter.reads().count), (1, 2));
+        assert_eq!((meter.in_time(), meter.reads().count), (2, 2));
         assert_eq!(meter.reads_by_popularity().map(|it| it.count), [1, 1]);
         meter.answered(1000, 2000, Answer::Scan);
         assert_eq!((meter.all().total(), meter.latencies(Answer::Scan).count), (3, 1));

@@ -21,6 +21,8 @@ struct Server {
     index: Mutex<BTreeSet<(i64, String)>>,
     /// Before it answers the request of this number, from 1 on, it sleeps for [`STALL`].
     stalls_in: AtomicUsize,
+    /// Whether it sleeps for good.
+    hangs: AtomicBool,
     /// With so many requests more, the connection ends.
     left: AtomicUsize,
     /// So many requests are answered with LOADING then.
@@ -85,6 +87,9 @@ impl Server {
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         if left == Ok(1) {
             std::thread::sleep(STALL);
+            while self.hangs.load(Ordering::SeqCst) {
+                std::thread::park();
+            }
         }
         let mut keys = self.keys.lock().unwrap();
         let mut index = self.index.lock().unwrap();
@@ -255,6 +260,20 @@ fn workloads_find_what_they_have_inserted() {
         assert_eq!(server.keys.lock().unwrap().len(), 100);
         assert_eq!(server.index.lock().unwrap().len(), 100);
     }
+}
+
+#[test]
+fn what_has_no_answer_at_the_end_is_told() {
+    let server = Arc::new(Server::default());
+    let port = server.start();
+    let load = Load { rate: 1000.0, connections: 1, pipeline: 1, ..of_workload(Workload::C) };
+    measured(Task::Fill, port, None, Load { rate: 0.0, ..load.clone() });
+    server.hangs.store(true, Ordering::SeqCst);
+    server.stalls_in.store(20, Ordering::SeqCst);
+    let outcome = measured(Task::Run, port, None, load);
+    // 300 were due; the first one asks whether the server is there.
+    let (unanswered, answered) = (outcome.troubles.unanswered, outcome.all.count);
+    assert!(unanswered > 200 && answered < 20, "{unanswered} and {answered}");
 }
 
 #[test]
