@@ -13,6 +13,7 @@
 //!   indelible transfer serve|send|fetch|token ...            files, verified on the medium they rest on
 //!   indelible import SRC DIR                               makes a data directory of a Redis server's files
 //!   indelible rdb check|digest|diff FILE ...                 looks at dumps of Redis and Valkey
+//!   indelible doctor DIR | HOST[:PORT]                       looks at what a server stands on
 //!   indelible tap log|inspect|replay ...                     records a server's requests from the network
 //!   indelible --version | --help
 //! ```
@@ -30,6 +31,7 @@ mod backup_moment;
 mod backup_tidy;
 mod client;
 mod daemon;
+mod doctor;
 mod expiry;
 mod export;
 mod give_back;
@@ -114,6 +116,9 @@ Usage:
   indelible rdb check|digest FILE
       Reads every byte of a dump (an RDB file of Redis or Valkey) and shows what is in it, or its
       fingerprint: what DEBUG DIGEST says of a server that has loaded it.
+  indelible doctor DIR | HOST[:PORT] [--device DIR ...] [--user NAME] [--json]
+      Looks at the machine, the file system and the disk of a data directory, or at a server that runs,
+      and says what to do. Exit code 2: something is to be done.
   indelible rdb diff FILE FILE
       Names the keys in which two dumps differ.
   indelible transfer serve DIR [--listen ADDRESS]
@@ -179,6 +184,7 @@ fn main() -> ExitCode {
         ["backup", ..] => archive::backup(&arguments),
         ["import", ..] => import::import(&arguments),
         ["rdb", ..] => rdb::rdb(&arguments),
+        ["doctor", ..] => doctor::doctor(&arguments),
         ["tap", ..] => tap::tap(&arguments),
         [unknown, ..] => {
             eprintln!("unknown command '{unknown}'; try: indelible --help");

@@ -75,6 +75,7 @@ mod descriptors;
 mod device_mount;
 mod devices;
 mod differences;
+mod doctor;
 mod dumps;
 mod durability;
 mod every_command;
