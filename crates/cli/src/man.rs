@@ -76,8 +76,9 @@ fn add(command: &Command, pages: &mut BTreeMap<String, String>) {
 fn with_short_name(command: Command) -> Command {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     let whole = command.get_long_about().map_or_else(|| about.clone(), ToString::to_string);
-    let end = about.find(['.', ':', ';']).unwrap_or(about.len());
-    let short = about[..end].to_owned();
+    let marks = [". ", ": ", "; "].iter();
+    let end = marks.filter_map(|mark| about.find(mark)).min().unwrap_or(about.len());
+    let short = about[..end].trim_end_matches('.').to_owned();
     command.about(short).long_about(whole)
 }
 

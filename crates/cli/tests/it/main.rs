@@ -39,7 +39,7 @@
 //!   change_stream ── change_consumer              what a consumer makes of the changes of a server, both of which die
 //!   command_line                                  configuration and data directories that must be refused
 //!   packaged_configuration                        the file that packages install
-//!   ping                                          what health checks are told
+//!   ping · supervised                             what health checks and a supervisor are told
 //!   stock_files · fail_closed                     what others' configuration files ask for
 //!   transfer                                      files from process to process, either of which is killed
 //!   transfer_device ── device_mount               files onto a mounted device that damages what it stores
@@ -142,6 +142,7 @@ mod scripting;
 mod shutdown_ioctl;
 mod stock_files;
 mod streams;
+mod supervised;
 mod tap_capture;
 mod tap_inspect;
 mod tap_process;
