@@ -65,7 +65,9 @@ fn add(command: &Command, pages: &mut BTreeMap<String, String>) {
     let shown = |below: &&Command| !below.is_hide_set() && below.get_name() != "help";
     command.get_subcommands().filter(shown).for_each(|below| add(below, pages));
     let source = concat!("Indelible ", env!("CARGO_PKG_VERSION"));
-    let page = Man::new(with_short_name(command.clone())).source(source).manual("Indelible");
+    // An empty date would let what comes after it take its place.
+    let page = Man::new(with_short_name(command.clone())).date(" ");
+    let page = page.source(source).manual("Indelible");
     let (name, mut text) = (page.get_filename(), Vec::new());
     page.render(&mut text).expect("memory takes everything");
     let text = String::from_utf8(text).expect("help is text");

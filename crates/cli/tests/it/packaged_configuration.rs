@@ -53,7 +53,8 @@ fn the_file_of_packages_starts_a_server_with_the_defaults() {
         }
     }
     assert_eq!(packaged.words("CONFIG GET bind").elements()[1].text(), "127.0.0.1 -::1");
-    for line in ["dir /var/lib/indelible", "logfile /var/log/indelible/indelible.log", "port 6379"] {
+    for line in ["dir /var/lib/indelible", "logfile /var/log/indelible/indelible.log", "port 6379"]
+    {
         assert!(text.contains(&format!("\n{line}\n")), "{line}");
     }
 }

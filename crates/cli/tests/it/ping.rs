@@ -52,7 +52,10 @@ fn a_server_that_is_not_there_or_does_not_answer_is_told_from_one_that_does_not_
     let (code, said) = ping(&[&format!("127.0.0.1:{}", free_port())]);
     assert_eq!(code, Some(1), "{said}");
     let (code, said) = ping_of_answer("-LOADING Redis is loading the dataset in memory\r\n");
-    assert_eq!((code, said.as_str()), (Some(2), "LOADING Redis is loading the dataset in memory\n"));
+    assert_eq!(
+        (code, said.as_str()),
+        (Some(2), "LOADING Redis is loading the dataset in memory\n")
+    );
     let (code, said) = ping_of_answer("-DENIED Redis is running in protected mode\r\n");
     assert_eq!(code, Some(2), "{said}");
     let (code, said) = ping_of_answer("SSH-2.0-OpenSSH\r\n");
