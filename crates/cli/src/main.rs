@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   indelible server [redis.conf | -] [--name value ...]     runs the server
+//!   indelible ping [HOST:PORT|SOCKET]                        says whether a server serves
 //!   indelible log verify|dump|repair DIR                     looks at a redo log, or repairs it
 //!   indelible log tail DIR|HOST:PORT                         gives out what has changed, block by block
 //!   indelible index verify|stats|rebuild DIR                 looks at the index of a redo log
@@ -40,7 +41,10 @@ mod import;
 mod in_place;
 mod index;
 mod log;
+#[cfg(test)]
+mod man;
 mod moment;
+mod ping;
 mod progress;
 mod rdb;
 mod restore;
@@ -64,6 +68,9 @@ Usage:
   indelible server [FILE | -] [--NAME VALUE ...]
       Runs the server with a configuration in the format of redis.conf. Every directive
       of redis.conf can be given as an option; indelible server --help shows the most important.
+  indelible ping [HOST:PORT|SOCKET] [--timeout SECONDS]
+      Says whether a server serves, for health checks. Exit code 1: there is no answer; 2: it answers that
+      it does not serve, because it loads its data.
   indelible log verify DIR [--device DIR ...]
       Checks the redo log of a server that is not running; the exit code says whether it is good.
   indelible log dump DIR [--json] [--device DIR ...]
@@ -171,6 +178,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         ["server", ..] => run::server(&arguments[1..]),
+        ["ping", ..] => ping::ping(&arguments),
         ["log", ..] => log::log(&arguments),
         ["index", ..] => index::index(&arguments),
         ["export", ..] => export::export(&arguments),
