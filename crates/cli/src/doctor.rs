@@ -22,7 +22,7 @@ use serde_json::json;
 /// Exits with 0 if nothing is to be done, with 2 if something is, and with 1 if it could not look.
 #[derive(Parser)]
 #[command(name = "indelible doctor", version)]
-struct Arguments {
+pub(crate) struct Arguments {
     /// A directory for data, or HOST[:PORT] of a server (the password is in REDISCLI_AUTH).
     place: String,
     /// The directories of log-devices; of a server those that it names.

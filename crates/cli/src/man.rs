@@ -31,6 +31,7 @@ fn program() -> Command {
         crate::give_back::Arguments::command().name("restore-keys").bin_name("indelible restore");
     let subcommands = [
         crate::ping::Arguments::command().name("ping"),
+        crate::doctor::Arguments::command().name("doctor"),
         crate::log::Arguments::command().name("log"),
         crate::index::Arguments::command().name("index"),
         crate::export::Arguments::command().name("export"),
