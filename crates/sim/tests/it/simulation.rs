@@ -81,7 +81,7 @@ fn what_survives_is_a_prefix_with_everything_that_was_promised() {
     let later = [
         (COLD_SEEDS, 112),
         (HOT_SEEDS, 64),
-        (TOGETHER_SEEDS, 64),
+        (TOGETHER_SEEDS, 112),
         (SAVE_SEEDS, 64),
         (HISTORY_SEEDS, 96),
         (BACKUP_SEEDS, 96),
