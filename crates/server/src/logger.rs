@@ -19,7 +19,7 @@ use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use base::Mutex;
 
@@ -181,6 +181,7 @@ impl Target {
 struct Shared {
     level: AtomicU8,
     style: Mutex<Style>,
+    reports_crashes: AtomicBool,
     target: Mutex<Target>,
     clock: Arc<dyn env::Clock>,
 }
@@ -219,7 +220,8 @@ impl Logger {
     fn new(target: Target, clock: Arc<dyn env::Clock>) -> Self {
         let level = AtomicU8::new(Level::Notice as u8);
         let (style, target) = (Mutex::new(Style::LEGACY), Mutex::new(target));
-        Self { shared: Arc::new(Shared { level, style, target, clock }) }
+        let reports_crashes = AtomicBool::new(true);
+        Self { shared: Arc::new(Shared { level, style, reports_crashes, target, clock }) }
     }
 
     /// Lines look like this from now on: `log-format`, and `log-timestamp-format`.
@@ -277,9 +279,17 @@ impl Logger {
         self.shared.target.lock().put(&line, self.shared.clock.monotonic_us());
     }
 
-    /// Writes lines as warnings and waits for nothing: to standard error where another thread, or this one, is writing.
+    /// Whether a panic leaves its report here from now on (`crash-log-enabled`).
+    pub fn set_crash_reports(&self, are_wanted: bool) {
+        self.shared.reports_crashes.store(are_wanted, Ordering::Relaxed);
+    }
+
+    /// Writes a report as warnings, if it is wanted, and waits for nothing: to standard error where another thread, or this one, is writing.
     pub(crate) fn last_words(&self, lines: &[String]) {
         let Shared { style, target, clock, .. } = &*self.shared;
+        if !self.shared.reports_crashes.load(Ordering::Relaxed) {
+            return;
+        }
         let style = style.try_lock().map_or(Style::LEGACY, |style| *style);
         let mut target = target.try_lock();
         for line in lines {

@@ -66,9 +66,7 @@ pub struct World {
 /// Why it could not start or had to stop.
 pub fn serve(config: Config, world: World) -> Result<(), ServeError> {
     let logger = open_logger(&config, &world)?;
-    if config.value("crash-log-enabled") == "yes" {
-        crash::report_to(&logger, world.commit);
-    }
+    crash::report_to(&logger, world.commit);
     let ended = run(config, world, &logger);
     match &ended {
         Ok(()) => logger.warning("Indelible is now ready to exit, bye bye..."),
@@ -345,6 +343,7 @@ fn open_logger(config: &Config, world: &World) -> Result<Logger, ServeError> {
     };
     logger.set_level(config.value("loglevel"));
     logger.set_format(config.value("log-format"), config.value("log-timestamp-format"));
+    logger.set_crash_reports(config.value("crash-log-enabled") == "yes");
     Ok(logger)
 }
 

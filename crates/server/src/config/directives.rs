@@ -140,7 +140,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     yes_no("import-skip-unknown", false).immutable(),
     yes_no("cluster-allow-reads-when-down", false).without_effect(),
     yes_no("cluster-allow-pubsubshard-when-down", true).without_effect(),
-    yes_no("crash-log-enabled", true).immutable(),
+    yes_no("crash-log-enabled", true),
     yes_no("crash-memcheck-enabled", true).without_effect(),
     yes_no("use-exit-on-panic", false).hidden().without_effect(),
     yes_no("disable-thp", true).immutable().without_effect(),
