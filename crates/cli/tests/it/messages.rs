@@ -256,7 +256,12 @@ fn a_panic_leaves_a_report_without_data_and_loses_nothing() {
     }
     assert!(!logged.contains("secret"), "{logged}");
     server.restart();
-    assert_eq!(server.connect().words("GET secret-key").text(), "secret-value");
+    let mut client = server.connect();
+    assert_eq!(client.words("GET secret-key").text(), "secret-value");
+    assert_eq!(client.words("CONFIG SET crash-log-enabled no").text(), "OK");
+    assert!(client.call(&["DEBUG", "PANIC"]).is_err(), "the server ends");
+    assert_ne!(server.wait_for_exit(), Some(0));
+    assert_eq!(read(&log).matches(": DEBUG PANIC").count(), 1, "no other report");
 }
 
 #[test]

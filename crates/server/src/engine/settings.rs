@@ -26,6 +26,7 @@ impl Engine {
         logger.set_level(self.config.value("loglevel"));
         logger
             .set_format(self.config.value("log-format"), self.config.value("log-timestamp-format"));
+        self.deps.logger.set_crash_reports(self.config.value("crash-log-enabled") == "yes");
         self.shard.configure_log(&self.options);
         self.archives.set_options(&self.options.log.archive);
         self.archive_configuration();
