@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   DIR            the machine (open files, memory, clock), and the directory (file system, its options, room, syncs)
-//!   HOST[:PORT]    what the server says of itself; if it is on this machine, the same of it, and of its directories
+//!   HOST:PORT    what the server says of itself; if it is on this machine, the same of it, and of its directories
 //! ```
 //!
 //! A finding is what was seen, and what to do where that is worse than it could be. Nothing is changed: a small file is made in a
@@ -23,7 +23,7 @@ use serde_json::json;
 #[derive(Parser)]
 #[command(name = "indelible doctor", version)]
 pub(crate) struct Arguments {
-    /// A directory for data, or HOST[:PORT] of a server (the password is in REDISCLI_AUTH).
+    /// A directory for data, or HOST or HOST:PORT of a server (the password is in REDISCLI_AUTH).
     place: String,
     /// The directories of log-devices; of a server those that it names.
     #[arg(long = "device", value_name = "DIRECTORY")]

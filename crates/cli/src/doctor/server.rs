@@ -20,7 +20,7 @@ pub(super) struct Server {
     pub(super) is_here: bool,
 }
 
-/// Asks the server at HOST[:PORT].
+/// Asks the server at HOST or HOST:PORT.
 ///
 /// # Errors
 /// When it cannot be asked.
