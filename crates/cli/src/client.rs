@@ -74,11 +74,17 @@ impl Client {
 
     fn over(stream: Box<dyn Stream>, user: Option<&str>) -> anyhow::Result<Self> {
         let mut client = Self { stream: BufReader::new(stream) };
-        if let Some(password) = password() {
-            client.send(&["AUTH", user.unwrap_or("default"), &password])?;
-            client.status()?;
-        }
+        client.authenticate(user)?;
         Ok(client)
+    }
+
+    /// Authenticates if there is a password in the environment.
+    pub(crate) fn authenticate(&mut self, user: Option<&str>) -> anyhow::Result<()> {
+        if let Some(password) = password() {
+            self.send(&["AUTH", user.unwrap_or("default"), &password])?;
+            self.status()?;
+        }
+        Ok(())
     }
 
     /// Sends a command.

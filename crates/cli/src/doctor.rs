@@ -1,7 +1,7 @@
 //! `indelible doctor`: looks at what a server stands on, before it runs or while it does, and says what to do.
 //!
 //! ```text
-//!   DIR            the machine (open files, memory, clock), and the directory (file system, its options, room, syncs)
+//!   DIR          the machine (open files, memory, clock), and the directory (file system, its options, room, syncs)
 //!   HOST:PORT    what the server says of itself; if it is on this machine, the same of it, and of its directories
 //! ```
 //!
@@ -23,9 +23,9 @@ use serde_json::json;
 #[derive(Parser)]
 #[command(name = "indelible doctor", version)]
 pub(crate) struct Arguments {
-    /// A directory for data, or HOST or HOST:PORT of a server (the password is in REDISCLI_AUTH).
+    /// A directory for data, or a server: HOST, or HOST:PORT (the password is in REDISCLI_AUTH).
     place: String,
-    /// The directories of log-devices; of a server those that it names.
+    /// The directories of log-devices; a server names its own.
     #[arg(long = "device", value_name = "DIRECTORY")]
     devices: Vec<PathBuf>,
     /// The user to authenticate as.
@@ -74,27 +74,18 @@ impl Finding {
 
 /// Runs `indelible doctor` with these arguments, the first of which is `doctor`.
 pub(crate) fn doctor(arguments: &[String]) -> ExitCode {
-    let arguments: Arguments = match crate::arguments::parse(arguments, ExitCode::FAILURE) {
-        Ok(arguments) => arguments,
-        Err(code) => return code,
-    };
-    match look(&arguments) {
-        Ok(findings) => {
-            for finding in &findings {
-                if arguments.json {
-                    println!("{}", finding.json());
-                } else {
-                    println!("{}", finding.line());
-                }
+    crate::arguments::run(arguments, |arguments: Arguments| {
+        let findings = look(&arguments)?;
+        for finding in &findings {
+            if arguments.json {
+                println!("{}", finding.json());
+            } else {
+                println!("{}", finding.line());
             }
-            let is_good = findings.iter().all(|finding| finding.advice.is_none());
-            ExitCode::from(if is_good { 0 } else { 2 })
         }
-        Err(error) => {
-            eprintln!("{error:#}");
-            ExitCode::FAILURE
-        }
-    }
+        let is_good = findings.iter().all(|finding| finding.advice.is_none());
+        Ok(ExitCode::from(if is_good { 0 } else { 2 }))
+    })
 }
 
 fn look(arguments: &Arguments) -> anyhow::Result<Vec<Finding>> {
@@ -109,6 +100,8 @@ fn look(arguments: &Arguments) -> anyhow::Result<Vec<Finding>> {
         anyhow::bail!(
             "{place}: there is no such directory; give one for data, or HOST[:PORT] of a server"
         );
+    } else if !devices.is_empty() {
+        anyhow::bail!("--device is for a directory: a server names its own");
     } else {
         let server = server::ask(place, user.as_deref())?;
         findings = server.findings;

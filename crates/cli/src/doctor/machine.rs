@@ -97,7 +97,7 @@ fn huge_pages(text: &str) -> Option<Finding> {
 
 fn overcommit(text: &str) -> Option<Finding> {
     let advice = (text == "2").then_some(
-        "memory may be refused while there is some: sysctl vm.overcommit_memory=0 (1 is not needed: nothing forks)",
+        "memory may be refused while there is some: sysctl vm.overcommit_memory=0 (1 is for a server that forks: this one does for snapshot-algorithm fork alone)",
     );
     (!text.is_empty()).then(|| Finding::new(OF, "vm.overcommit_memory", text, advice))
 }

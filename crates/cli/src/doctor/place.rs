@@ -35,7 +35,7 @@ struct Mount {
 /// Looks at a directory.
 ///
 /// # Errors
-/// When it is none, or nothing can be written there.
+/// When it is none, or cannot be looked at.
 pub(super) fn look(directory: &Path) -> anyhow::Result<Vec<Finding>> {
     let shown = directory.display().to_string();
     let directory = fs::canonicalize(directory).with_context(|| shown.clone())?;
@@ -49,11 +49,19 @@ pub(super) fn look(directory: &Path) -> anyhow::Result<Vec<Finding>> {
     let (bytes, newest) = contents(&directory);
     findings.push(room(&shown, &directory, bytes)?);
     findings.extend(newest.and_then(|newest| times(&shown, newest, SystemTime::now())));
-    let trial = Trial::begin(&directory)
-        .with_context(|| format!("{shown}: nothing can be written there"))?;
-    findings.push(trial.syncs(&shown)?);
-    findings.push(trial.links(&shown));
-    findings.push(trial.direct_writes(&shown));
+    match Trial::begin(&directory) {
+        Ok(trial) => {
+            findings.push(trial.syncs(&shown)?);
+            findings.push(trial.links(&shown));
+            findings.push(trial.direct_writes(&shown));
+        }
+        Err(error) => findings.push(Finding::new(
+            &shown,
+            "writes",
+            error.to_string(),
+            Some("nothing can be written there: look at its owner, at the mount options and at the room; run this as the server's user"),
+        )),
+    }
     Ok(findings)
 }
 
@@ -112,7 +120,7 @@ fn options(of: &str, mount: &Mount) -> Finding {
         Some(
             "without barriers a power failure loses what was acknowledged: mount without that option",
         )
-    } else if mount.options.split(',').next() == Some("ro") {
+    } else if has(&["ro"]) {
         Some("it cannot be written to: mount it again with rw")
     } else if has(&["sync"]) {
         Some(

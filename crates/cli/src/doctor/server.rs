@@ -3,12 +3,16 @@
 use std::collections::HashMap;
 use std::net::ToSocketAddrs as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
 use super::Finding;
 use crate::client::{Client, Reply};
 use crate::size::Size;
+
+/// So long a server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is to be known of a server.
 pub(super) struct Server {
@@ -31,7 +35,8 @@ pub(super) fn ask(place: &str, user: Option<&str>) -> anyhow::Result<Server> {
         }
         _ => format!("{place}:6379"),
     };
-    let mut client = Client::connect(&address, user)?;
+    let mut client = Client::connect_within(&address, PATIENCE)?;
+    client.authenticate(user)?;
     let info = Info::ask(&mut client).with_context(|| address.clone())?;
     let mut directories: Vec<PathBuf> = Vec::new();
     let dir = setting(&mut client, "dir").unwrap_or_default();
@@ -105,11 +110,9 @@ fn findings(of: &str, info: &Info, has_no_settings: bool) -> Vec<Finding> {
         .then_some("nothing survives the end of the process: appendonly yes, unless it is a cache");
     findings.push(Finding::new(of, "durability", durability, advice));
     if let Some(health) = info.text("redo_health") {
-        let error = info.text("redo_last_error").unwrap_or_default();
-        let seen = if error.is_empty() { health.to_owned() } else { format!("{health}: {error}") };
         let advice = (health != "ok")
             .then_some("writes are refused, or the log cannot be trusted: see docs/operations.md, and the server's log");
-        findings.push(Finding::new(of, "log", seen, advice));
+        findings.push(Finding::new(of, "log", health, advice));
     }
     if let Some(state) = info.text("archive_state").filter(|state| *state != "off") {
         let advice = matches!(state, "away" | "gap" | "fenced" | "failed")
