@@ -146,7 +146,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     let waker = reactor.waker();
     reactor.start_fronts(front_count).map_err(ServeError::EventLoop)?;
 
-    let World { clock, disk, entropy, host, open_archive, on_ready, .. } = world;
+    let World { clock, disk, entropy, host, open_archive, commit, on_ready } = world;
     let log_place =
         LogPlace { disk: Arc::clone(&disk), clock: Arc::clone(&clock), entropy, waker, directory };
     if !options.log.enabled {
@@ -170,7 +170,8 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     let volatile = loading.map(|load| Loader::spawn_without_log(waker, load)).transpose()?;
     let pid_file = process::PidFile::write(config.value("pidfile"), logger);
     let host_of_log = host.another();
-    let deps = Deps { clock, disk, entropy: entropy(), host, logger: logger.clone() };
+    let deps =
+        Deps { clock, disk, entropy: entropy(), host, logger: logger.clone(), commit: commit };
     let mut engine = Engine::new(config, deps);
     engine.tell_of_users();
     engine.load_acl_file(None)?;

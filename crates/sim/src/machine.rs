@@ -99,6 +99,7 @@ pub(crate) fn boot(site: &Site<'_>) -> redo::Result<(Machine, Summary)> {
         entropy: Box::new(SimEntropy::new(rng.next())),
         host: Box::new(SimHost { used_bytes: Arc::clone(&used_bytes) }),
         logger: Logger::to_nothing(clock),
+        commit: "unknown",
     };
     let mut engine = Engine::new(site.config.clone(), deps);
     let Data { keyspace, open, picture, summary, source, is_built } = data;

@@ -111,6 +111,8 @@ pub struct Deps {
     pub host: Box<dyn Host>,
     /// Where messages for the operator go.
     pub logger: Logger,
+    /// The commit that the program was built from.
+    pub commit: &'static str,
 }
 
 /// How the server is to end.

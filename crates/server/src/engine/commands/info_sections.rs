@@ -18,13 +18,17 @@ fn constants(out: &mut String, lines: &[(&str, &str)]) {
     }
 }
 
+/// The first eight digits of a commit, as Redis tells of its own; zeros if it is not known.
+fn short(commit: &str) -> &str {
+    let digits = commit.get(..8).filter(|it| it.bytes().all(|digit| digit.is_ascii_hexdigit()));
+    digits.unwrap_or("00000000")
+}
+
 pub(super) fn server(engine: &Engine, out: &mut String) {
     let uptime_s = engine.time.now_us.saturating_sub(engine.time.started_us) / 1_000_000;
     line(out, "redis_version", REDIS_VERSION);
-    constants(
-        out,
-        &[("redis_git_sha1", "00000000"), ("redis_git_dirty", "0"), ("redis_build_id", "0")],
-    );
+    line(out, "redis_git_sha1", short(engine.deps.commit));
+    constants(out, &[("redis_git_dirty", "0"), ("redis_build_id", "0")]);
     line(out, "indelible_version", crate::VERSION);
     line(out, "indelible_durability", engine.durability());
     line(out, "redis_mode", "standalone");

@@ -244,6 +244,7 @@ impl TestServer {
             entropy: Box::new(TestEntropy(1)),
             host,
             logger: Logger::to_nothing(Arc::clone(&clock) as Arc<dyn Clock>),
+            commit: "unknown",
         };
         Self { engine: Engine::new(config, deps), clock }
     }
