@@ -72,8 +72,8 @@ fn make_and_delete(database: &mut Database) -> Vec<(Lsn, ObjectId)> {
     blocks
 }
 
-#[test]
-fn a_compaction_that_drops_the_last_record_of_an_object_leaves_its_number_taken() {
+/// The disk with a log that had objects, of which a compaction has dropped every record.
+fn made_deleted_and_compacted() -> SimDisk {
     let disk = SimDisk::new(1, Faults::default());
     let mut database =
         Database::open_on(Arc::new(disk.clone()), options(Path::new("/data"))).unwrap();
@@ -82,6 +82,12 @@ fn a_compaction_that_drops_the_last_record_of_an_object_leaves_its_number_taken(
     database.settle();
     assert_eq!(database.log.stats().records, 0, "nothing names them any more");
     database.close();
+    disk
+}
+
+#[test]
+fn a_compaction_that_drops_the_last_record_of_an_object_leaves_its_number_taken() {
+    let disk = made_deleted_and_compacted();
     for _ in 0..3 {
         assert_eq!(start(&disk).0, ObjectId(4));
         disk.kill();
@@ -91,13 +97,7 @@ fn a_compaction_that_drops_the_last_record_of_an_object_leaves_its_number_taken(
 /// A log that is made of it has the numbers of what it never had taken, too.
 #[test]
 fn a_log_that_is_restored_leaves_numbers_taken() {
-    let disk = SimDisk::new(2, Faults::default());
-    let mut database =
-        Database::open_on(Arc::new(disk.clone()), options(Path::new("/data"))).unwrap();
-    make_and_delete(&mut database);
-    database.log.compact_all();
-    database.settle();
-    database.close();
+    let disk = made_deleted_and_compacted();
     restore(&disk, &request(RestorePoint::Latest)).unwrap();
     assert_eq!(start_in(&disk, Path::new(INTO)).0, ObjectId(4));
 }
