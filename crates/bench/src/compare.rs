@@ -148,7 +148,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             let (outcome, cost) = subject.measure(arguments, round)?;
             let line = Line { target, round, place, outcome: &outcome, server: cost.as_ref() };
             say(json(&line))?;
-            note(&mut table, index, round, &outcome, cost.as_ref());
+            let has_several_requests = arguments.load.workload.is_some();
+            note(&mut table, (index, round), has_several_requests, &outcome, cost.as_ref());
             if outcome.troubles.has_faults() {
                 faults.push(format!("{target} in round {round}: {}", json(&outcome.troubles)));
             }
@@ -166,12 +167,20 @@ fn json(line: &impl serde::Serialize) -> String {
     serde_json::to_string(line).expect("it is plain data")
 }
 
-/// Adds the figures of a run to the table.
-fn note(table: &mut Table, target: usize, round: usize, run: &Outcome, cost: Option<&Cost>) {
+/// Adds the figures of a run, in which an operation is a request or several, to the table.
+fn note(
+    table: &mut Table,
+    (target, round): (usize, usize),
+    has_several_requests: bool,
+    run: &Outcome,
+    cost: Option<&Cost>,
+) {
     table.begin(target, round);
     let mut note = |name: &str, value: f64| table.note(name, target, round, value);
     note("operations/s", run.per_second);
-    note("requests/s", run.requests as f64 / run.seconds);
+    if has_several_requests {
+        note("requests/s", run.requests as f64 / run.seconds);
+    }
     note("p50 µs", run.all.p50_us);
     note("p99 µs", run.all.p99_us);
     note("p99.9 µs", run.all.p999_us);
