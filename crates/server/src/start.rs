@@ -170,8 +170,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     let volatile = loading.map(|load| Loader::spawn_without_log(waker, load)).transpose()?;
     let pid_file = process::PidFile::write(config.value("pidfile"), logger);
     let host_of_log = host.another();
-    let deps =
-        Deps { clock, disk, entropy: entropy(), host, logger: logger.clone(), commit: commit };
+    let deps = Deps { clock, disk, entropy: entropy(), host, logger: logger.clone(), commit };
     let mut engine = Engine::new(config, deps);
     engine.tell_of_users();
     engine.load_acl_file(None)?;
