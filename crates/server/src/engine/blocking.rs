@@ -184,6 +184,17 @@ impl Sessions {
             .count()
     }
 
+    /// How many keys clients wait for, and how many of these a consumer of a group waits for, which is told when the key
+    /// has gone.
+    pub(super) fn awaited_keys(&self) -> (usize, usize) {
+        let is_consumer = |key: &ClientKey| {
+            let wait = self.clients.get(*key).and_then(|client| client.session.wait.as_deref());
+            matches!(wait, Some(Wait::Keys(wait)) if wait.command.name == "xreadgroup")
+        };
+        let queues = || self.waiters.by_key.values();
+        (queues().count(), queues().filter(|queue| queue.iter().any(is_consumer)).count())
+    }
+
     /// Makes a client wait for keys.
     pub(super) fn block(
         &mut self,
