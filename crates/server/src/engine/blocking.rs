@@ -169,7 +169,7 @@ impl Wait {
 /// The clients that wait for keys, by key, the one that came first in front.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    by_key: BTreeMap<DbKey, VecDeque<ClientKey>>,
+    pub(super) by_key: BTreeMap<DbKey, VecDeque<ClientKey>>,
     /// Clients that wait for the log.
     pub(crate) durable: Vec<ClientKey>,
 }
@@ -182,17 +182,6 @@ impl Sessions {
             .iter()
             .filter(|(_, client)| client.session.wait.as_deref().is_some_and(blocks))
             .count()
-    }
-
-    /// How many keys clients wait for, and how many of these a consumer of a group waits for, which is told when the key
-    /// has gone.
-    pub(super) fn awaited_keys(&self) -> (usize, usize) {
-        let is_consumer = |key: &ClientKey| {
-            let wait = self.clients.get(*key).and_then(|client| client.session.wait.as_deref());
-            matches!(wait, Some(Wait::Keys(wait)) if wait.command.name == "xreadgroup")
-        };
-        let queues = || self.waiters.by_key.values();
-        (queues().count(), queues().filter(|queue| queue.iter().any(is_consumer)).count())
     }
 
     /// Makes a client wait for keys.
