@@ -5,11 +5,14 @@ PORT ?= 6379
 DATA ?= ./data
 CARGO ?= cargo
 
-.PHONY: help run release test test-rust test-clients test-clients-all test-peers tcl lint doc tcl-cold soak bench-first bench-peers figures-pages figures-snapshot figures-snapshot-server figures-recovery figures-transfer figures-tap figures-backup figures-vtc loom-snapshot miri-snapshot mutants-snapshot ycsb test-analytics lint-analytics figures-analytics figures-check
+.PHONY: help run release deb archive container test test-rust test-clients test-clients-all test-peers tcl lint doc tcl-cold soak bench-first bench-peers figures-pages figures-snapshot figures-snapshot-server figures-recovery figures-transfer figures-tap figures-backup figures-vtc loom-snapshot miri-snapshot mutants-snapshot ycsb test-analytics lint-analytics figures-analytics figures-check
 
 help:
 	@echo 'make run          build and start the server on port $(PORT) with its data in $(DATA)'
 	@echo 'make release      the program as it is shipped: target/dist/indelible, its debug information next to it'
+	@echo 'make deb          the Debian package of that, in target/dist (docs/install.md)'
+	@echo 'make archive      the same as an archive'
+	@echo 'make container    an image for containers, named indelible; needs docker, or CONTAINER=podman'
 	@echo 'make test         every test: Rust, real clients, the Redis Tcl suite'
 	@echo 'make test-analytics  tests of indelible-parquet (analytics/), with DuckDB and pyarrow; not part of make test'
 	@echo 'make test-peers   dumps and AOFs exchanged with Redis 6.2, 7.0 and 8.2, and read by others; part of make test'
@@ -47,6 +50,17 @@ release:
 	@tests/install-tools build
 	$(CARGO) build --release -p indelible-cli
 	packaging/strip target/release/indelible target/dist
+
+deb: release
+	packaging/deb/build target/dist/indelible target/dist
+
+archive: release
+	packaging/archive target/dist/indelible target/dist
+
+# podman needs its format to be told, as only Docker's has health checks.
+CONTAINER ?= docker
+container: release
+	$(CONTAINER) build $(if $(findstring podman,$(CONTAINER)),--format docker) -t indelible -f packaging/container/Containerfile target/dist
 
 test: test-rust test-clients tcl
 

@@ -19,6 +19,8 @@ pub enum Why {
     Named,
     /// There is a copy, which others need.
     Copy,
+    /// What is kept whole goes on from it.
+    BeforeYoung,
 }
 
 /// A state that is kept of those that are old.

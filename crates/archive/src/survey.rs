@@ -10,6 +10,9 @@
 //! The states that are kept are *nodes*, and some copies are; a *leap* from each node to the next takes the place of the blocks between. A copy
 //! stays if the leaps behind the one before it would be together longer than a few copies, so that a restore does not read much more than that.
 //!
+//! Where no state is kept by its time, the log leads from the newest copy that is old to what is young. As soon as it is longer than that copy, a leap to the last
+//! old block takes its place, as far as it goes: so an archive is bounded, however late the next copy comes.
+//!
 //! No state that is strictly inside a complete leap is kept for its time: another tidier may be removing it. One that a backup has named is, if there is
 //! a way to it: it may have got its name when the leap was made.
 //!
@@ -499,6 +502,7 @@ impl Survey {
             let why = match nodes.by_rule.get(&lsn) {
                 Some(every) => Why::Rule(*every),
                 None if named.contains(&lsn) => Why::Named,
+                None if nodes.before_young == Some(lsn) => Why::BeforeYoung,
                 None => Why::Copy,
             };
             KeptState { lsn, time_ms: point.map(|point| point.time_ms), why }
@@ -540,6 +544,17 @@ impl Survey {
             chain.into_iter().for_each(|chain| chain.push(*lsn));
         }
         let Some(first) = first else {
+            if let Some(base) = base {
+                let to = self.leap_to_young(base, last);
+                let is_between =
+                    |lsn: &&Lsn| **lsn > base && **lsn < to && !self.leaps.is_inside(**lsn);
+                let between = named.iter().filter(is_between).copied();
+                let mut chain: BTreeSet<Lsn> = between.collect();
+                chain.extend([base, to]);
+                nodes.before_young = Some(to).filter(|to| *to > base);
+                nodes.leading.push(chain.into_iter().collect());
+                nodes.untouched = Some((to, Lsn::MAX));
+            }
             nodes.extra.extend(named);
             return nodes;
         };
@@ -552,6 +567,24 @@ impl Survey {
         nodes.leading.push(chain);
         nodes.extra.extend(named);
         nodes
+    }
+
+    /// How far a leap from this copy towards what is young goes: to the last old block, if the log behind the leaps that there are is longer than the copy.
+    fn leap_to_young(&self, base: Lsn, last: Lsn) -> Lsn {
+        let mut to = base;
+        while let Some(leap) = self.ways.longest(to, last) {
+            to = leap.to;
+        }
+        let of = |name: &Name| self.bytes.get(name).copied().unwrap_or(0);
+        let copies = self.copies(last);
+        let copy =
+            copies.get(&base).map(|(fill, objects)| Name::Whole { fill: *fill, objects: *objects });
+        let logs = self.inputs(to, last);
+        let log_bytes = logs.map_or(0, |logs| logs.iter().map(of).sum::<u64>());
+        match copy.is_some_and(|copy| log_bytes > of(&copy)) {
+            true => last,
+            false => to,
+        }
     }
 
     /// The nodes of a chain without the copies that are not worth their length.
@@ -621,6 +654,8 @@ struct Nodes {
     leading: Vec<Vec<Lsn>>,
     /// Between these two everything stays as it is; `None` if there is no copy to begin with: then nothing goes.
     untouched: Option<(Lsn, Lsn)>,
+    /// A leap leads to it from the newest copy that is old, in place of what leads to what is young.
+    before_young: Option<Lsn>,
     /// Others that must stay.
     extra: BTreeSet<Lsn>,
 }

@@ -135,6 +135,8 @@ pub(crate) struct Outcome {
     pub(crate) corrected: Option<Corrected>,
     /// Quantiles (0 to 1) of all operations, and their latencies in microseconds.
     quantiles_us: Vec<(f64, f64)>,
+    /// The share of a processor that this client's thread has used, from 0 to 1: near 1, it is the client that is measured.
+    pub(crate) client_processor: f64,
     /// Records that were inserted, from the end of the keys on.
     pub(crate) inserted: u64,
     breaks: u64,
@@ -172,8 +174,11 @@ pub(crate) fn measure(arguments: &Arguments, label: &str) -> Result<Outcome> {
     // Otherwise sleeps end up to 50 microseconds late. Without the right to it, they do.
     let _ignored = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let mut driver = Driver::new(arguments, Live::on_a_terminal(label))?;
+    let (used_before, begun_ns) = (used_s(), driver.now_ns());
     driver.run()?;
     let now_ns = driver.now_ns();
+    let client_processor =
+        (used_s() - used_before) / (now_ns.max(begun_ns + 1) - begun_ns) as f64 * 1e9;
     let load = &arguments.load;
     let seconds = match arguments.task {
         Task::Run if driver.breaks == 0 => load.seconds,
@@ -209,12 +214,19 @@ pub(crate) fn measure(arguments: &Arguments, label: &str) -> Result<Outcome> {
         read_modify_writes: some(Answer::ReadModifyWrite),
         corrected: load.corrected.then(|| corrected(&all, load, seconds)),
         quantiles_us: all.quantiles().into_iter().map(|(at, ns)| (at, ns as f64 / 1e3)).collect(),
+        client_processor,
         inserted: books.keys.end() - arguments.first_key - load.keys,
         breaks,
         back_unix_ms,
         troubles: meter.troubles,
         comparison: books.comparison,
     })
+}
+
+/// The processor time of this thread, in seconds.
+fn used_s() -> f64 {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    used.tv_sec as f64 + used.tv_nsec as f64 / 1e9
 }
 
 /// Corrects by the mean distance between the operations of a slot (a connection has as many as its pipeline

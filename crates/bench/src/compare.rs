@@ -1,12 +1,14 @@
 //! Compares servers: the same load on each in turn, what clients see of it, and what it costs the server.
 //!
 //! ```text
-//!   fill A, fill B ─► rest ─► round 1: A B ─► round 2: B A ─► round 3: A B ─► … ─► table
-//!                             │
-//!                             ├ client    the load, with the round's seed              one line of JSON
-//!                             ├ sampler   processor by thread, device bytes, PSS        for each run
-//!                             └ removes what the run has inserted
+//!   fill A, fill B ─► rest ─► round 1: A, rest, B, rest ─► round 2: B A ─► round 3: A B ─► … ─► table
+//!                                      │
+//!                                      ├ client    the load, with the round's seed              one line of JSON
+//!                                      ├ sampler   processor by thread, device bytes, PSS        for each run
+//!                                      └ removes what the run has inserted
 //! ```
+//!
+//! A run with errors, or with replies that are wrong, is no measurement: the table is printed, and the comparison has failed.
 //!
 //! Servers run already, and stay; all of them hold their data from the beginning to the end. One is under load, the
 //! others rest: one that works without clients (compaction, BGSAVE) takes from the other. Client and servers should
@@ -36,6 +38,8 @@ use crate::error::{Error, Result};
 /// How a server is filled: as fast as it goes.
 const FILL_CONNECTIONS: usize = 8;
 const FILL_PIPELINE: usize = 64;
+/// So many of the keys that are there are looked at before they are taken for the records.
+const SAMPLE: u64 = 1000;
 
 /// The arguments of `indelible-bench compare`.
 #[derive(Debug, Clone, clap::Args)]
@@ -47,7 +51,7 @@ pub struct Arguments {
     /// How often each is measured.
     #[arg(long, default_value_t = 5)]
     pub rounds: usize,
-    /// How long servers rest after they are filled, in seconds.
+    /// How long servers rest after they are filled, and after each run, in seconds: what one does afterwards takes from the next.
     #[arg(long, default_value_t = 2.0)]
     pub rest: f64,
     /// The keys are there already: they are neither written nor looked for.
@@ -82,6 +86,8 @@ struct Subject {
     target: Target,
     /// What INFO says.
     version: String,
+    /// How it was started, if its process is known.
+    command: Vec<String>,
     #[serde(skip)]
     process: Option<Process>,
 }
@@ -134,6 +140,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         std::thread::sleep(Duration::from_secs_f64(arguments.rest));
     }
     let mut table = Table::new(subjects.iter().map(|subject| subject.target.name.clone()));
+    let mut faults = Vec::new();
     for round in 1..=arguments.rounds {
         for place in 1..=subjects.len() {
             let index = (place - 1 + round - 1) % subjects.len();
@@ -142,10 +149,17 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             let line = Line { target, round, place, outcome: &outcome, server: cost.as_ref() };
             say(json(&line))?;
             note(&mut table, index, round, &outcome, cost.as_ref());
+            if outcome.troubles.has_faults() {
+                faults.push(format!("{target} in round {round}: {}", json(&outcome.troubles)));
+            }
+            std::thread::sleep(Duration::from_secs_f64(arguments.rest));
         }
     }
     print!("\n{table}");
-    Ok(())
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(Error::damaged(format!("no measurement: {}", faults.join("; ")))),
+    }
 }
 
 fn json(line: &impl serde::Serialize) -> String {
@@ -154,11 +168,10 @@ fn json(line: &impl serde::Serialize) -> String {
 
 /// Adds the figures of a run to the table.
 fn note(table: &mut Table, target: usize, round: usize, run: &Outcome, cost: Option<&Cost>) {
+    table.begin(target, round);
     let mut note = |name: &str, value: f64| table.note(name, target, round, value);
     note("operations/s", run.per_second);
-    if run.requests as f64 > run.per_second * run.seconds * 1.01 {
-        note("requests/s", run.requests as f64 / run.seconds);
-    }
+    note("requests/s", run.requests as f64 / run.seconds);
     note("p50 µs", run.all.p50_us);
     note("p99 µs", run.all.p99_us);
     note("p99.9 µs", run.all.p999_us);
@@ -167,7 +180,8 @@ fn note(table: &mut Table, target: usize, round: usize, run: &Outcome, cost: Opt
         note("corrected p99 µs", corrected.latencies.p99_us);
         note("corrected p99.9 µs", corrected.latencies.p999_us);
     }
-    note("errors", run.troubles.sum() as f64);
+    note("not as it should be", run.troubles.sum() as f64);
+    note("client's processor, %", run.client_processor * 100.0);
     let Some(cost) = cost else { return };
     let requests = run.requests.max(1) as f64;
     note("CPU µs/request", cost.cpu_us / requests);
@@ -194,7 +208,8 @@ impl Subject {
             let name = &target.name;
             eprintln!("{name}: its process is not known: nothing of the server is measured");
         }
-        Ok(Self { target, version, process })
+        let command = process.map(Process::command).unwrap_or_default();
+        Ok(Self { target, version, command, process })
     }
 
     fn task(&self, task: Task, load: Load, first_key: u64) -> Run {
@@ -233,10 +248,9 @@ impl Subject {
         match self.target.keys()? {
             0 => self.go_through(Task::Fill, load, 0, load.keys),
             keys if keys == expected => {
-                eprintln!(
-                    "{}: {keys} keys are there, and are taken for its records",
-                    self.target.name
-                );
+                self.go_through(Task::Check, load, 0, load.keys.min(SAMPLE))?;
+                let name = &self.target.name;
+                eprintln!("{name}: {keys} keys are there, and are taken for its records");
                 Ok(())
             }
             keys => Err(Error::damaged(format!(
@@ -246,7 +260,7 @@ impl Subject {
         }
     }
 
-    /// Runs the load, and removes what it has inserted.
+    /// Runs the load, and removes what it has inserted: as many keys as there are more.
     fn measure(&self, arguments: &Arguments, round: usize) -> Result<(Outcome, Option<Cost>)> {
         let mut load = arguments.load.clone();
         let settle = *load.settle.get_or_insert(1.0);
@@ -254,11 +268,19 @@ impl Subject {
         let [settle, seconds] = [settle, load.seconds].map(Duration::from_secs_f64);
         let pss_every = arguments.pss_every.map(Duration::from_secs_f64);
         let start = |process| Sampler::start(process, settle, seconds, pss_every);
+        let before = self.target.keys()?;
         let sampler = self.process.map(start);
         let label = format!("{}, round {round}", self.target.name);
         let measured = measure(&self.task(Task::Run, load, 0), &label);
         let cost = sampler.map(Sampler::end);
         let outcome = measured?;
+        let more = self.target.keys()?.checked_sub(before);
+        if outcome.inserted > 0 && more != Some(outcome.inserted) {
+            let (name, inserted) = (&self.target.name, outcome.inserted);
+            return Err(Error::damaged(format!(
+                "{name} was to have {inserted} new keys after round {round}, and not {more:?}: some were there, or have gone"
+            )));
+        }
         if outcome.inserted > 0 {
             let keys = arguments.load.keys;
             self.go_through(Task::Remove, &arguments.load, keys, outcome.inserted)?;

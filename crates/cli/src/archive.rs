@@ -31,7 +31,7 @@ pub(crate) const NOT_NEWEST: u8 = 3;
 /// something of it is damaged.
 #[derive(Parser)]
 #[command(name = "indelible backup", version)]
-struct Arguments {
+pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
 }

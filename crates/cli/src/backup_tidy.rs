@@ -143,6 +143,7 @@ const fn why(kept: &KeptState) -> &'static str {
     match kept.why {
         Why::Named => "a backup",
         Why::Copy => "a copy that others need",
+        Why::BeforeYoung => "what is kept whole goes on from it",
         Why::Rule(every) => match every {
             Every::All => "each",
             Every::Minute => "one a minute",

@@ -1,9 +1,10 @@
 //! A connection to a server that speaks the Redis protocol, as far as this program needs one.
 
 use std::io::{self, BufRead as _, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
@@ -53,6 +54,22 @@ impl Client {
     /// Connects to a socket of this machine, and authenticates in the same way.
     pub(crate) fn connect_to_socket(path: &Path) -> anyhow::Result<Self> {
         Self::over(Box::new(UnixStream::connect(path)?), None)
+    }
+
+    /// Connects to HOST:PORT, or to a socket of this machine if there is a slash in it, and does not authenticate. Connecting,
+    /// sending and reading fail when one of them takes longer than `patience`.
+    pub(crate) fn connect_within(address: &str, patience: Duration) -> anyhow::Result<Self> {
+        let why = || format!("cannot connect to {address}");
+        if address.contains('/') {
+            let stream = UnixStream::connect(address).with_context(why)?;
+            stream.set_read_timeout(Some(patience))?;
+            stream.set_write_timeout(Some(patience))?;
+            return Ok(Self { stream: BufReader::new(Box::new(stream)) });
+        }
+        let stream = connect_to_any(address, patience).with_context(why)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        Ok(Self { stream: BufReader::new(Box::new(stream)) })
     }
 
     fn over(stream: Box<dyn Stream>, user: Option<&str>) -> anyhow::Result<Self> {
@@ -159,6 +176,18 @@ impl Client {
             _ => return Err(wrong()),
         })
     }
+}
+
+/// Connects to the first of a name's addresses that answers.
+fn connect_to_any(address: &str, patience: Duration) -> io::Result<TcpStream> {
+    let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for to in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&to, patience) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
 }
 
 impl Reply {

@@ -21,7 +21,7 @@ const MEMORY_BYTES: usize = 64 << 20;
 /// data directory is changed. Of a running server BGSAVE and redis-cli --rdb make one.
 #[derive(Parser)]
 #[command(name = "indelible export", version)]
-struct Arguments {
+pub(crate) struct Arguments {
     /// The data directory of the server.
     directory: PathBuf,
     /// The dump, which appears when it is complete; - for standard output.

@@ -32,7 +32,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// given. A password is taken from the variable REDISCLI_AUTH.
 #[derive(Parser)]
 #[command(name = "indelible restore", version)]
-struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     moment: Moment,
     /// The keys, as for KEYS and SCAN: user:*

@@ -24,7 +24,7 @@ use crate::size::Size;
 /// removed by the next one.
 #[derive(Parser)]
 #[command(name = "indelible import", version)]
-struct Arguments {
+pub(crate) struct Arguments {
     /// What is imported.
     #[arg(value_name = "SRC")]
     source: PathBuf,

@@ -15,7 +15,7 @@ use crate::progress::Said;
 /// Looks at the index of a redo log (log-index yes). Nothing is changed but by rebuild.
 #[derive(Parser)]
 #[command(name = "indelible index", version)]
-struct Arguments {
+pub(crate) struct Arguments {
     #[command(subcommand)]
     action: Action,
 }

@@ -17,7 +17,7 @@ use crate::tail::{Start, Tail};
 /// Looks at a redo log that no server is using; nothing is changed but by `repair --yes`.
 #[derive(Parser)]
 #[command(name = "indelible log", version)]
-struct Arguments {
+pub(crate) struct Arguments {
     #[command(subcommand)]
     action: Action,
 }

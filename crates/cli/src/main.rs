@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   indelible server [redis.conf | -] [--name value ...]     runs the server
+//!   indelible ping [HOST:PORT|SOCKET]                        says whether a server serves
 //!   indelible log verify|dump|repair DIR                     looks at a redo log, or repairs it
 //!   indelible log tail DIR|HOST:PORT                         gives out what has changed, block by block
 //!   indelible index verify|stats|rebuild DIR                 looks at the index of a redo log
@@ -13,6 +14,7 @@
 //!   indelible transfer serve|send|fetch|token ...            files, verified on the medium they rest on
 //!   indelible import SRC DIR                               makes a data directory of a Redis server's files
 //!   indelible rdb check|digest|diff FILE ...                 looks at dumps of Redis and Valkey
+//!   indelible doctor DIR | HOST[:PORT]                       looks at what a server stands on
 //!   indelible tap log|inspect|replay ...                     records a server's requests from the network
 //!   indelible --version | --help
 //! ```
@@ -30,6 +32,7 @@ mod backup_moment;
 mod backup_tidy;
 mod client;
 mod daemon;
+mod doctor;
 mod expiry;
 mod export;
 mod give_back;
@@ -38,7 +41,10 @@ mod import;
 mod in_place;
 mod index;
 mod log;
+#[cfg(test)]
+mod man;
 mod moment;
+mod ping;
 mod progress;
 mod rdb;
 mod restore;
@@ -62,6 +68,9 @@ Usage:
   indelible server [FILE | -] [--NAME VALUE ...]
       Runs the server with a configuration in the format of redis.conf. Every directive
       of redis.conf can be given as an option; indelible server --help shows the most important.
+  indelible ping [HOST:PORT|SOCKET] [--timeout SECONDS]
+      Says whether a server serves, for health checks. Exit code 1: there is no answer; 2: it answers that
+      it does not serve, because it loads its data.
   indelible log verify DIR [--device DIR ...]
       Checks the redo log of a server that is not running; the exit code says whether it is good.
   indelible log dump DIR [--json] [--device DIR ...]
@@ -114,6 +123,9 @@ Usage:
   indelible rdb check|digest FILE
       Reads every byte of a dump (an RDB file of Redis or Valkey) and shows what is in it, or its
       fingerprint: what DEBUG DIGEST says of a server that has loaded it.
+  indelible doctor DIR | HOST[:PORT] [--device DIR ...] [--user NAME] [--json]
+      Looks at the machine, the file system and the disk of a data directory, or at a server that runs,
+      and says what to do. Exit code 2: something is to be done.
   indelible rdb diff FILE FILE
       Names the keys in which two dumps differ.
   indelible transfer serve DIR [--listen ADDRESS]
@@ -167,6 +179,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         ["server", ..] => run::server(&arguments[1..]),
+        ["ping", ..] => ping::ping(&arguments),
         ["log", ..] => log::log(&arguments),
         ["index", ..] => index::index(&arguments),
         ["export", ..] => export::export(&arguments),
@@ -180,6 +193,7 @@ fn main() -> ExitCode {
         ["backup", ..] => archive::backup(&arguments),
         ["import", ..] => import::import(&arguments),
         ["rdb", ..] => rdb::rdb(&arguments),
+        ["doctor", ..] => doctor::doctor(&arguments),
         ["tap", ..] => tap::tap(&arguments),
         [unknown, ..] => {
             eprintln!("unknown command '{unknown}'; try: indelible --help");

@@ -20,7 +20,7 @@ const SAID_BYTES_MIN: u64 = 256 << 20;
 /// Looks at dumps (RDB files) of Redis up to 8.10 and Valkey up to 9.0. Nothing is changed.
 #[derive(Parser)]
 #[command(name = "indelible rdb", version)]
-struct Arguments {
+pub(crate) struct Arguments {
     #[command(subcommand)]
     action: Action,
     /// The longest string or packed value that is read.

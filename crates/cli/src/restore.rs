@@ -29,7 +29,7 @@ use crate::progress::Line;
 #[command(name = "indelible restore", version)]
 #[command(group(ArgGroup::new("point").required(true).args(["at", "before", "before_delete", "latest"])))]
 #[command(group(ArgGroup::new("target").required(true).multiple(true).args(["into", "in_place", "dry_run"])))]
-struct Arguments {
+pub(crate) struct Arguments {
     /// The data directory of the server, or an archive of its log: file:///path, s3://bucket/prefix or transfer:HOST:PORT/name.
     source: PathBuf,
     /// The data directory that is made: empty, or not there yet.

@@ -15,7 +15,7 @@ use clap::{Parser, Subcommand};
 /// Durability for servers that log nothing: records their requests from the network layer.
 #[derive(Parser)]
 #[command(name = "indelible tap", version)]
-struct Arguments {
+pub(crate) struct Arguments {
     #[command(subcommand)]
     action: Action,
 }

@@ -18,7 +18,7 @@ use crate::size::Size;
 /// Sends files and trees, and verifies every byte on the medium on which it finally rests.
 #[derive(Parser)]
 #[command(name = "indelible transfer", version)]
-struct Arguments {
+pub(crate) struct Arguments {
     #[command(subcommand)]
     action: Action,
 }

@@ -28,7 +28,7 @@ use crate::run::COMMIT;
 /// expired is there. The server of the log may run meanwhile.
 #[derive(Parser)]
 #[command(name = "indelible view", version)]
-struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     moment: Moment,
     /// Where clients connect; 0 for no port.

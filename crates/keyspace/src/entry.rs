@@ -1,15 +1,17 @@
 //! The entry of a key: one block of memory behind a thin pointer.
 //!
 //! ```text
-//!  0        8            12        16         20             (32)      …
-//!  ┌────────┬────────────┬─────────┬──────────┬──────────────┬─────────┬──────────────┐
-//!  │ record │ access 24  │ key     │ payload  │ expiry i64   │ key     │ payload      │
-//!  │ addr   │ kind 4     │ length  │ length   │ ttl slot u32 │ bytes   │ bytes        │
-//!  │        │ flags 4    │         │          │ (if flagged) │         │              │
-//!  └────────┴────────────┴─────────┴──────────┴──────────────┴─────────┴──────────────┘
+//!  0        8            12          15       16             (28)    …
+//!  ┌────────┬────────────┬───────────┬────────┬──────────────┬───────┬─────────┐
+//!  │ record │ access 24  │ payload   │ key    │ expiry i64   │ key   │ payload │
+//!  │ addr   │ kind 4     │ length    │ length │ ttl slot u32 │ bytes │ bytes   │
+//!  │        │ flags 4    │ 24        │ 8      │ (if flagged) │       │         │
+//!  └────────┴────────────┴───────────┴────────┴──────────────┴───────┴─────────┘
+//!
+//!  A key of 255 bytes or more has its length in four bytes at 16, and 255 at 15.
 //! ```
 //!
-//! One allocation a key keeps the cost of a small value at 20 bytes and one cache miss. The
+//! One allocation a key keeps the cost of a small value at 16 bytes and one cache miss. The
 //! payload is the value itself when it is small (a string, or a packed collection, byte for byte
 //! as the log has it), an `i64`, or an owning pointer to an [`Object`].
 //!
@@ -40,11 +42,20 @@ use crate::object::Object;
 use crate::table::Keyed;
 
 const ACCESS_AT: usize = 8;
-const KEY_LEN_AT: usize = 12;
-const PAYLOAD_LEN_AT: usize = 16;
-pub(crate) const HEAD_BYTES: usize = 20;
+const LENGTHS_AT: usize = 12;
+const LONG_KEY_LEN_AT: usize = 16;
+/// The header of an entry whose key has fewer than [`LONG_KEY`] bytes.
+pub(crate) const HEAD_BYTES: usize = 16;
+const LONG_HEAD_BYTES: usize = 20;
 const TTL_BYTES: usize = 12;
 const ALIGN: usize = 8;
+
+const PAYLOAD_LEN_MASK: u32 = 0x00ff_ffff;
+const KEY_LEN_SHIFT: u32 = 24;
+/// In place of a key's length: it is as long at least.
+const LONG_KEY: u32 = 0xff;
+/// The most bytes of a value that is no object.
+pub(crate) const PAYLOAD_BYTES_MAX: usize = PAYLOAD_LEN_MASK as usize;
 
 const ACCESS_MASK: u32 = 0x00ff_ffff;
 const KIND_SHIFT: u32 = 24;
@@ -152,10 +163,11 @@ impl Entry {
 
     fn allocate(key: &[u8], kind: Kind, payload: &[u8]) -> Self {
         let key_len = u32::try_from(key.len()).expect("the protocol bounds a key below 4 GiB");
-        let payload_len = u32::try_from(payload.len()).expect("inline payloads are small");
-        let is_apart = Self::is_better_apart(HEAD_BYTES + key.len(), payload.len());
+        let head_bytes = if key_len < LONG_KEY { HEAD_BYTES } else { LONG_HEAD_BYTES };
+        let rest = head_bytes + key.len();
+        let is_apart = Self::is_better_apart(rest, payload.len());
         let inline_len = if is_apart { POINTER_BYTES } else { payload.len() };
-        let layout = Self::layout_of(key.len(), inline_len, false);
+        let layout = block_layout(rest + inline_len);
         // SAFETY: the layout is never of size 0: it has the header.
         let block =
             NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
@@ -163,11 +175,14 @@ impl Entry {
         entry.write_u64(0, 0);
         let apart = if is_apart { APART_FLAG } else { 0 };
         entry.write_u32(ACCESS_AT, ((kind as u32) << KIND_SHIFT) | apart);
-        entry.write_u32(KEY_LEN_AT, key_len);
-        entry.write_u32(PAYLOAD_LEN_AT, payload_len);
+        entry.write_u32(LENGTHS_AT, key_len.min(LONG_KEY) << KEY_LEN_SHIFT);
+        if key_len >= LONG_KEY {
+            entry.write_u32(LONG_KEY_LEN_AT, key_len);
+        }
+        entry.set_payload_len(payload.len());
         // SAFETY: the layout has room for the header, the key and the payload or its pointer, in this order.
         unsafe {
-            let at = block.as_ptr().add(HEAD_BYTES);
+            let at = block.as_ptr().add(head_bytes);
             at.copy_from_nonoverlapping(key.as_ptr(), key.len());
         }
         if is_apart {
@@ -185,14 +200,8 @@ impl Entry {
             && class(rest + POINTER_BYTES) + class(len) + together / 16 <= together
     }
 
-    fn layout_of(key_len: usize, inline_len: usize, has_ttl: bool) -> Layout {
-        let ttl = if has_ttl { TTL_BYTES } else { 0 };
-        Layout::from_size_align(HEAD_BYTES + ttl + key_len + inline_len, ALIGN)
-            .expect("an entry is far below the address space")
-    }
-
     fn layout(&self) -> Layout {
-        Self::layout_of(self.key_len(), self.inline_len(), self.has_ttl())
+        block_layout(self.payload_at() + self.inline_len())
     }
 
     fn read_u32(&self, at: usize) -> u32 {
@@ -210,12 +219,29 @@ impl Entry {
         unsafe { self.0.as_ptr().add(at).cast::<u64>().write_unaligned(value) }
     }
 
+    fn has_long_key(&self) -> bool {
+        self.read_u32(LENGTHS_AT) >> KEY_LEN_SHIFT == LONG_KEY
+    }
+
+    fn head_bytes(&self) -> usize {
+        if self.has_long_key() { LONG_HEAD_BYTES } else { HEAD_BYTES }
+    }
+
     fn key_len(&self) -> usize {
-        self.read_u32(KEY_LEN_AT) as usize
+        match self.has_long_key() {
+            true => self.read_u32(LONG_KEY_LEN_AT) as usize,
+            false => (self.read_u32(LENGTHS_AT) >> KEY_LEN_SHIFT) as usize,
+        }
     }
 
     fn payload_len(&self) -> usize {
-        self.read_u32(PAYLOAD_LEN_AT) as usize
+        (self.read_u32(LENGTHS_AT) & PAYLOAD_LEN_MASK) as usize
+    }
+
+    fn set_payload_len(&mut self, len: usize) {
+        assert!(len <= PAYLOAD_BYTES_MAX, "inline payloads are small");
+        let len = u32::try_from(len).expect("inline payloads are small");
+        self.write_u32(LENGTHS_AT, self.read_u32(LENGTHS_AT) & !PAYLOAD_LEN_MASK | len);
     }
 
     fn has_ttl(&self) -> bool {
@@ -251,7 +277,7 @@ impl Entry {
     }
 
     fn key_at(&self) -> usize {
-        HEAD_BYTES + if self.has_ttl() { TTL_BYTES } else { 0 }
+        self.head_bytes() + if self.has_ttl() { TTL_BYTES } else { 0 }
     }
 
     fn payload_at(&self) -> usize {
@@ -432,7 +458,7 @@ impl Entry {
                 self.store_apart(NonNull::new(moved).unwrap_or_else(|| handle_alloc_error(layout)));
             }
         }
-        self.write_u32(PAYLOAD_LEN_AT, u32::try_from(len).expect("inline payloads are small"));
+        self.set_payload_len(len);
         if let Some(grown) = self.bytes_mut().get_mut(old_len..) {
             grown.fill(0);
         }
@@ -477,7 +503,7 @@ impl Entry {
         self.has_ttl().then(|| {
             // SAFETY: the flag says that the expiry follows the header.
             unsafe {
-                let at = self.0.as_ptr().add(HEAD_BYTES);
+                let at = self.0.as_ptr().add(self.head_bytes());
                 Ttl {
                     expires_at_ms: at.cast::<i64>().read_unaligned(),
                     slot: at.add(8).cast::<u32>().read_unaligned(),
@@ -494,13 +520,13 @@ impl Entry {
     /// Stores when the key expires; the block moves when it did or did not expire before.
     pub(crate) fn set_ttl(&mut self, ttl: Option<Ttl>) {
         let (had, old, tail) = (self.has_ttl(), self.layout(), self.key_len() + self.inline_len());
-        let word = self.read_u32(ACCESS_AT);
+        let (word, head_bytes) = (self.read_u32(ACCESS_AT), self.head_bytes());
         match (had, ttl) {
             (false, Some(_)) => {
                 self.resize_block(old, old.size() + TTL_BYTES);
                 // SAFETY: the block has grown by the expiry; key and payload move behind it.
                 unsafe {
-                    let at = self.0.as_ptr().add(HEAD_BYTES);
+                    let at = self.0.as_ptr().add(head_bytes);
                     at.copy_to(at.add(TTL_BYTES), tail);
                 }
                 self.write_u32(ACCESS_AT, word | TTL_FLAG);
@@ -508,7 +534,7 @@ impl Entry {
             (true, None) => {
                 // SAFETY: key and payload move over the expiry, inside the block.
                 unsafe {
-                    let at = self.0.as_ptr().add(HEAD_BYTES);
+                    let at = self.0.as_ptr().add(head_bytes);
                     at.add(TTL_BYTES).copy_to(at, tail);
                 }
                 self.write_u32(ACCESS_AT, word & !TTL_FLAG);
@@ -517,10 +543,10 @@ impl Entry {
             _ => {}
         }
         if let Some(ttl) = ttl {
-            self.write_u64(HEAD_BYTES, ttl.expires_at_ms.cast_unsigned());
+            self.write_u64(head_bytes, ttl.expires_at_ms.cast_unsigned());
             // SAFETY: the expiry follows the header now.
             unsafe {
-                self.0.as_ptr().add(HEAD_BYTES + 8).cast::<u32>().write_unaligned(ttl.slot);
+                self.0.as_ptr().add(head_bytes + 8).cast::<u32>().write_unaligned(ttl.slot);
             }
         }
     }
@@ -550,6 +576,10 @@ impl Drop for Entry {
         // SAFETY: the block was allocated with this layout.
         unsafe { dealloc(self.0.as_ptr(), self.layout()) }
     }
+}
+
+fn block_layout(size: usize) -> Layout {
+    Layout::from_size_align(size, ALIGN).expect("an entry is far below the address space")
 }
 
 fn apart_layout(len: usize) -> Layout {
@@ -636,6 +666,26 @@ mod tests {
             entry.fill(Entry::with_bytes(b"key", Kind::Str, &bytes(first)));
             assert_eq!((entry.bytes(), entry.access(), entry.ttl()), (&bytes(first)[..], 9, None));
             assert_eq!(entry.addr(), Some(RecordAddr::new(SegmentId(3), 9)));
+        }
+    }
+
+    /// A key's length has a byte below 255, and four from there on; what follows it stays what it is.
+    #[test]
+    fn a_key_may_have_any_length() {
+        for (key_len, head_bytes) in
+            [(0, 16), (1, 16), (254, 16), (255, 20), (256, 20), (70_000, 20)]
+        {
+            let key = vec![b'k'; key_len];
+            let mut entry = Entry::with_bytes(&key, Kind::Str, &[7; 600]);
+            assert_eq!((entry.key(), entry.bytes()), (&*key, &[7; 600][..]));
+            let ttl = Some(Ttl { expires_at_ms: -5, slot: u32::MAX });
+            entry.set_ttl(ttl);
+            entry.replace_bytes(Kind::StrRaw, &[8; 20]);
+            assert_eq!(entry.block_bytes(), head_bytes + TTL_BYTES + key_len + 20);
+            assert_eq!((entry.key(), entry.bytes(), entry.ttl()), (&*key, &[8; 20][..], ttl));
+            entry.set_ttl(None);
+            assert!(entry.make_bare().is_none());
+            assert_eq!((entry.key(), entry.bare_bytes(), entry.ttl()), (&*key, 20, None));
         }
     }
 

@@ -7,6 +7,7 @@
 
 use base::{DbId, ObjectId, Record, RecordKind, varint};
 
+use crate::entry::PAYLOAD_BYTES_MAX;
 use crate::hasher::Identity;
 use crate::packed::{EXPIRING_FIELDS, Packed};
 use crate::stream;
@@ -44,6 +45,7 @@ pub(crate) fn check(record: &Record<'_>) -> Result<(), &'static str> {
         return Err("an expiry");
     }
     let is_good = match record.kind {
+        RecordKind::String => record.value.len() <= PAYLOAD_BYTES_MAX,
         RecordKind::LargeString => is_length(record.value),
         RecordKind::StringChunk => is_chunk(record),
         RecordKind::ListPacked | RecordKind::SetPacked => is_packed(record.value, 1),
@@ -67,7 +69,6 @@ pub(crate) fn check(record: &Record<'_>) -> Result<(), &'static str> {
         }
         // Nothing depends on what it says, and a later program may say more.
         RecordKind::Note
-        | RecordKind::String
         | RecordKind::List
         | RecordKind::Hash
         | RecordKind::HashField
@@ -103,7 +104,7 @@ fn is_chunk(record: &Record<'_>) -> bool {
 
 /// A packed collection; an empty one does not exist.
 fn is_packed(value: &[u8], arity: usize) -> bool {
-    value.len() > 1 && Packed::check(value, arity).is_some()
+    (2..=PAYLOAD_BYTES_MAX).contains(&value.len()) && Packed::check(value, arity).is_some()
 }
 
 /// Whether every other element of a packed collection is a score.

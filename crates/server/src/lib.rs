@@ -17,7 +17,7 @@
 //!   rebuild   the log's index, built while no server runs
 //!   export    the data of a log that no server has open, as RDB
 //!   error     why a server could not start or had to stop
-//!   logger    messages for the operator
+//!   logger    messages for the operator; `crash` has what a panic leaves there
 //!   host      memory and processor time
 //! ```
 //!
@@ -27,6 +27,7 @@
 pub mod archive_threads;
 pub mod config;
 mod courtesy;
+mod crash;
 mod descriptors;
 pub mod engine;
 mod error;

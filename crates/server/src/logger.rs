@@ -1,11 +1,18 @@
-//! Messages for the operator, in Redis' format:
+//! Messages for the operator, in Redis' format, in Valkey's `logfmt`, or as JSON (`log-format`):
 //!
 //! ```text
 //!   1234:M 05 Mar 2025 10:11:12.345 * Ready to accept connections
 //!   pid  role  when                level: . debug  - verbose  * notice  # warning
+//!
+//!   pid=1234 role=primary timestamp="05 Mar 2025 10:11:12.345" level=notice message="Ready to accept connections"
+//!
+//!   {"pid":1234,"role":"primary","timestamp":"2025-03-05T10:11:12.345Z","level":"notice","message":"Ready to accept connections"}
 //! ```
 //!
-//! A logger is cheap to clone; all clones write to one place and obey one level.
+//! A logger is cheap to clone; all clones write to one place and obey one level and one format.
+//!
+//! # Invariants
+//! - A message is one line in `logfmt` and JSON, whatever is in it.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -23,6 +30,93 @@ enum Level {
     Verbose,
     Notice,
     Warning,
+}
+
+impl Level {
+    const fn mark(self) -> char {
+        match self {
+            Self::Debug => '.',
+            Self::Verbose => '-',
+            Self::Notice => '*',
+            Self::Warning => '#',
+        }
+    }
+
+    /// As Valkey's `logfmt` has it.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Verbose => "info",
+            Self::Notice => "notice",
+            Self::Warning => "warning",
+        }
+    }
+}
+
+/// What lines look like (`log-format`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Legacy,
+    Logfmt,
+    Json,
+}
+
+/// How a line says when it was written (`log-timestamp-format`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stamp {
+    Legacy,
+    Iso8601,
+    Milliseconds,
+}
+
+/// How lines are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Style {
+    form: Form,
+    stamp: Stamp,
+}
+
+impl Style {
+    const LEGACY: Self = Self { form: Form::Legacy, stamp: Stamp::Legacy };
+
+    fn line(self, unix_ms: i64, level: Level, message: &str) -> String {
+        let pid = std::process::id();
+        let when = match (self.form, self.stamp) {
+            (_, Stamp::Milliseconds) => unix_ms.to_string(),
+            (_, Stamp::Iso8601) | (Form::Json, Stamp::Legacy) => iso8601(unix_ms),
+            (_, Stamp::Legacy) => format_time(unix_ms),
+        };
+        match self.form {
+            Form::Legacy => format!("{pid}:M {when} {} {message}\n", level.mark()),
+            Form::Logfmt => {
+                let level = level.name();
+                let message: String = message.chars().map(plain).collect();
+                format!(
+                    "pid={pid} role=primary timestamp=\"{when}\" level={level} message=\"{message}\"\n"
+                )
+            }
+            Form::Json => {
+                let when = match self.stamp {
+                    Stamp::Milliseconds => when,
+                    _ => format!("\"{when}\""),
+                };
+                let (level, message) = (level.name(), serde_json::Value::from(message));
+                format!(
+                    "{{\"pid\":{pid},\"role\":\"primary\",\"timestamp\":{when},\"level\":\"{level}\",\"message\":{message}}}\n"
+                )
+            }
+        }
+    }
+}
+
+/// What takes the place of a character that would end a value of `logfmt`, or its line.
+fn plain(character: char) -> char {
+    match character {
+        '"' => '\'',
+        '\\' => '/',
+        other if other.is_control() => ' ',
+        other => other,
+    }
 }
 
 /// Where messages go.
@@ -70,9 +164,24 @@ impl LogFile {
     }
 }
 
+impl Target {
+    fn put(&mut self, line: &str, now_us: u64) {
+        // A message that cannot be written cannot be reported either.
+        let _ignored = match self {
+            Self::Nothing => Ok(()),
+            Self::Stdout => std::io::stdout().write_all(line.as_bytes()),
+            Self::File(log) => {
+                log.follow(now_us);
+                log.file.write_all(line.as_bytes())
+            }
+        };
+    }
+}
+
 struct Shared {
     /// The least [`Level`] that is written, if one is.
     level: AtomicU8,
+    style: Mutex<Style>,
     target: Mutex<Target>,
     clock: Arc<dyn env::Clock>,
 }
@@ -110,7 +219,23 @@ impl Logger {
 
     fn new(target: Target, clock: Arc<dyn env::Clock>) -> Self {
         let level = AtomicU8::new(Level::Notice as u8);
-        Self { shared: Arc::new(Shared { level, target: Mutex::new(target), clock }) }
+        let (style, target) = (Mutex::new(Style::LEGACY), Mutex::new(target));
+        Self { shared: Arc::new(Shared { level, style, target, clock }) }
+    }
+
+    /// Lines look like this from now on: `log-format`, and `log-timestamp-format`.
+    pub fn set_format(&self, form: &str, stamp: &str) {
+        let form = match form {
+            "logfmt" => Form::Logfmt,
+            "json" => Form::Json,
+            _ => Form::Legacy,
+        };
+        let stamp = match stamp {
+            "iso8601" => Stamp::Iso8601,
+            "milliseconds" => Stamp::Milliseconds,
+            _ => Stamp::Legacy,
+        };
+        *self.shared.style.lock() = Style { form, stamp };
     }
 
     /// Messages below the level of this name (`loglevel`) are dropped from now on.
@@ -149,47 +274,71 @@ impl Logger {
         if (level as u8) < self.shared.level.load(Ordering::Relaxed) {
             return;
         }
-        let mark = match level {
-            Level::Debug => '.',
-            Level::Verbose => '-',
-            Level::Notice => '*',
-            Level::Warning => '#',
-        };
-        let when = format_time(self.shared.clock.now_ms());
-        let line = format!("{}:M {when} {mark} {message}\n", std::process::id());
-        let mut target = self.shared.target.lock();
-        // A message that cannot be written cannot be reported either.
-        let _ignored = match &mut *target {
-            Target::Nothing => Ok(()),
-            Target::Stdout => std::io::stdout().write_all(line.as_bytes()),
-            Target::File(log) => {
-                log.follow(self.shared.clock.monotonic_us());
-                log.file.write_all(line.as_bytes())
-            }
-        };
+        let style = *self.shared.style.lock();
+        let line = style.line(self.shared.clock.now_ms(), level, message);
+        self.shared.target.lock().put(&line, self.shared.clock.monotonic_us());
     }
+
+    /// Writes lines as warnings and waits for nothing: to standard error where another thread, or this one, is writing.
+    pub(crate) fn last_words(&self, lines: &[String]) {
+        let Shared { style, target, clock, .. } = &*self.shared;
+        let style = style.try_lock().map_or(Style::LEGACY, |style| *style);
+        let mut target = target.try_lock();
+        for line in lines {
+            let line = style.line(clock.now_ms(), Level::Warning, line);
+            match &mut target {
+                Some(target) => target.put(&line, clock.monotonic_us()),
+                None => eprint!("{line}"),
+            }
+        }
+    }
+}
+
+/// `2025-03-05T10:11:12.345Z` of Unix milliseconds.
+fn iso8601(unix_ms: i64) -> String {
+    let Moment { year, month, day, time } = Moment::of(unix_ms);
+    format!("{year:04}-{:02}-{day:02}T{time}Z", month + 1)
 }
 
 /// `05 Mar 2025 10:11:12.345` of Unix milliseconds, in UTC.
 fn format_time(unix_ms: i64) -> String {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let (days, ms_of_day) = (unix_ms.div_euclid(86_400_000), unix_ms.rem_euclid(86_400_000));
-    // Days since 1 March of the year 0, in which leap days come last in a year.
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 2 } else { month_from_march - 10 };
-    let year = year_of_era + era * 400 + i64::from(month < 2);
-    let name = MONTHS[usize::try_from(month).expect("from 0 to 11")];
-    let (hours, minutes) = (ms_of_day / 3_600_000, ms_of_day / 60_000 % 60);
-    let (seconds, ms) = (ms_of_day / 1000 % 60, ms_of_day % 1000);
-    format!("{day:02} {name} {year} {hours:02}:{minutes:02}:{seconds:02}.{ms:03}")
+    let Moment { year, month, day, time } = Moment::of(unix_ms);
+    format!("{day:02} {} {year} {time}", MONTHS[month])
+}
+
+/// A time in UTC.
+struct Moment {
+    year: i64,
+    /// From 0.
+    month: usize,
+    day: i64,
+    /// `10:11:12.345`
+    time: String,
+}
+
+impl Moment {
+    fn of(unix_ms: i64) -> Self {
+        let (days, ms_of_day) = (unix_ms.div_euclid(86_400_000), unix_ms.rem_euclid(86_400_000));
+        // Days since 1 March of the year 0, in which leap days come last in a year.
+        let shifted = days + 719_468;
+        let era = shifted.div_euclid(146_097);
+        let day_of_era = shifted.rem_euclid(146_097);
+        let year_of_era =
+            (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let month_from_march = (5 * day_of_year + 2) / 153;
+        let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+        let month =
+            if month_from_march < 10 { month_from_march + 2 } else { month_from_march - 10 };
+        let year = year_of_era + era * 400 + i64::from(month < 2);
+        let month = usize::try_from(month).expect("from 0 to 11");
+        let (hours, minutes) = (ms_of_day / 3_600_000, ms_of_day / 60_000 % 60);
+        let (seconds, ms) = (ms_of_day / 1000 % 60, ms_of_day % 1000);
+        let time = format!("{hours:02}:{minutes:02}:{seconds:02}.{ms:03}");
+        Self { year, month, day, time }
+    }
 }
 
 #[cfg(test)]
@@ -202,5 +351,37 @@ mod tests {
         assert_eq!(format_time(951_782_400_000), "29 Feb 2000 00:00:00.000");
         assert_eq!(format_time(1_741_169_472_345), "05 Mar 2025 10:11:12.345");
         assert_eq!(format_time(1_735_689_599_999), "31 Dec 2024 23:59:59.999");
+        assert_eq!(iso8601(951_782_400_000), "2000-02-29T00:00:00.000Z");
+        assert_eq!(iso8601(1_735_689_599_999), "2024-12-31T23:59:59.999Z");
+    }
+
+    #[test]
+    fn a_message_is_a_line_whatever_is_in_it() {
+        let line = |form, stamp, message: &str| {
+            let line = Style { form, stamp }.line(1_741_169_472_345, Level::Notice, message);
+            line.replace(&std::process::id().to_string(), "1234")
+        };
+        assert_eq!(
+            line(Form::Legacy, Stamp::Legacy, "a \"b\""),
+            "1234:M 05 Mar 2025 10:11:12.345 * a \"b\"\n"
+        );
+        let form = |message| line(Form::Logfmt, Stamp::Iso8601, message);
+        assert_eq!(
+            form("a \"b\" level=x\nc\\"),
+            "pid=1234 role=primary timestamp=\"2025-03-05T10:11:12.345Z\" level=notice \
+             message=\"a 'b' level=x c/\"\n"
+        );
+        for (stamp, when) in [
+            (Stamp::Legacy, "\"2025-03-05T10:11:12.345Z\""),
+            (Stamp::Milliseconds, "1741169472345"),
+        ] {
+            assert_eq!(
+                line(Form::Json, stamp, "a \"b\"\n\u{7}ü"),
+                format!(
+                    "{{\"pid\":1234,\"role\":\"primary\",\"timestamp\":{when},\"level\":\"notice\",\
+                     \"message\":\"a \\\"b\\\"\\n\\u0007ü\"}}\n"
+                )
+            );
+        }
     }
 }

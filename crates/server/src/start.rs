@@ -20,6 +20,7 @@ use mio::Waker;
 
 use crate::archive_threads::{ArchiveThreads, OpenArchive};
 use crate::config::{Config, ConfigError, FsyncPolicy, IndexPolicy, Options};
+use crate::crash;
 use crate::descriptors::{Descriptors, FETCHED_FILES_MIN};
 use crate::engine::{Deps, Engine, HostRequest, OpenLogError, OpenedLog, check_acl_file};
 use crate::error::ServeError;
@@ -65,6 +66,9 @@ pub struct World {
 /// Why it could not start or had to stop.
 pub fn serve(config: Config, world: World) -> Result<(), ServeError> {
     let logger = open_logger(&config, &world)?;
+    if config.value("crash-log-enabled") == "yes" {
+        crash::report_to(&logger, world.commit);
+    }
     let ended = run(config, world, &logger);
     match &ended {
         Ok(()) => logger.warning("Indelible is now ready to exit, bye bye..."),
@@ -79,6 +83,7 @@ pub fn log_wrong_configuration(config: &Config, why: &ConfigError, clock: Arc<dy
     if !path.is_empty()
         && let Ok(logger) = Logger::to_file(path.as_ref(), clock)
     {
+        logger.set_format(config.value("log-format"), config.value("log-timestamp-format"));
         let lines: Vec<String> = why.for_log().lines().map(str::to_owned).collect();
         logger.warning(&format!("Fatal error: {}", lines.join(" ").trim()));
     }
@@ -339,6 +344,7 @@ fn open_logger(config: &Config, world: &World) -> Result<Logger, ServeError> {
         path => Logger::to_file(path.as_ref(), clock).map_err(ServeError::LogFile)?,
     };
     logger.set_level(config.value("loglevel"));
+    logger.set_format(config.value("log-format"), config.value("log-timestamp-format"));
     Ok(logger)
 }
 

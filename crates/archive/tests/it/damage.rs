@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use archive::{Folder, NamedBlock, Point, Target as _, verify};
+use archive::{Folder, HEADER_BYTES, Header, NamedBlock, ObjectReader, Point, Target as _, verify};
 use base::Lsn;
 use env_sim::sweep::{Damage, Image, damages, exchanges, image_of};
 use env_sim::{Faults, SimDisk};
@@ -132,6 +132,21 @@ fn every_byte_that_changes_is_found_and_never_restored() {
         let found = sweep(&world, &image, |_| true, &what);
         assert!(found > 3000, "{found}");
     }
+}
+
+/// Each object is what it was put as, and the second one goes on from a block that is not there.
+#[test]
+fn an_object_of_another_history_is_found_and_never_restored() {
+    let (world, mut image) = small(Coding::Plain);
+    let database = archive::database_of(&world.target(), None).unwrap();
+    let name = world.list(Folder::Log)[1];
+    let object = ObjectReader::open(&world.target(), database, name).unwrap();
+    let header = object.header();
+    let header = Header { before_crc: header.before_crc ^ 1, ..*header }.encode();
+    let object = image.iter_mut().find(|(path, _)| path.ends_with(name.to_string()));
+    let (_, bytes) = object.expect("it is there");
+    bytes[..HEADER_BYTES].copy_from_slice(&header);
+    assert!(!judge(&world, &env_sim::sweep::disk_of(&image), "another history"));
 }
 
 #[test]

@@ -235,24 +235,70 @@ fn a_copy_is_of_the_time_at_which_its_mark_was_taken() {
     assert_eq!(header.time_max_ms, time_ms);
 }
 
+/// The last block that an object of the log or of a copy has to do with.
+fn last_of(name: &Name) -> Option<Lsn> {
+    match name {
+        Name::Log { last, .. } => Some(*last),
+        Name::Whole { fill, .. } | Name::Base { fill, .. } => Some(fill.lsn),
+        _ => None,
+    }
+}
+
+/// The bytes of the objects in these folders that are wanted.
+fn bytes(old: &Old, folders: &[Folder], is_wanted: impl Fn(&Name) -> bool) -> u64 {
+    let target = old.world.target();
+    let database = archive::database_of(&target, None).unwrap();
+    let names = folders.iter().flat_map(|folder| target.list(database, *folder).unwrap());
+    let length = |name: Name| target.open(database, &name).unwrap().bytes().unwrap();
+    names.filter(is_wanted).map(length).sum()
+}
+
 /// The chain of a state is never longer than copies would make it, however often it is thinned out.
 #[test]
 fn leaps_are_shorter_than_what_they_take_the_place_of() {
     let mut old = Old::new(4, Coding::Plain);
     old.hours(60);
-    let bytes = |old: &Old| {
-        let target = old.world.target();
-        let database = archive::database_of(&target, None).unwrap();
-        let folders = [Folder::Log, Folder::Base, Folder::Thin, Folder::Whole];
-        let names = folders.map(|folder| target.list(database, folder).unwrap());
-        let length = |name: &Name| target.open(database, name).unwrap().bytes().unwrap();
-        names.iter().flatten().map(length).sum::<u64>()
-    };
-    let before = bytes(&old);
+    let all =
+        |old: &Old| bytes(old, &[Folder::Log, Folder::Base, Folder::Thin, Folder::Whole], |_| true);
+    let before = all(&old);
     (0..3).for_each(|_| _ = old.tidy("1h:all 30d:day"));
-    let after = bytes(&old);
+    let after = all(&old);
     assert!(after * 2 < before, "{before} to {after}");
     old.check();
+}
+
+/// A server that makes no copy for long: what leads from the one that there is to what is young is as long as the data, and is not made anew each time.
+#[test]
+fn what_leads_to_what_is_young_is_bounded() {
+    let mut old = Old::new(12, Coding::Plain);
+    old.hours(20);
+    let (mut kept_copy, mut leaps, mut kept) = (None, 0, 0);
+    for round in 0..40 {
+        old.hours(1);
+        let target = old.world.target();
+        let database = archive::database_of(&target, None).unwrap();
+        let copies = target.list(database, Folder::Whole).unwrap();
+        kept_copy = kept_copy.or(copies.iter().filter_map(last_of).max());
+        for name in copies.iter().chain(&target.list(database, Folder::Base).unwrap()) {
+            if last_of(name) > kept_copy {
+                target.remove(database, name).unwrap();
+            }
+        }
+        leaps += old.tidy("1h:all").leaps;
+        // Again, nothing is to be done.
+        assert_eq!(old.tidy("1h:all").leaps, 0, "{round}");
+        let now_ms = old.times_ms.values().next_back().unwrap();
+        let young = old.times_ms.iter().find(|(_, time_ms)| **time_ms >= now_ms - HOUR_MS);
+        let young = Lsn(*young.unwrap().0);
+        let copy = bytes(&old, &[Folder::Base, Folder::Whole], |_| true);
+        let objects = |name: &Name| last_of(name) < Some(young);
+        let log = bytes(&old, &[Folder::Log], objects);
+        // And the objects that both ends are in.
+        assert!(log <= 2 * copy, "{round}: {log} behind {copy}");
+        kept += u64::from(log > 0);
+        old.check();
+    }
+    assert!(leaps > 2 && kept > 2, "{leaps} leaps, {kept} rounds without");
 }
 
 /// The tidier's machine, or the target's, loses power at every single I/O.

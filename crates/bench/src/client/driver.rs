@@ -145,7 +145,7 @@ impl<'a> Driver<'a> {
             }
             self.books.meter.show(now_ns);
             match self.away {
-                Some(at_ns) if now_ns >= at_ns => self.ask_again(now_ns),
+                Some(at_ns) if now_ns >= at_ns => self.ask_again(now_ns)?,
                 Some(_) => {}
                 None => self.issue(now_ns),
             }
@@ -172,19 +172,23 @@ impl<'a> Driver<'a> {
         self.arguments.first_key + self.arguments.load.keys
     }
 
-    /// Asks a server that is away for a key.
-    fn ask_again(&mut self, now_ns: u64) {
+    /// Asks a server that is away for a key. An error if it is not there, and is not waited for.
+    fn ask_again(&mut self, now_ns: u64) -> Result<()> {
         self.away = Some(now_ns + AWAY_NS);
-        if self.connections.is_empty() {
-            // It is not there yet.
-            let _ignored = self.connect();
+        if self.connections.is_empty()
+            && let Err(error) = self.connect()
+            && self.arguments.when_away != WhenAway::Wait
+        {
+            let Arguments { host, port, .. } = self.arguments;
+            return Err(Error::engine("connection")(&format_args!("{host}:{port}: {error}")));
         }
         let key = self.books.keys.draw(&mut self.random);
         let Self { books, connections, .. } = self;
-        let Some(connection) = connections.first_mut() else { return };
+        let Some(connection) = connections.first_mut() else { return Ok(()) };
         if connection.waiting() == 0 {
             connection.push(|out| books.write(key, Purpose::Probe, now_ns, out));
         }
+        Ok(())
     }
 
     fn connect(&mut self) -> std::io::Result<()> {

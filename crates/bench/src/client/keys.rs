@@ -121,7 +121,7 @@ impl Keys {
 }
 
 /// The hash of YCSB: FNV-1a with 64 bits of the number's bytes, the lowest first, without its sign.
-fn fnv(number: u64) -> u64 {
+pub(super) fn fnv(number: u64) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(1_099_511_628_211);
     let hash = number.to_le_bytes().into_iter().fold(0xcbf2_9ce4_8422_2325, step);
     hash.cast_signed().unsigned_abs()

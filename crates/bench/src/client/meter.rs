@@ -53,6 +53,11 @@ pub(crate) struct Troubles {
 }
 
 impl Troubles {
+    /// Whether something was wrong besides that the server is slower than it was asked.
+    pub(crate) fn has_faults(&self) -> bool {
+        self.sum() > self.unanswered
+    }
+
     /// How many there were.
     pub(crate) fn sum(&self) -> u64 {
         let errors: u64 = self.errors.values().sum();

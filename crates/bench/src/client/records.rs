@@ -1,11 +1,13 @@
 //! What is stored under a key: a string, or a hash of fields; each value says whose it is. And the index of
-//! YCSB's binding for Redis: a sorted set of all names, by Java's hash of the name.
+//! YCSB's binding for Redis: a sorted set of all names, by Java's hash of the name that YCSB gives the record. Its names have
+//! hashes of numbers, so that records next to each other in the index are not those that were written one after the other.
 //!
 //! ```text
 //!   key:000000000007   VERSION(10) KEY(12) filler     one value of a string, or of each field
 //!   _indices           key:000000000007 …
 //! ```
 
+use super::keys::fnv;
 use super::reply::{Reply, strings};
 
 /// The bytes of a value before the filler.
@@ -141,7 +143,7 @@ pub(super) fn remove(out: &mut Vec<u8>, key: u64) {
 /// Appends a request that adds a record to the index.
 pub(super) fn index(out: &mut Vec<u8>, key: u64) {
     request(out, 4, &[b"ZADD", INDEX]);
-    word(out, java_hash(&name(key)).to_string().as_bytes());
+    word(out, score(key).to_string().as_bytes());
     name_word(out, key);
 }
 
@@ -154,7 +156,7 @@ pub(super) fn unindex(out: &mut Vec<u8>, key: u64) {
 /// Appends a request for the names of `count` records of the index, from that of `key`.
 pub(super) fn scan(out: &mut Vec<u8>, key: u64, count: u64) {
     request(out, 7, &[b"ZRANGEBYSCORE", INDEX]);
-    word(out, java_hash(&name(key)).to_string().as_bytes());
+    word(out, score(key).to_string().as_bytes());
     word(out, b"+inf");
     word(out, b"LIMIT");
     word(out, b"0");
@@ -167,16 +169,14 @@ pub(super) fn scanned(reply: &[u8]) -> Option<Vec<u64>> {
     strings(reply).into_iter().map(key).collect()
 }
 
-/// Java's `hashCode` of a string: the index's score.
-fn java_hash(name: &[u8]) -> i32 {
-    name.iter().fold(0, |hash: i32, byte| hash.wrapping_mul(31).wrapping_add(i32::from(*byte)))
+/// A record's place in the index: of the name that YCSB gives it.
+fn score(key: u64) -> i32 {
+    java_hash(format!("user{}", fnv(key)).as_bytes())
 }
 
-/// The name of a key: 16 bytes.
-fn name(key: u64) -> Vec<u8> {
-    let mut name = PREFIX.to_vec();
-    decimal(&mut name, key, DIGITS);
-    name
+/// Java's `hashCode` of a string.
+fn java_hash(name: &[u8]) -> i32 {
+    name.iter().fold(0, |hash: i32, byte| hash.wrapping_mul(31).wrapping_add(i32::from(*byte)))
 }
 
 /// Appends the beginning of a request of `count` words: the first ones.
@@ -290,13 +290,18 @@ mod tests {
         assert!(text(&|out| records.create(out, 12, 1)).ends_with(" field10 0000000001"));
         assert_eq!(text(&|out| remove(out, 12)), format!("DEL {name}"));
         assert_eq!(text(&|out| unindex(out, 12)), format!("ZREM _indices {name}"));
-        // "key:000000000012".hashCode(), by hand: s[0] * 31^15 + … + s[15], in 32 bits.
-        let sum = name.bytes().fold(0_i64, |sum, byte| (sum * 31 + i64::from(byte)) % (1 << 32));
+        // "user…".hashCode(), by hand: s[0] * 31^n + … + s[n], in 32 bits.
+        let of_ycsb = format!("user{}", fnv(12));
+        let sum = of_ycsb.bytes().fold(0_i64, |sum, byte| (sum * 31 + i64::from(byte)) % (1 << 32));
         let score = if sum < 1 << 31 { sum } else { sum - (1 << 32) };
         assert_eq!(text(&|out| index(out, 12)), format!("ZADD _indices {score} {name}"));
         let expected = format!("ZRANGEBYSCORE _indices {score} +inf LIMIT 0 5");
         assert_eq!(text(&|out| scan(out, 12, 5)), expected);
         assert_eq!(java_hash(b"hello"), 99_162_322);
+        // Neighbours in the index were not written one after the other.
+        let mut keys: Vec<u64> = (0..1000).collect();
+        keys.sort_by_key(|key| super::score(*key));
+        assert!(keys.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) == 1).count() < 20);
     }
 
     #[test]

@@ -263,6 +263,22 @@ fn workloads_find_what_they_have_inserted() {
 }
 
 #[test]
+fn a_server_that_is_not_there_is_an_error_unless_it_is_waited_for() {
+    // Nothing listens on the port of a socket that does not listen itself.
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = socket.local_addr().unwrap().port();
+    drop(socket);
+    let load = of_workload(Workload::C);
+    for when_away in [WhenAway::Fail, WhenAway::Stop] {
+        let arguments = Arguments { when_away, ..arguments(Task::Run, port, None, load.clone()) };
+        let error = measure(&arguments, "test").unwrap_err().to_string();
+        assert!(error.contains(&format!("127.0.0.1:{port}")), "{error}");
+    }
+    let waited = measured(Task::Run, port, None, Load { seconds: 0.1, ..load });
+    assert_eq!(waited.all.count, 0);
+}
+
+#[test]
 fn what_has_no_answer_at_the_end_is_told() {
     let server = Arc::new(Server::default());
     let port = server.start();

@@ -44,6 +44,13 @@ impl Process {
         self.family().into_iter().filter_map(pss_bytes).reduce(|one, other| one + other)
     }
 
+    /// The words that it was started with; none when it has ended.
+    pub(super) fn command(self) -> Vec<String> {
+        let words = fs::read(format!("/proc/{}/cmdline", self.0)).unwrap_or_default();
+        let words = words.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+        words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+    }
+
     /// The process and all that descend from it.
     fn family(self) -> Vec<u32> {
         let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -1,4 +1,7 @@
 //! Medians of figures with the least and the greatest, and their ratios to the first target's.
+//!
+//! A figure that a target has in one round and not in another is 0 in that: a thread that was not there has worked for
+//! no time. Otherwise a median would be one of the rounds in which it was.
 
 use std::fmt;
 
@@ -6,6 +9,8 @@ use std::fmt;
 #[derive(Debug)]
 pub(super) struct Table {
     targets: Vec<String>,
+    /// The rounds of each target.
+    rounds: Vec<Vec<usize>>,
     rows: Vec<Row>,
 }
 
@@ -20,7 +25,14 @@ struct Row {
 impl Table {
     /// A table without figures.
     pub(super) fn new(targets: impl Iterator<Item = String>) -> Self {
-        Self { targets: targets.collect(), rows: Vec::new() }
+        let targets: Vec<String> = targets.collect();
+        let rounds = vec![Vec::new(); targets.len()];
+        Self { targets, rounds, rows: Vec::new() }
+    }
+
+    /// Notes that a target has run in a round; its figures follow.
+    pub(super) fn begin(&mut self, target: usize, round: usize) {
+        self.rounds[target].push(round);
     }
 
     /// Adds the figure of a target's run.
@@ -32,14 +44,21 @@ impl Table {
         });
         self.rows[at].values[target].push((round, value));
     }
-}
 
-impl Row {
+    /// A figure of a target in each of its rounds; of none if it has it in none.
+    fn values(&self, row: &Row, target: usize) -> Vec<(usize, f64)> {
+        let values = &row.values[target];
+        let of = |round| values.iter().find(|it| it.0 == round).map_or(0.0, |it| it.1);
+        let rounds = self.rounds[target].iter().filter(|_| !values.is_empty());
+        rounds.map(|round| (*round, of(*round))).collect()
+    }
+
     /// The values of a target divided by the first target's of the same round.
-    fn ratios(&self, target: usize) -> Vec<f64> {
-        let of_first = |round| self.values[0].iter().find(|it| it.0 == round && it.1 != 0.0);
+    fn ratios(&self, row: &Row, target: usize) -> Vec<f64> {
+        let first = self.values(row, 0);
+        let of_first = |round| first.iter().find(|it| it.0 == round && it.1 != 0.0);
         let ratio = |(round, value): &(usize, f64)| Some(value / of_first(*round)?.1);
-        self.values[target].iter().filter_map(ratio).collect()
+        self.values(row, target).iter().filter_map(ratio).collect()
     }
 }
 
@@ -55,12 +74,16 @@ impl fmt::Display for Table {
         writeln!(f, "\n|{}", " --- |".repeat(columns))?;
         for row in &self.rows {
             write!(f, "| {} |", row.name)?;
-            for values in &row.values {
-                let values = values.iter().map(|it| it.1).collect();
+            for target in 0..self.targets.len() {
+                let values = self.values(row, target).iter().map(|it| it.1).collect();
                 write!(f, " {} |", spread(values, shown))?;
             }
             for target in 1..self.targets.len() {
-                write!(f, " {} |", spread(row.ratios(target), |ratio| format!("{ratio:.3}")))?;
+                write!(
+                    f,
+                    " {} |",
+                    spread(self.ratios(row, target), |ratio| format!("{ratio:.3}"))
+                )?;
             }
             writeln!(f)?;
         }
@@ -110,15 +133,18 @@ mod tests {
     fn ratios_are_of_the_same_round() {
         let mut table = Table::new(["a", "b"].map(str::to_owned).into_iter());
         for (round, a, b) in [(1, 100.0, 150.0), (2, 200.0, 200.0), (3, 1000.0, 2500.0)] {
+            table.begin(0, round);
+            table.begin(1, round);
             table.note("operations/s", 0, round, a);
             table.note("operations/s", 1, round, b);
         }
+        // It was not there in two rounds.
         table.note("CPU µs/request, io-1", 1, 1, 4.25);
         let expected = "\
 | median (least – greatest) | a | b | b ÷ a |
 | --- | --- | --- | --- |
 | operations/s | 200 (100 – 1,000) | 200 (150 – 2,500) | 1.500 (1.000 – 2.500) |
-| CPU µs/request, io-1 | – | 4.25 (4.25 – 4.25) | – |
+| CPU µs/request, io-1 | – | 0 (0 – 4.25) | – |
 ";
         assert_eq!(table.to_string(), expected);
     }

@@ -70,7 +70,7 @@ impl Target {
         }))
     }
 
-    /// Asks what it is: "indelible 0.9.1, redis 7.4.0".
+    /// Asks what it is: "indelible 0.9.1, redis 7.4.0, of 1a2b3c4d".
     pub(super) fn version(&self) -> Result<String> {
         let info = self.call(&["INFO", "server"])?;
         let of = |name: &str| {
@@ -78,8 +78,11 @@ impl Target {
                 info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix("_version:"));
             value.map(|value| format!("{name} {}", value.trim()))
         };
-        let versions: Vec<String> =
+        let mut versions: Vec<String> =
             ["indelible", "valkey", "redis"].into_iter().filter_map(of).collect();
+        let commit = info.lines().find_map(|line| line.strip_prefix("redis_git_sha1:"));
+        let commit = commit.map(str::trim).filter(|commit| commit.contains(|it| it != '0'));
+        versions.extend(commit.map(|commit| format!("of {commit}")));
         Ok(versions.join(", "))
     }
 

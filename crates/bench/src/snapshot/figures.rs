@@ -201,13 +201,15 @@ fn write(path: &Path, text: &str) -> Result<()> {
 }
 
 /// The columns of `data.csv` for each run.
-const MEASURES: [&str; 10] = [
+const MEASURES: [&str; 12] = [
     "average_us",
     "p50_us",
     "p99_us",
     "p999_us",
     "maximum_us",
     "repeated_maximum_us",
+    "own_maximum_us",
+    "own_repeated_maximum_us",
     "taken_average_us",
     "taken_maximum_us",
     "dump_average_ms",
@@ -321,12 +323,14 @@ fn table(runs: &[Run], series: &[String], rows_mb: f64, discarded: bool) -> Stri
         }) {
             let _ = writeln!(
                 lines,
-                "| {name} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.1} | {:.0} | {:.0} | {:.0} | {} |",
+                "| {name} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.1} | {:.0} | {:.0} | {:.0} | {} |",
                 run.number("average_us"),
                 run.number("p50_us"),
                 run.number("p99_us"),
                 run.number("maximum_us"),
                 run.number("repeated_maximum_us"),
+                run.number("own_maximum_us"),
+                run.number("own_repeated_maximum_us"),
                 run.number("taken_average_us"),
                 run.online_ms(),
                 run.number("dump_average_ms"),
@@ -343,8 +347,8 @@ fn table(runs: &[Run], series: &[String], rows_mb: f64, discarded: bool) -> Stri
     format!(
         "## {rows_mb} MB, {written}\n\nRows of 64 bytes, 32 Ki uniform updates a tick. Times of ticks and \
          taken phases in µs.\n\n| algorithm | average | p50 | p99 | maximum | maximum of every checkpoint | \
-         taken phase | to online, ms | dump, ms | peak memory, MB | rounds |\n\
-         |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n{lines}\n"
+         both without waiting for a processor | | taken phase | to online, ms | dump, ms | peak memory, MB | rounds |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n{lines}\n"
     )
 }
 

@@ -1,5 +1,6 @@
 //! `indelible-bench compare` on two servers of Redis: lines of JSON, and a table.
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -44,6 +45,15 @@ impl Redis {
         }
         Some(server)
     }
+
+    /// Sends a command, and returns its reply, which is a line.
+    fn call(&self, command: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(format!("{command}\r\n").as_bytes()).unwrap();
+        let mut reply = String::new();
+        BufReader::new(stream).read_line(&mut reply).unwrap();
+        reply.trim_end().to_owned()
+    }
 }
 
 fn compare(servers: &[&Redis], options: &str) -> Output {
@@ -74,6 +84,7 @@ fn two_servers_are_loaded_in_turn() {
                    --settle 0.1 --rest 0";
     let (header, runs, table) = lines(&compare(&[&one, &other], options));
     assert!(header["targets"][0]["version"].as_str().unwrap().starts_with("redis "), "{header}");
+    assert!(header["targets"][0]["command"][0].as_str().unwrap().contains("redis"), "{header}");
     assert_eq!(header["targets"][1]["pid"], other.process.id(), "{header}");
     let turns: Vec<_> =
         runs.iter().map(|run| (run["round"].clone(), run["target"].clone())).collect();
@@ -83,6 +94,8 @@ fn two_servers_are_loaded_in_turn() {
         assert!(run["scans"]["count"].as_u64().unwrap() > 0, "{run}");
         assert!(run["inserted"].as_u64().unwrap() > 0, "{run}");
         assert_eq!((&run["missing"], &run["wrong"]), (&0.into(), &0.into()), "{run}");
+        let share = run["client_processor"].as_f64().unwrap();
+        assert!(share > 0.0 && share < 1.1, "{run}");
         let server = &run["server"];
         assert!(server["threads_us"]["redis-server"].as_f64().unwrap() > 0.0, "{run}");
         assert!(server["pss_bytes"].as_u64().unwrap() > 100_000, "{run}");
@@ -99,8 +112,21 @@ fn two_servers_are_loaded_in_turn() {
     let (_, again, _) =
         lines(&compare(&[&one, &other], &options.replace("--rounds 3", "--rounds 1")));
     assert_eq!(again.len(), 2);
+    let fails = |options: &str, why: &str| {
+        let output = compare(&[&one], options);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && error.contains(why), "{error}");
+    };
     // A server with other keys is not written over.
-    let output = compare(&[&one], &options.replace("--keys 500", "--keys 300"));
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && error.contains("one has 501 keys"), "{error}");
+    fails(&options.replace("--keys 500", "--keys 300"), "one has 501 keys");
+    // Keys that are not the records are not taken for them, as many as they are.
+    assert_eq!(one.call("RENAME key:000000000007 mine"), "+OK");
+    fails(options, r#""missing":1"#);
+    // A key that is to be inserted is there: its insert would be an update.
+    assert_eq!(one.call("RENAME mine key:000000000500"), "+OK");
+    fails(&format!("{options} --no-fill"), "one was to have ");
+    // What fails is no measurement, whatever the table says.
+    assert_eq!(one.call("FLUSHALL"), "+OK");
+    let reads = options.replace("--workload e", "--workload c");
+    fails(&format!("{reads} --no-fill"), "no measurement: one in round 1: {");
 }

@@ -38,6 +38,8 @@
 //!   peer_readers ─────┘                           what others read in dumps that are written here
 //!   change_stream ── change_consumer              what a consumer makes of the changes of a server, both of which die
 //!   command_line                                  configuration and data directories that must be refused
+//!   packaged_configuration                        the file that packages install
+//!   ping · supervised                             what health checks and a supervisor are told
 //!   stock_files · fail_closed                     what others' configuration files ask for
 //!   transfer                                      files from process to process, either of which is killed
 //!   transfer_device ── device_mount               files onto a mounted device that damages what it stores
@@ -75,6 +77,7 @@ mod descriptors;
 mod device_mount;
 mod devices;
 mod differences;
+mod doctor;
 mod dumps;
 mod durability;
 mod every_command;
@@ -118,10 +121,12 @@ mod network;
 mod object_ids;
 mod over_zeros;
 mod overload;
+mod packaged_configuration;
 mod peer_dumps;
 mod peer_readers;
 mod peer_round_trips;
 mod peers;
+mod ping;
 mod power_cut;
 mod process;
 mod random_commands;
@@ -138,6 +143,7 @@ mod scripting;
 mod shutdown_ioctl;
 mod stock_files;
 mod streams;
+mod supervised;
 mod tap_capture;
 mod tap_inspect;
 mod tap_process;

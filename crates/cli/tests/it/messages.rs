@@ -235,3 +235,50 @@ fn debug_listpack_and_quicklist_write_the_elements_to_the_log() {
     }
     assert!(!read(&log).contains("\"128\""), "no more than that");
 }
+
+#[test]
+fn a_panic_leaves_a_report_without_data_and_loses_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let options = ["--enable-debug-command", "yes", "--logfile", log.to_str().unwrap()];
+    let mut server = Program::indelible().start(&options);
+    let mut client = server.connect();
+    assert_eq!(client.words("SET secret-key secret-value").text(), "OK");
+    assert!(client.call(&["DEBUG", "PANIC"]).is_err(), "the server ends");
+    assert_ne!(server.wait_for_exit(), Some(0));
+    let logged = read(&log);
+    let report: Vec<&str> = logged.lines().filter(|it| it.contains("= CRASH REPORT =")).collect();
+    let has = |part: &str| report.iter().any(|line| line.contains(part));
+    let version = format!("indelible {} (", env!("CARGO_PKG_VERSION"));
+    for part in [&*version, "debug.rs:", ": DEBUG PANIC", "of this thread: debug, with 1 argument"]
+    {
+        assert!(has(part), "{part} in {logged}");
+    }
+    assert!(!logged.contains("secret"), "{logged}");
+    server.restart();
+    assert_eq!(server.connect().words("GET secret-key").text(), "secret-value");
+}
+
+#[test]
+fn a_log_of_json_has_an_object_a_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let options = ["--enable-debug-command", "yes", "--logfile", log.to_str().unwrap()];
+    let server = Program::indelible().start(&[&options[..], &["--log-format", "json"]].concat());
+    let mut client = server.connect();
+    assert!(client.call(&["DEBUG", "LOG", "a \"word\"\nand\tmore"]).is_ok());
+    for line in read(&log).lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(line["pid"], server.pid());
+        assert!(line["message"].is_string() && line["level"].is_string(), "{line}");
+        assert!(line["timestamp"].as_str().unwrap().ends_with('Z'), "{line}");
+    }
+    let last: serde_json::Value = serde_json::from_str(read(&log).lines().last().unwrap()).unwrap();
+    assert_eq!((&last["level"], &last["role"]), (&"warning".into(), &"primary".into()));
+    assert_eq!(last["message"], "DEBUG LOG: a \"word\"\nand\tmore");
+    assert_eq!(client.words("CONFIG SET log-format logfmt").text(), "OK");
+    assert!(client.call(&["DEBUG", "LOG", "a \"word\"\nand\tmore"]).is_ok());
+    let logged = read(&log);
+    let last = logged.lines().last().unwrap();
+    assert!(last.ends_with("level=warning message=\"DEBUG LOG: a 'word' and more\""), "{last}");
+}

@@ -253,7 +253,7 @@ fn nothing_that_redis_keeps_is_lost() {
 }
 
 /// Why a file with this line alone cannot be used, or nothing.
-fn refusal(line: &str) -> Option<String> {
+pub(crate) fn refusal(line: &str) -> Option<String> {
     match server::config::parse(line.as_bytes()) {
         Ok(config) => config.check_start().err().map(|why| why.to_string()),
         Err(error) => Some(error.to_string()),

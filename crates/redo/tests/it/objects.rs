@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind};
 use env_sim::{Faults, SimClock, SimDisk, SimEntropy};
-use redo::{Env, Recovery, Replay, Step};
+use redo::{Env, Recovery, Replay, RestorePoint, Step};
 
 use crate::harness::{Database, options};
+use crate::restoring::{INTO, request, restore};
 
 /// What a start learns of objects.
 #[derive(Default)]
@@ -32,13 +33,17 @@ impl Replay for Seen {
 /// The objects that a start takes for used, the first being 1: all below the one that is returned;
 /// and the last block that it finds.
 fn start(disk: &SimDisk) -> (ObjectId, Lsn) {
+    start_in(disk, Path::new("/data"))
+}
+
+fn start_in(disk: &SimDisk, dir: &Path) -> (ObjectId, Lsn) {
     let env = Env {
         disk: Arc::new(disk.clone()),
         clock: Arc::new(SimClock::new(0)),
         entropy: Box::new(SimEntropy::new(1)),
         waker: Arc::new(|| {}),
     };
-    let recovery = Recovery::open(env, options(Path::new("/data"))).unwrap();
+    let recovery = Recovery::open(env, options(dir)).unwrap();
     let floor = recovery.object_floor();
     let mut seen = Seen::default();
     let opened = recovery.run(&mut seen, &mut |_| {}).unwrap();
@@ -81,6 +86,20 @@ fn a_compaction_that_drops_the_last_record_of_an_object_leaves_its_number_taken(
         assert_eq!(start(&disk).0, ObjectId(4));
         disk.kill();
     }
+}
+
+/// A log that is made of it has the numbers of what it never had taken, too.
+#[test]
+fn a_log_that_is_restored_leaves_numbers_taken() {
+    let disk = SimDisk::new(2, Faults::default());
+    let mut database =
+        Database::open_on(Arc::new(disk.clone()), options(Path::new("/data"))).unwrap();
+    make_and_delete(&mut database);
+    database.log.compact_all();
+    database.settle();
+    database.close();
+    restore(&disk, &request(RestorePoint::Latest)).unwrap();
+    assert_eq!(start_in(&disk, Path::new(INTO)).0, ObjectId(4));
 }
 
 #[test]

@@ -140,7 +140,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     yes_no("import-skip-unknown", false).immutable(),
     yes_no("cluster-allow-reads-when-down", false).without_effect(),
     yes_no("cluster-allow-pubsubshard-when-down", true).without_effect(),
-    yes_no("crash-log-enabled", true).without_effect(),
+    yes_no("crash-log-enabled", true).immutable(),
     yes_no("crash-memcheck-enabled", true).without_effect(),
     yes_no("use-exit-on-panic", false).hidden().without_effect(),
     yes_no("disable-thp", true).immutable().without_effect(),
@@ -155,6 +155,8 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     yes_no("tls-session-caching", true).refused(NO_TLS),
     // One of a few words.
     choice("supervised", &["upstart", "systemd", "auto", "no"], "no").immutable(),
+    choice("log-format", &["legacy", "logfmt", "json"], "legacy").hidden(),
+    choice("log-timestamp-format", &["legacy", "iso8601", "milliseconds"], "legacy").hidden(),
     choice(
         "syslog-facility",
         &["user", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7"],
@@ -393,8 +395,6 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     yes_no("mptcp", false).hidden().immutable().without_effect(),
     yes_no("repl-mptcp", false).hidden().immutable().without_effect(),
     several("cluster-slot-stats-enabled", words::any, "no").hidden().without_effect(),
-    text("log-format", "legacy").hidden().without_effect(),
-    text("log-timestamp-format", "legacy").hidden().without_effect(),
     text("rdb-version-check", "strict").hidden().without_effect(),
     text("cluster-config-save-behavior", "sync").hidden().without_effect(),
     text("locale-collate", "").without_effect(),

@@ -15,6 +15,7 @@ use super::commands::Executor;
 use super::fetches::Named;
 use super::shard::Level;
 use super::{ClientKey, Engine, commandlog, commands, pubsub};
+use crate::crash;
 
 /// Why a command is executed.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +68,7 @@ impl Engine {
         args: &[&[u8]],
         attempt: Attempt<'_>,
     ) -> Option<Blocking> {
+        crash::note(command.name, args.len() - 1);
         let begun = self.begin_call(key, command);
         let (result, blocking) = match commands::executor(command) {
             Some(Executor::Data(_))

@@ -22,7 +22,10 @@ impl Engine {
     /// Tells the keyspace and the log what the configuration says.
     pub(super) fn apply_settings(&mut self) {
         keyspace_settings(&self.config, &self.options, self.shard.keyspace.settings_mut());
-        self.deps.logger.set_level(self.config.value("loglevel"));
+        let logger = &self.deps.logger;
+        logger.set_level(self.config.value("loglevel"));
+        logger
+            .set_format(self.config.value("log-format"), self.config.value("log-timestamp-format"));
         self.shard.configure_log(&self.options);
         self.archives.set_options(&self.options.log.archive);
         self.archive_configuration();

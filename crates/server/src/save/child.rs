@@ -84,7 +84,7 @@ pub(crate) fn dump_into(
         });
     }
     passed?;
-    if keys != sizes.iter().map(|(keys, _)| keys).sum() {
+    if keys != sizes.iter().map(|(keys, _)| keys).sum::<u64>() {
         return Err(io::Error::other("memory does not have every key"));
     }
     let mut frames = target.finish().map_err(io::Error::other)?;

@@ -233,7 +233,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
         krate: "server",
         layers: &[
             &["config", "courtesy", "descriptors", "file_bytes", "host", "logger", "network"],
-            &["mailbox", "process", "stream"],
+            &["crash", "mailbox", "process", "stream"],
             &["archive_threads", "verify_thread", "migrate", "save", "tail"],
             &["engine", "listen"],
             &["index_thread"],

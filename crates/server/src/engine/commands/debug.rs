@@ -72,6 +72,7 @@ pub(super) fn debug(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
             engine.reply(key).ok();
             Ok(())
         }
+        (b"panic", []) => panic!("DEBUG PANIC"),
         (b"reload", options) => reload(engine, key, options),
         (b"loadaof", []) => reload(engine, key, &[]),
         (b"htstats" | b"htstats-key", [_, ..]) => {

@@ -317,6 +317,8 @@ const DEBUG: &[&str] = &[
     "    Write <message> to the server log.",
     "OBJECT <key>",
     "    Show low level info about <key> and associated value.",
+    "PANIC",
+    "    End the server as if it had found a mistake in itself.",
     "POPULATE <count> [<prefix>] [<size>]",
     "    Create <count> string keys named key:<num>. If <prefix> is specified then",
     "    it is used instead of the 'key' prefix.",
