@@ -162,8 +162,9 @@ fn main() -> ExitCode {
     match words.as_slice() {
         ["server", "--version" | "-v"] | ["--version" | "-v" | "-V"] => {
             println!(
-                "Indelible server v={} redis=7.0.15 sha={} malloc=jemalloc-5 bits={}",
+                "Indelible server v={} redis={} sha={} malloc=jemalloc-5 bits={}",
                 server::VERSION,
+                server::REDIS_VERSION,
                 run::COMMIT,
                 usize::BITS
             );

@@ -339,6 +339,11 @@ pub(crate) fn xsetid(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     }
     let stream = ctx.keyspace.read_to_change::<Stream>(ctx.db, args[1])?;
     let stream = stream.ok_or(CommandError::NoSuchKey)?;
+    if last_id < stream.max_deleted_id() {
+        return Err(CommandError::other(
+            "ERR The ID specified in XSETID is smaller than current max_deleted_entry_id",
+        ));
+    }
     if let Some(top) = stream.last() {
         if last_id < top.id {
             return Err(CommandError::other(

@@ -57,6 +57,7 @@ pub mod tail;
 mod to_import;
 pub mod verify_thread;
 
+pub use engine::REDIS_VERSION;
 pub use error::ServeError;
 pub use owned_log::start_without_index as start_log;
 pub use rebuild::{Rebuilding, rebuild_index};

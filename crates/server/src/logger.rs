@@ -179,6 +179,7 @@ impl Target {
 }
 
 struct Shared {
+    /// The least [`Level`] that is written, if one is.
     level: AtomicU8,
     style: Mutex<Style>,
     reports_crashes: AtomicBool,
@@ -241,13 +242,14 @@ impl Logger {
 
     /// Messages below the level of this name (`loglevel`) are dropped from now on.
     pub fn set_level(&self, name: &str) {
-        let level = match name {
-            "debug" => Level::Debug,
-            "verbose" => Level::Verbose,
-            "warning" => Level::Warning,
-            _ => Level::Notice,
+        let least = match name {
+            "debug" => Level::Debug as u8,
+            "verbose" => Level::Verbose as u8,
+            "warning" => Level::Warning as u8,
+            "nothing" => Level::Warning as u8 + 1,
+            _ => Level::Notice as u8,
         };
-        self.shared.level.store(level as u8, Ordering::Relaxed);
+        self.shared.level.store(least, Ordering::Relaxed);
     }
 
     /// For developers.

@@ -199,11 +199,13 @@ impl Reactor {
         let mut events = Events::with_capacity(1024);
         loop {
             let timeout = self.timeout(engine);
+            engine.end_turn();
             if let Err(error) = self.poll.poll(&mut events, Some(timeout))
                 && error.kind() != ErrorKind::Interrupted
             {
                 return Err(ServeError::Wait(error));
             }
+            engine.begin_turn();
             for event in &events {
                 match event.token() {
                     WAKER => hooks.look(engine)?,

@@ -262,7 +262,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
 /// Says what is starting: the log must show what is promised, and where it is kept.
 fn announce(config: &Config, options: &Options, commit: &str, logger: &Logger) {
     logger.notice(&format!(
-        "Indelible {} (commit {commit}) is starting (Redis 7.0 protocol and commands), pid {}",
+        "Indelible {} (commit {commit}) is starting (Redis 7.2 protocol and commands), pid {}",
         crate::VERSION,
         std::process::id()
     ));

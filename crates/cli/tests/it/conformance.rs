@@ -46,6 +46,7 @@ conformance!(
     hash,
     hyperloglog,
     keys,
+    later_8_2,
     list,
     migrate,
     multi,

@@ -451,6 +451,33 @@ fn a_dump_replaces_nothing_but_a_dump() {
     assert_eq!(server.connect().words("GET a").text(), "1");
 }
 
+/// What groups of a stream know lies elsewhere in a dump than in records: one with streams is made anew, and says so.
+#[test]
+fn a_dump_with_streams_is_not_merged_and_says_so() {
+    let options = ["--snapshot-algorithm", "hourglass", "--enable-debug-command", "yes"];
+    let server = Program::indelible().start(&options);
+    let mut connection = server.connect();
+    let dump = server.directory().join("dump.rdb");
+    let save = |connection: &mut Connection| {
+        assert_eq!(connection.words("SAVE").text(), "OK");
+        assert_eq!(fingerprint(&dump), digest_of(connection));
+        (info(connection, "snapshot_merged_lsn") != "0", info(connection, "snapshot_whole_reason"))
+    };
+    assert_eq!(connection.words("SET k v").text(), "OK");
+    assert!(!save(&mut connection).0);
+    assert_eq!(save(&mut connection), (true, String::new()));
+    assert_eq!(connection.words("XADD s 1-1 f v").text(), "1-1");
+    // Dumps with streams have another form.
+    assert_eq!(save(&mut connection), (false, "the last dump has another rdb-version".to_owned()));
+    let streams = "the last dump has streams, which are not merged";
+    assert_eq!(save(&mut connection), (false, streams.to_owned()));
+    assert!(server.log().contains(streams), "{}", server.log());
+    // Where there is none any more, the next one but one is merged.
+    assert_eq!(connection.words("DEL s").text(), "1");
+    assert_eq!(save(&mut connection), (false, streams.to_owned()));
+    assert_eq!(save(&mut connection), (true, String::new()));
+}
+
 #[test]
 fn a_dump_is_merged_with_the_one_before() {
     let options = ["--snapshot-algorithm", "hourglass", "--enable-debug-command", "yes"];

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::instant_start::info;
 use crate::log_index::wait_for_a_cut;
@@ -278,35 +279,63 @@ fn requests_for_values_of_unknown_size_are_bounded_too() {
     assert_eq!(number_of(&server, "cold_fetched_bytes"), 0);
 }
 
+/// What INFO says of what was read for requests that wait: the most that it was while `run` went on.
+fn most_fetched_while(server: &Server, run: impl FnOnce()) -> u64 {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let mut most = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                most = most.max(number_of(server, "cold_fetched_bytes"));
+            }
+            most
+        });
+        run();
+        is_over.store(true, Ordering::Relaxed);
+        watcher.join().unwrap()
+    })
+}
+
 #[test]
 fn requests_of_many_clients_are_answered_within_one_budget() {
     let mut server = Program::indelible().start(&[&OPTIONS[..], &COLD].concat());
     fill(&mut server.connect());
     wait_for_a_cut(&server);
     // Replies of 48 MB wait for clients that read later: more than the system takes, and than memory holds.
-    for count in [2000, 4000] {
-        let mut connections: Vec<Connection> = (0..12).map(|_| server.connect()).collect();
-        for (number, connection) in connections.iter_mut().enumerate() {
-            let names = (0..count).map(|it| format!("key:{}", number * 5000 + it));
-            let request: Vec<String> = ["MGET".to_owned()].into_iter().chain(names).collect();
-            connection.send(&request).unwrap();
-        }
-        // A client that is gone leaves nothing behind that others would wait for.
-        drop(connections.remove(3));
-        assert_eq!(server.connect().words("GET key:59999").text(), value(59_999));
-        for (number, connection) in connections.iter_mut().enumerate() {
-            let number = if number < 3 { number } else { number + 1 };
-            let values = connection.receive().unwrap();
-            assert_eq!(values.elements().len(), count, "{}", values.text());
-            for at in [0, count / 2, count - 1] {
-                assert_eq!(values.elements()[at].text(), value(number * 5000 + at));
-            }
-        }
+    for (count, is_size_known) in [(2000, true), (4000, false)] {
+        let most_bytes = most_fetched_while(&server, || ask_by_many(&server, count));
+        // A quarter of memory, and what the oldest request needs: its values with what they take besides their bytes, or
+        // 128 that are on their way and may be of any size.
+        let oldest_bytes = if is_size_known { count as u64 * 1300 } else { 128 << 18 };
+        let bound_bytes = MAX_BYTES / 4 + oldest_bytes + 1;
+        assert!((1..bound_bytes).contains(&most_bytes), "{most_bytes} of {bound_bytes}");
         wait_until(|| number_of(&server, "cold_fetched_bytes") == 0);
         assert_eq!(number_of(&server, "cold_fetching_clients"), 0);
+        assert_eq!(number_of(&server, "cold_failures"), 0);
         // Once more with values of unknown size.
         server.kill();
         server.restart_with(&[&OPTIONS[..], &COLD].concat());
+    }
+}
+
+/// Twelve clients ask for so many values each, all at a time; one of them goes, and another client asks for one value.
+fn ask_by_many(server: &Server, count: usize) {
+    let mut connections: Vec<Connection> = (0..12).map(|_| server.connect()).collect();
+    for (number, connection) in connections.iter_mut().enumerate() {
+        let names = (0..count).map(|it| format!("key:{}", number * 5000 + it));
+        let request: Vec<String> = ["MGET".to_owned()].into_iter().chain(names).collect();
+        connection.send(&request).unwrap();
+    }
+    // A client that is gone leaves nothing behind that others would wait for.
+    drop(connections.remove(3));
+    assert_eq!(server.connect().words("GET key:59999").text(), value(59_999));
+    for (number, connection) in connections.iter_mut().enumerate() {
+        let number = if number < 3 { number } else { number + 1 };
+        let values = connection.receive().unwrap();
+        assert_eq!(values.elements().len(), count, "{}", values.text());
+        for (at, found) in values.elements().iter().enumerate() {
+            assert!(found.text() == value(number * 5000 + at), "{number}: {at}");
+        }
     }
 }
 

@@ -2,7 +2,11 @@
 
 use crate::spec::{Arg, Group, KeySpec, Origin, Propagation, Spec, acl, flags, key_flags};
 
-const BASE: Spec = Spec { group: Group::Array, ..Spec::BLANK };
+const BASE: Spec = Spec {
+    group: Group::Array,
+    limit: "A type of its own, of which Redis 8.8 has a preview.",
+    ..Spec::BLANK
+};
 
 /// The commands of the group, by name.
 pub(super) static COMMANDS: &[Spec] = &[

@@ -99,6 +99,7 @@ const CLUSTER: &[Spec] = &[
         summary: "Cancels the migrations of slots that this node has begun.",
         complexity: "O(N), N the number of migrations under way.",
         served: false,
+        limit: "There is no cluster.",
         ..BASE
     },
     Spec {
@@ -186,6 +187,7 @@ const CLUSTER: &[Spec] = &[
                 .optional(),
         ],
         served: false,
+        limit: "There is no cluster.",
         ..BASE
     },
     Spec {
@@ -230,6 +232,7 @@ const CLUSTER: &[Spec] = &[
         summary: "Returns the migrations of slots, those under way and the last that ended.",
         complexity: "O(N), N the number of migrations.",
         served: false,
+        limit: "There is no cluster.",
         ..BASE
     },
     Spec {
@@ -310,6 +313,7 @@ const CLUSTER: &[Spec] = &[
         )
         .multiple()],
         served: false,
+        limit: "There is no cluster.",
         ..BASE
     },
     Spec {
@@ -342,6 +346,7 @@ const CLUSTER: &[Spec] = &[
             ],
         )],
         served: false,
+        limit: "There is no cluster.",
         ..BASE
     },
     Spec {
@@ -362,7 +367,7 @@ const CLUSTER: &[Spec] = &[
         since: "7.2.0",
         summary: "Returns the id of this node's shard.",
         complexity: "O(1)",
-        served: false,
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -462,7 +467,7 @@ const CLUSTER: &[Spec] = &[
     Spec {
         name: "cluster|shards",
         arity: 2,
-        flags: flags![STALE],
+        flags: flags![LOADING STALE],
         tips: &["nondeterministic_output"],
         since: "7.0.0",
         history: &[Change::absent(
@@ -515,12 +520,13 @@ const CLUSTER: &[Spec] = &[
             ],
         )],
         served: false,
+        limit: "There is no cluster.",
         ..BASE
     },
     Spec {
         name: "cluster|slots",
         arity: 2,
-        flags: flags![STALE],
+        flags: flags![LOADING STALE],
         tips: &["nondeterministic_output"],
         since: "3.0.0",
         history: &[
@@ -571,6 +577,7 @@ const CLUSTER: &[Spec] = &[
             ],
         )],
         served: false,
+        limit: "There is no cluster.",
         ..BASE
     },
 ];

@@ -1,6 +1,6 @@
 //! The connection: the client at the other end, and the protocol.
 
-use crate::spec::{Arg, Change, Group, Origin, Spec, acl, flags};
+use crate::spec::{Arg, Change, Deprecation, Group, Origin, Spec, acl, flags};
 
 const BASE: Spec = Spec { group: Group::Connection, ..Spec::BLANK };
 
@@ -101,6 +101,10 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "1.0.0",
         summary: "Closes the connection.",
         complexity: "O(1)",
+        deprecated: Some(Deprecation {
+            since: "7.2.0",
+            replaced_by: "just closing the connection",
+        }),
         ..BASE
     },
     Spec {
@@ -149,6 +153,7 @@ const CLIENT: &[Spec] = &[
         complexity: "O(1)",
         arguments: &[Arg::string("capability").multiple()],
         served: false,
+        limit: "It tells a replica that its client follows redirections; there is no replication.",
         ..BASE
     },
     Spec {
@@ -221,6 +226,7 @@ const CLIENT: &[Spec] = &[
         complexity: "O(1)",
         arguments: &[Arg::one_of("enabled", &[Arg::word("on", "ON"), Arg::word("off", "OFF")])],
         served: false,
+        limit: "Keys are imported with `indelible import`.",
         ..BASE
     },
     Spec {
@@ -460,6 +466,7 @@ const CLIENT: &[Spec] = &[
         arity: 3,
         flags: flags![NOSCRIPT LOADING STALE],
         acl: acl![CONNECTION],
+        tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
         since: "2.6.9",
         summary: "Names this connection.",
         complexity: "O(1)",

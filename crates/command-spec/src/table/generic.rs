@@ -282,7 +282,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         arity: 1,
         flags: flags![READONLY],
         acl: acl![KEYSPACE],
-        tips: &["request_policy:all_shards", "nondeterministic_output"],
+        tips: &["request_policy:all_shards", "response_policy:special", "nondeterministic_output"],
         since: "1.0.0",
         summary: "Returns a random key.",
         complexity: "O(1)",
@@ -353,7 +353,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         arity: -2,
         flags: flags![READONLY],
         acl: acl![KEYSPACE],
-        tips: &["nondeterministic_output", "request_policy:special"],
+        tips: &["nondeterministic_output", "request_policy:special", "response_policy:special"],
         since: "2.8.0",
         summary: "Iterates over the keys of the database.",
         complexity: "O(1) a call, O(N) for the whole iteration.",
@@ -472,7 +472,6 @@ pub(super) static COMMANDS: &[Spec] = &[
     Spec {
         name: "wait",
         arity: 3,
-        flags: flags![NOSCRIPT],
         acl: acl![CONNECTION],
         tips: &["request_policy:all_shards", "response_policy:agg_min"],
         since: "3.0.0",
@@ -485,7 +484,7 @@ pub(super) static COMMANDS: &[Spec] = &[
     Spec {
         name: "waitaof",
         arity: 4,
-        flags: flags![NOSCRIPT BLOCKING],
+        flags: flags![BLOCKING],
         acl: acl![CONNECTION],
         tips: &["request_policy:all_shards", "response_policy:agg_min"],
         since: "7.2.0",
@@ -512,6 +511,7 @@ const OBJECT: &[Spec] = &[
         summary: "Returns how a value is represented in memory.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
+        limit: "Names of encodings are those of Redis 7.0: a small list is a `quicklist`, and a small set of strings a `hashtable`.",
         ..BASE
     },
     Spec {

@@ -12,7 +12,7 @@ pub(super) static COMMANDS: &[Spec] = &[
     Spec {
         name: "blmove",
         arity: 6,
-        flags: flags![WRITE DENYOOM NOSCRIPT BLOCKING],
+        flags: flags![WRITE DENYOOM BLOCKING],
         acl: acl![LIST],
         keys: &[
             KeySpec::one(1, key_flags![RW ACCESS DELETE]),
@@ -97,7 +97,7 @@ pub(super) static COMMANDS: &[Spec] = &[
     Spec {
         name: "blpop",
         arity: -3,
-        flags: flags![WRITE NOSCRIPT BLOCKING],
+        flags: flags![WRITE BLOCKING],
         acl: acl![LIST],
         keys: &[KeySpec::range(1, -2, 1, key_flags![RW ACCESS DELETE])],
         propagation: Propagation::Rewritten(&[always("LPOP key")]),
@@ -111,7 +111,7 @@ pub(super) static COMMANDS: &[Spec] = &[
     Spec {
         name: "brpop",
         arity: -3,
-        flags: flags![WRITE NOSCRIPT BLOCKING],
+        flags: flags![WRITE BLOCKING],
         acl: acl![LIST],
         keys: &[KeySpec::range(1, -2, 1, key_flags![RW ACCESS DELETE])],
         propagation: Propagation::Rewritten(&[always("RPOP key")]),
@@ -125,7 +125,7 @@ pub(super) static COMMANDS: &[Spec] = &[
     Spec {
         name: "brpoplpush",
         arity: 4,
-        flags: flags![WRITE DENYOOM NOSCRIPT BLOCKING],
+        flags: flags![WRITE DENYOOM BLOCKING],
         acl: acl![LIST],
         keys: &[
             KeySpec::one(1, key_flags![RW ACCESS DELETE]),

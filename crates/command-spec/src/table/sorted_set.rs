@@ -36,7 +36,7 @@ pub(super) static COMMANDS: &[Spec] = &[
     Spec {
         name: "bzpopmax",
         arity: -3,
-        flags: flags![WRITE NOSCRIPT BLOCKING FAST],
+        flags: flags![WRITE BLOCKING FAST],
         acl: acl![SORTEDSET],
         keys: &[KeySpec::range(1, -2, 1, key_flags![RW ACCESS DELETE])],
         propagation: Propagation::Rewritten(&[always("ZPOPMAX key")]),
@@ -50,7 +50,7 @@ pub(super) static COMMANDS: &[Spec] = &[
     Spec {
         name: "bzpopmin",
         arity: -3,
-        flags: flags![WRITE NOSCRIPT BLOCKING FAST],
+        flags: flags![WRITE BLOCKING FAST],
         acl: acl![SORTEDSET],
         keys: &[KeySpec::range(1, -2, 1, key_flags![RW ACCESS DELETE])],
         propagation: Propagation::Rewritten(&[always("ZPOPMIN key")]),

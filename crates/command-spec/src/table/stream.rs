@@ -287,6 +287,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::string("stream-id"),
         ],
         served: false,
+        limit: "Redis writes it to its AOF, and the log here has the names in records.",
         ..BASE
     },
     Spec {

@@ -358,7 +358,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         arity: -3,
         flags: flags![WRITE DENYOOM],
         acl: acl![STRING],
-        tips: &["request_policy:multi_shard", "response_policy:agg_min"],
         keys: &[KeySpec::range(1, -1, 2, key_flags![OW INSERT])],
         propagation: Propagation::Verbatim,
         since: "1.0.1",
@@ -382,6 +381,10 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "2.6.0",
         summary: "Sets the string at a key and its expiry in milliseconds.",
         complexity: "O(1)",
+        deprecated: Some(Deprecation {
+            since: "2.6.12",
+            replaced_by: "`SET` with the `PX` argument",
+        }),
         arguments: &[Arg::key("key", 0), Arg::integer("milliseconds"), Arg::string("value")],
         ..BASE
     },
@@ -445,6 +448,10 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "2.0.0",
         summary: "Sets the string at a key and its expiry in seconds.",
         complexity: "O(1)",
+        deprecated: Some(Deprecation {
+            since: "2.6.12",
+            replaced_by: "`SET` with the `EX` argument",
+        }),
         arguments: &[Arg::key("key", 0), Arg::integer("seconds"), Arg::string("value")],
         ..BASE
     },
@@ -458,6 +465,10 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "1.0.0",
         summary: "Sets the string at a key that does not exist.",
         complexity: "O(1)",
+        deprecated: Some(Deprecation {
+            since: "2.6.12",
+            replaced_by: "`SET` with the `NX` argument",
+        }),
         arguments: &[Arg::key("key", 0), Arg::string("value")],
         ..BASE
     },

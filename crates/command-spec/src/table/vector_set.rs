@@ -2,7 +2,11 @@
 
 use crate::spec::{Arg, Group, KeySpec, Origin, Propagation, Spec, flags, key_flags};
 
-const BASE: Spec = Spec { group: Group::VectorSet, ..Spec::BLANK };
+const BASE: Spec = Spec {
+    group: Group::VectorSet,
+    limit: "A type of its own, for search by similarity.",
+    ..Spec::BLANK
+};
 
 /// The commands of the group, by name.
 pub(super) static COMMANDS: &[Spec] = &[

@@ -34,10 +34,13 @@ const HEAD: &str = "\
 
 This page is made from the command table (`crates/command-spec`); a test fails when it differs.
 
-A command that is not here is an unknown command, and `COMMAND` does not list it. Facts are those of
-Redis 7.2 to 8.10 and of Valkey 8 and 9. Where a version of Redis alone is named that is older than
-7.3, every Valkey has it too. Commands of modules (JSON, search, time series, probabilistic types)
-are not here.
+It has the commands of Redis up to 8.10 and of Valkey up to 9.1. *The same* means the same replies, errors and effects,
+with the arguments of the newest of these versions, except for those that the page names. A command that is not here is an unknown
+command, and `COMMAND` does not list it. Where a version of Redis alone is named that is older than 7.3, every Valkey has
+it too. Commands of modules (JSON, search, time series, probabilistic types) are not here.
+
+All of Redis 7.2 is here but for replication and cluster mode, and `INFO` and `HELLO` say so: `redis_version:7.2.4`, the
+number that every Valkey tells its clients, too. What is newer shows since when it exists, here and in `COMMAND DOCS`.
 
 ";
 
@@ -57,8 +60,8 @@ fn shown(command: Command) -> String {
     command.name.to_uppercase().replace('|', " ")
 }
 
-/// What a command that is here lacks: options and the like of newer servers, or most of it.
-fn lacks(command: Command) -> String {
+/// How a command that is here differs: it lacks options and the like of newer servers, or most of it.
+fn difference(command: Command) -> String {
     let mut parts = Vec::new();
     if !command.limit.is_empty() {
         parts.push(command.limit.to_owned());
@@ -66,6 +69,9 @@ fn lacks(command: Command) -> String {
     for change in command.history.iter().filter(|change| !change.served) {
         let what = change.what.trim_end_matches('.');
         parts.push(format!("{what} ({}).", change.origin.releases(change.since)));
+    }
+    if parts.is_empty() {
+        return if command.origin == Origin::Indelible { "" } else { "the same" }.to_owned();
     }
     parts.join(" ")
 }
@@ -76,28 +82,29 @@ fn chapter(group: Group, title: &str, out: &mut String) {
         commands.iter().partition(|command| command.served);
     let _infallible = writeln!(out, "## {title}\n");
     if !here.is_empty() {
-        out.push_str("| here | since | what it lacks |\n|---|---|---|\n");
+        out.push_str("| here | since | how it differs |\n|---|---|---|\n");
         for command in here {
             let since = command.origin.releases(command.since);
             let _infallible =
-                writeln!(out, "| `{}` | {since} | {} |", shown(command), lacks(command));
+                writeln!(out, "| `{}` | {since} | {} |", shown(command), difference(command));
         }
         out.push('\n');
     }
     if !absent.is_empty() {
-        let mut by_release: BTreeMap<(bool, Vec<u32>, String), Vec<String>> = BTreeMap::new();
+        let mut by_release: BTreeMap<(bool, Vec<u32>, String, &str), Vec<String>> = BTreeMap::new();
         for command in absent {
             let number = command.since.split('.').map(|part| part.parse().expect("a number"));
             let release = (
                 command.origin == Origin::Valkey,
                 number.collect(),
                 command.origin.releases(command.since),
+                command.limit,
             );
             by_release.entry(release).or_default().push(format!("`{}`", shown(command)));
         }
-        out.push_str("| not here | since |\n|---|---|\n");
-        for ((_, _, since), names) in by_release {
-            let _infallible = writeln!(out, "| {} | {since} |", names.join(", "));
+        out.push_str("| not here | since | why |\n|---|---|---|\n");
+        for ((_, _, since, why), names) in by_release {
+            let _infallible = writeln!(out, "| {} | {since} | {why} |", names.join(", "));
         }
         out.push('\n');
     }
@@ -139,6 +146,35 @@ fn the_page_is_made_from_the_table() {
         page == written,
         "docs/compatibility.md is out of date: run with INDELIBLE_WRITE_DOCS=1"
     );
+}
+
+#[test]
+fn what_is_not_here_says_why() {
+    let silent: Vec<&str> = CHAPTERS
+        .iter()
+        .flat_map(|(group, _)| commands(*group))
+        .filter(|command| !command.served && command.limit.is_empty())
+        .map(|command| command.name)
+        .collect();
+    assert_eq!(silent, [""; 0]);
+}
+
+#[test]
+fn all_of_redis_7_2_is_here_but_replication_and_the_cluster() {
+    let is_of_7_2 = |command: &Command| {
+        let mut parts = command.since.split('.').map(|part| part.parse::<u32>().expect("a number"));
+        let since = (parts.next(), parts.next());
+        command.origin == Origin::Common && since < (Some(7), Some(3))
+    };
+    let all = || CHAPTERS.iter().flat_map(|(group, _)| commands(*group)).filter(is_of_7_2);
+    let absent: Vec<&str> = all().filter(|it| !it.served).map(|it| it.name).collect();
+    assert_eq!(absent, ["failover", "psync", "restore-asking"]);
+    for command in all() {
+        for change in command.history.iter().filter(|change| !change.served) {
+            assert!(change.origin != Origin::Common, "{}: {}", command.name, change.what);
+            assert!(change.since >= "7.3", "{}: {}", command.name, change.what);
+        }
+    }
 }
 
 #[test]

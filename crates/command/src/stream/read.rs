@@ -74,10 +74,13 @@ impl<'a, 'b> Asked<'a, 'b> {
                 }
                 [_, ..] if is(word, "STREAMS") => {
                     if !rest.len().is_multiple_of(2) {
-                        return Err(CommandError::other(
-                            "ERR Unbalanced XREAD list of streams: for each stream key an ID or \
-                             '$' must be specified.",
-                        ));
+                        return Err(CommandError::other(if is_of_group {
+                            "ERR Unbalanced 'xreadgroup' list of streams: for each stream key an \
+                             ID or '>' must be specified."
+                        } else {
+                            "ERR Unbalanced 'xread' list of streams: for each stream key an ID, \
+                             '+', or '$' must be specified."
+                        }));
                     }
                     let (keys, ids) = rest.split_at(rest.len() / 2);
                     let reader =
@@ -361,20 +364,14 @@ fn from_of(
     let mut from = Vec::with_capacity(asked.ids.len());
     for (key, id) in asked.keys.iter().zip(asked.ids) {
         if ctx.again.is_some() {
-            check_ready(ctx, key, reader)?;
+            if ctx.looks_at(key) {
+                check_group(ctx, key, reader)?;
+            }
             // Others are not waited for.
             from.push(From::New);
             continue;
         }
-        let stream = ctx.keyspace.read::<Stream>(ctx.db, key)?;
-        if stream.and_then(|stream| stream.group(reader.group)).is_none() {
-            let (key, group) =
-                (String::from_utf8_lossy(key), String::from_utf8_lossy(reader.group));
-            let text = format!(
-                "NOGROUP No such key '{key}' or consumer group '{group}' in XREADGROUP with GROUP option"
-            );
-            return Err(CommandError::Other(text.into()));
-        }
+        check_group(ctx, key, reader)?;
         from.push(match *id {
             b"$" => {
                 return Err(CommandError::other(
@@ -400,20 +397,17 @@ fn from_of(
     Ok(from)
 }
 
-/// What one that waits for entries of a group is told when there cannot be any more.
-fn check_ready(ctx: &mut Context<'_>, key: &[u8], reader: Reader<'_>) -> Done {
-    if !ctx.looks_at(key) {
+/// Refuses a key without the group; one that waits is told when it has gone.
+fn check_group(ctx: &mut Context<'_>, key: &[u8], reader: Reader<'_>) -> Done {
+    let stream = ctx.keyspace.read::<Stream>(ctx.db, key)?;
+    if stream.and_then(|stream| stream.group(reader.group)).is_some() {
         return Ok(());
     }
-    let Ok(Some(stream)) = ctx.keyspace.read::<Stream>(ctx.db, key) else {
-        return Err(CommandError::other("UNBLOCKED the stream key no longer exists"));
-    };
-    match stream.group(reader.group) {
-        Some(_) => Ok(()),
-        None => Err(CommandError::other(
-            "NOGROUP the consumer group this client was blocked on no longer exists",
-        )),
-    }
+    let (key, group) = (String::from_utf8_lossy(key), String::from_utf8_lossy(reader.group));
+    let text = format!(
+        "NOGROUP No such key '{key}' or consumer group '{group}' in XREADGROUP with GROUP option"
+    );
+    Err(CommandError::Other(text.into()))
 }
 
 /// Whether there is an entry that the group was not given.

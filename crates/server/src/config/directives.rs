@@ -1,5 +1,5 @@
-//! Every directive of redis.conf 7.0, and Indelible's own, as a table; and those that Redis 6.2 and
-//! 7.2 to 8.8, or Valkey 8 and 9, have besides.
+//! Every directive of redis.conf 7.2, and Indelible's own, as a table; and those that Redis 6.2 and
+//! 7.4 to 8.8, or Valkey 8 and 9, have besides.
 //!
 //! [`Support`](super::directive::Support) says what the server makes of each. A directive that has
 //! no meaning here is accepted, stored and replied all the same, so that an existing redis.conf and
@@ -166,7 +166,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     .without_effect(),
     choice("repl-diskless-load", &["disabled", "on-empty-db", "swapdb"], "disabled")
         .without_effect(),
-    choice("loglevel", &["debug", "verbose", "notice", "warning"], "notice"),
+    choice("loglevel", &["debug", "verbose", "notice", "warning", "nothing"], "notice"),
     choice(
         "maxmemory-policy",
         &[
@@ -397,19 +397,19 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     several("cluster-slot-stats-enabled", words::any, "no").hidden().without_effect(),
     text("rdb-version-check", "strict").hidden().without_effect(),
     text("cluster-config-save-behavior", "sync").hidden().without_effect(),
-    text("locale-collate", "").hidden().without_effect(),
+    text("locale-collate", "").without_effect(),
     text("availability-zone", "").hidden().without_effect(),
     text("debug-context", "").hidden().without_effect(),
     integer("debug-drop-values", 0..=100, 0).hidden(),
     integer("debug-restore-delay-ms", 0..=3_600_000, 0).hidden().immutable(),
     text("hash-seed", "").hidden().immutable().without_effect(),
     text("req-res-logfile", "").hidden().immutable().without_effect(),
-    text("cluster-announce-human-nodename", "").hidden().without_effect(),
+    text("cluster-announce-human-nodename", "").without_effect(),
     text("cluster-announce-client-ipv4", "").hidden().without_effect(),
     text("cluster-announce-client-ipv6", "").hidden().without_effect(),
     integer("client-default-resp", 2..=3, 2).hidden().immutable().without_effect(),
-    integer("set-max-listpack-entries", 0..=LONG_MAX, 128).hidden().without_effect(),
-    integer("set-max-listpack-value", 0..=LONG_MAX, 64).hidden().without_effect(),
+    integer("set-max-listpack-entries", 0..=LONG_MAX, 128).without_effect(),
+    integer("set-max-listpack-value", 0..=LONG_MAX, 64).without_effect(),
     integer("array-slice-size", 0..=UINT_MAX, 4096).hidden().without_effect(),
     integer("array-sparse-kmax", 0..=256, 10).hidden().without_effect(),
     integer("array-sparse-kmin", 0..=256, 5).hidden().without_effect(),

@@ -83,7 +83,7 @@ impl Config {
     pub fn matching<'a>(&'a self, pattern: &[u8]) -> Vec<(&'static str, Cow<'a, str>)> {
         let pattern = pattern.to_ascii_lowercase();
         let is_exact = !pattern.iter().any(|byte| matches!(byte, b'*' | b'?' | b'['));
-        // Redis 7.0 has no directive of such a name: hidden ones are asked for.
+        // Redis 7.2 has no directive of such a name: hidden ones are asked for.
         let shows_hidden = is_exact || pattern.starts_with(b"commandlog");
         let names = |directive: &'static Directive| {
             let shown = if shows_hidden { usize::MAX } else { 1 + directive.alias.iter().count() };

@@ -160,7 +160,7 @@ pub enum ConfigError {
         source: io::Error,
     },
     /// A line is wrong.
-    #[error("\n*** FATAL CONFIG FILE ERROR (Indelible {version}, Redis 7.0) ***\nReading {place}, at line {number}\n>>> '{line}'\n{why}", version = env!("CARGO_PKG_VERSION"))]
+    #[error("\n*** FATAL CONFIG FILE ERROR (Indelible {version}, Redis 7.2) ***\nReading {place}, at line {number}\n>>> '{line}'\n{why}", version = env!("CARGO_PKG_VERSION"))]
     Line {
         /// The file or the command line.
         place: String,

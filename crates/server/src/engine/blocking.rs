@@ -169,7 +169,7 @@ impl Wait {
 /// The clients that wait for keys, by key, the one that came first in front.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    by_key: BTreeMap<DbKey, VecDeque<ClientKey>>,
+    pub(super) by_key: BTreeMap<DbKey, VecDeque<ClientKey>>,
     /// Clients that wait for the log.
     pub(crate) durable: Vec<ClientKey>,
 }

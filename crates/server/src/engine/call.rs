@@ -318,6 +318,9 @@ impl Engine {
         self.time.refresh_monotonic();
         let duration_us = self.time.now_us.saturating_sub(start_us) + self.sleep.take_asked_us();
         self.observed.counters.commands += 1;
+        if !self.in_transaction {
+            self.observed.cycles.commands_us += duration_us;
+        }
         let stats = &mut self.observed.counters.by_command[command.ordinal()];
         stats.calls += 1;
         stats.duration_us += duration_us;

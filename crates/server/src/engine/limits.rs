@@ -130,9 +130,7 @@ impl Engine {
 
     /// What is done `hz` times a second.
     pub(super) fn periodic(&mut self) {
-        self.observed.rates.commands.sample(self.observed.counters.commands, self.time.now_us);
-        self.observed.rates.input.sample(self.observed.counters.input_bytes, self.time.now_us);
-        self.observed.rates.output.sample(self.observed.counters.output_bytes, self.time.now_us);
+        self.observed.sample_rates(self.time.now_us);
         self.observed.note_memory(self.deps.host.used_bytes());
         self.expire();
         self.shard.sweep(self.time.now_us, self.options.active_expire_effort);

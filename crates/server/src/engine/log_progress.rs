@@ -8,7 +8,9 @@ use super::{ClientKey, Engine};
 impl Engine {
     /// Ends the log's open block.
     pub(super) fn seal(&mut self) {
+        let begun_us = self.deps.clock.monotonic_us();
         self.shard.seal();
+        self.observed.cycles.log_us += self.deps.clock.monotonic_us().saturating_sub(begun_us);
         self.update_congestion();
     }
 

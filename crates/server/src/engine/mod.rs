@@ -30,6 +30,7 @@ mod client_eviction;
 mod commandlog;
 mod commands;
 mod congestion;
+mod cycles;
 mod dispatch;
 mod fetch_budget;
 mod fetches;
@@ -81,7 +82,7 @@ use crate::network::{Network, NoNetwork};
 pub use access::AclFileError;
 pub(crate) use access::check_acl_file;
 pub use client::Peer;
-pub(crate) use commands::REDIS_VERSION;
+pub use commands::REDIS_VERSION;
 pub use host_request::HostRequest;
 pub use log_switch::{ColdSource, OpenLogError, OpenedLog};
 pub use output::Sendable;
@@ -329,6 +330,18 @@ impl Engine {
         false
     }
 
+    /// The event loop has slept, and a turn of it begins.
+    pub fn begin_turn(&mut self) {
+        let now_us = self.deps.clock.monotonic_us();
+        self.observed.cycles.begin(now_us, self.observed.counters.commands);
+    }
+
+    /// The turn ends, and the event loop is about to sleep.
+    pub fn end_turn(&mut self) {
+        let now_us = self.deps.clock.monotonic_us();
+        self.observed.cycles.end(now_us, self.observed.counters.commands);
+    }
+
     /// Ends an iteration of the event loop: clients that were waiting go on, and what was written to
     /// the log becomes a block on its way to a device, if it is time. `is_idle`: there is no more
     /// input.
@@ -508,8 +521,11 @@ impl Engine {
         self.shard.heal(self.time.now_us, clock.as_ref(), logger, self.options.log.block_bytes);
         self.shard.save_hot(self.time.now_us, clock.as_ref(), plan);
         if self.time.now_us >= self.next_tick_us {
-            self.next_tick_us = self.time.now_us + 1_000_000 / u64::from(self.options.hz);
+            let begun_us = self.time.now_us;
+            self.next_tick_us = begun_us + 1_000_000 / u64::from(self.options.hz);
             self.periodic();
+            let now_us = self.deps.clock.monotonic_us();
+            self.observed.cycles.periodic_us += now_us.saturating_sub(begun_us);
         } else if self.shard.expiry.again_us.is_some_and(|again_us| self.time.now_us >= again_us) {
             self.expire();
         }

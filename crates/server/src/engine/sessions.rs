@@ -10,7 +10,7 @@ use std::ops::{Index, IndexMut};
 use keyspace::effects::DbKey;
 
 use super::ClientKey;
-use super::blocking::Waiters;
+use super::blocking::{Wait, Waiters};
 use super::client::Client;
 use super::client_eviction::ClientEviction;
 use super::congestion::Congestion;
@@ -56,6 +56,18 @@ impl Sessions {
             client.connection.is_noted = true;
             self.noted.push_back(key);
         }
+    }
+
+    /// How many keys clients wait for, and how many of these a consumer of a group waits for, which is told when the key
+    /// has gone.
+    pub(super) fn awaited_keys(&self) -> (usize, usize) {
+        let is_consumer = |key: &ClientKey| {
+            let wait = self.clients.get(*key).and_then(|client| client.session.wait.as_deref());
+            let call = wait.and_then(Wait::call);
+            call.is_some_and(|(command, _)| command.name == "xreadgroup")
+        };
+        let queues = || self.waiters.by_key.values();
+        (queues().count(), queues().filter(|queue| queue.iter().any(is_consumer)).count())
     }
 }
 

@@ -9,27 +9,34 @@ use super::histogram::Histogram;
 /// How many samples a rate is the mean of.
 const RATE_SAMPLES: usize = 16;
 
-/// A count per second, sampled ten times a second.
+/// A count per second, or per another count, sampled ten times a second.
 #[derive(Debug, Default)]
 pub(crate) struct Rate {
     last_count: u64,
-    last_us: u64,
+    /// The last time, in microseconds, or the last other count.
+    last_base: u64,
     samples: [u64; RATE_SAMPLES],
     next: usize,
 }
 
 impl Rate {
+    /// Notes a count per second.
     pub(crate) fn sample(&mut self, count: u64, now_us: u64) {
-        let elapsed_us = now_us.saturating_sub(self.last_us);
-        let change = count.saturating_sub(self.last_count);
-        self.samples[self.next] =
-            change.saturating_mul(1_000_000).checked_div(elapsed_us).unwrap_or(0);
-        self.next = (self.next + 1) % RATE_SAMPLES;
-        self.last_count = count;
-        self.last_us = now_us;
+        self.sample_of(count, now_us, 1_000_000);
     }
 
-    pub(crate) fn per_second(&self) -> u64 {
+    /// Notes a count per `unit` of another one.
+    pub(crate) fn sample_of(&mut self, count: u64, base: u64, unit: u64) {
+        let elapsed = base.saturating_sub(self.last_base);
+        let change = count.saturating_sub(self.last_count);
+        self.samples[self.next] = change.saturating_mul(unit).checked_div(elapsed).unwrap_or(0);
+        self.next = (self.next + 1) % RATE_SAMPLES;
+        self.last_count = count;
+        self.last_base = base;
+    }
+
+    /// The mean of the last samples, each per second or per unit.
+    pub(crate) fn mean(&self) -> u64 {
         self.samples.iter().sum::<u64>() / RATE_SAMPLES as u64
     }
 }
@@ -117,6 +124,9 @@ pub(crate) struct Rates {
     pub(crate) commands: Rate,
     pub(crate) input: Rate,
     pub(crate) output: Rate,
+    pub(crate) cycles: Rate,
+    /// How long a turn of the event loop takes.
+    pub(crate) cycle_us: Rate,
 }
 
 #[cfg(test)]
@@ -153,6 +163,6 @@ mod tests {
         for step in 1..=16 {
             rate.sample(step * 100, step * 100_000);
         }
-        assert_eq!(rate.per_second(), 1000);
+        assert_eq!(rate.mean(), 1000);
     }
 }

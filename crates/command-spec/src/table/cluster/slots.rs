@@ -24,6 +24,7 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             Arg::integer("slot").token("SLOT").optional(),
         ],
         served: false,
+        limit: "There is no cluster.",
         ..BASE
     },
     Spec {
@@ -45,6 +46,7 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
                 .optional(),
         ],
         served: false,
+        limit: "There is no cluster.",
         ..BASE
     },
     Spec {
@@ -68,6 +70,7 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
         )
         .token("RANGES")],
         served: false,
+        limit: "There is no cluster.",
         ..BASE
     },
 ];

@@ -77,6 +77,7 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             Arg::integer("frequency").token("FREQ").since("5.0.0").optional(),
         ],
         served: false,
+        limit: "There is no cluster.",
         ..BASE
     },
 ];

@@ -150,6 +150,7 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
         complexity: "Depends on the subcommand.",
         subcommands: HIMPORT,
         served: false,
+        limit: "It loads hashes into an encoding of Redis. `HSET` stores the same.",
         ..BASE
     },
     Spec {
@@ -343,6 +344,7 @@ const HIMPORT: &[Spec] = &[
         complexity: "O(N), N the number of sets of fields.",
         arguments: &[Arg::string("fieldset-name")],
         served: false,
+        limit: "It loads hashes into an encoding of Redis. `HSET` stores the same.",
         ..BASE
     },
     Spec {
@@ -355,6 +357,7 @@ const HIMPORT: &[Spec] = &[
         summary: "Forgets all sets of fields of this connection.",
         complexity: "O(N), N the number of sets of fields.",
         served: false,
+        limit: "It loads hashes into an encoding of Redis. `HSET` stores the same.",
         ..BASE
     },
     Spec {
@@ -367,6 +370,7 @@ const HIMPORT: &[Spec] = &[
         summary: "Explains the subcommands.",
         complexity: "O(1)",
         served: false,
+        limit: "It loads hashes into an encoding of Redis. `HSET` stores the same.",
         ..BASE
     },
     Spec {
@@ -381,6 +385,7 @@ const HIMPORT: &[Spec] = &[
         complexity: "O(N*log(N)), N the number of fields.",
         arguments: &[Arg::string("fieldset-name"), Arg::string("field").multiple()],
         served: false,
+        limit: "It loads hashes into an encoding of Redis. `HSET` stores the same.",
         ..BASE
     },
     Spec {
@@ -400,6 +405,7 @@ const HIMPORT: &[Spec] = &[
             Arg::string("value").multiple(),
         ],
         served: false,
+        limit: "It loads hashes into an encoding of Redis. `HSET` stores the same.",
         ..BASE
     },
 ];

@@ -34,6 +34,7 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
         complexity: "Depends on the subcommand.",
         subcommands: HOTKEYS,
         served: false,
+        limit: "Not yet.",
         ..BASE
     },
 ];
@@ -254,6 +255,7 @@ const HOTKEYS: &[Spec] = &[
         summary: "Returns the keys that were used most while it was measured.",
         complexity: "O(N), N the number of keys returned.",
         served: false,
+        limit: "Not yet.",
         ..BASE
     },
     Spec {
@@ -265,6 +267,7 @@ const HOTKEYS: &[Spec] = &[
         summary: "Explains the subcommands.",
         complexity: "O(1)",
         served: false,
+        limit: "Not yet.",
         ..BASE
     },
     Spec {
@@ -277,6 +280,7 @@ const HOTKEYS: &[Spec] = &[
         summary: "Forgets what was measured.",
         complexity: "O(1)",
         served: false,
+        limit: "Not yet.",
         ..BASE
     },
     Spec {
@@ -306,6 +310,7 @@ const HOTKEYS: &[Spec] = &[
                 .optional(),
         ],
         served: false,
+        limit: "Not yet.",
         ..BASE
     },
     Spec {
@@ -318,6 +323,7 @@ const HOTKEYS: &[Spec] = &[
         summary: "Ends the measurement.",
         complexity: "O(1)",
         served: false,
+        limit: "Not yet.",
         ..BASE
     },
 ];

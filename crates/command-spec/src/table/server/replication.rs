@@ -27,6 +27,7 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             Arg::integer("milliseconds").token("TIMEOUT").optional(),
         ],
         served: false,
+        limit: "There is no replication.",
         ..BASE
     },
     Spec {
@@ -39,6 +40,7 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
         complexity: "O(1), and what the replica lacks is sent.",
         arguments: &[Arg::string("replicationid"), Arg::integer("offset")],
         served: false,
+        limit: "There is no replication.",
         ..BASE
     },
     Spec {

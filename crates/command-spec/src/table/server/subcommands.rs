@@ -19,6 +19,7 @@ pub(super) const ACL: &[Spec] = &[
         name: "acl|deluser",
         arity: -3,
         flags: flags![ADMIN NOSCRIPT LOADING STALE],
+        tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
         since: "6.0.0",
         summary: "Deletes users and closes their connections.",
         complexity: "O(1) for each user.",
@@ -37,6 +38,7 @@ pub(super) const ACL: &[Spec] = &[
             Arg::string("command"),
             Arg::string("arg").optional().multiple(),
         ],
+        limit: "The reasons are in the words of Redis 7.0.",
         ..BASE
     },
     Spec {
@@ -62,6 +64,7 @@ pub(super) const ACL: &[Spec] = &[
         summary: "Returns the rules of a user.",
         complexity: "O(N), N the number of rules of the user.",
         arguments: &[Arg::string("username")],
+        limit: "Rules are told as by Redis 7.0.",
         ..BASE
     },
     Spec {
@@ -80,6 +83,7 @@ pub(super) const ACL: &[Spec] = &[
         since: "6.0.0",
         summary: "Returns all users as lines of a configuration.",
         complexity: "O(N), N the number of users.",
+        limit: "Rules are told as by Redis 7.0.",
         ..BASE
     },
     Spec {
@@ -113,6 +117,7 @@ pub(super) const ACL: &[Spec] = &[
         name: "acl|save",
         arity: 2,
         flags: flags![ADMIN NOSCRIPT LOADING STALE],
+        tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
         since: "6.0.0",
         summary: "Writes the users into their file.",
         complexity: "O(N), N the number of users.",
@@ -122,6 +127,7 @@ pub(super) const ACL: &[Spec] = &[
         name: "acl|setuser",
         arity: -3,
         flags: flags![ADMIN NOSCRIPT LOADING STALE],
+        tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
         since: "6.0.0",
         history: &[
             Change::new("6.2.0", "Patterns of channels."),
@@ -179,22 +185,24 @@ pub(super) const COMMAND: &[Spec] = &[
     },
     Spec {
         name: "command|getkeys",
-        arity: -4,
+        arity: -3,
         flags: flags![LOADING STALE],
         acl: acl![CONNECTION],
         since: "2.8.13",
         summary: "Returns the keys among the arguments of a call.",
         complexity: "O(N), N the number of arguments.",
+        arguments: &[Arg::string("command"), Arg::string("arg").optional().multiple()],
         ..BASE
     },
     Spec {
         name: "command|getkeysandflags",
-        arity: -4,
+        arity: -3,
         flags: flags![LOADING STALE],
         acl: acl![CONNECTION],
         since: "7.0.0",
         summary: "Returns the keys among the arguments of a call and what happens to them.",
         complexity: "O(N), N the number of arguments.",
+        arguments: &[Arg::string("command"), Arg::string("arg").optional().multiple()],
         ..BASE
     },
     Spec {
@@ -269,6 +277,7 @@ pub(super) const CONFIG: &[Spec] = &[
         name: "config|resetstat",
         arity: 2,
         flags: flags![ADMIN NOSCRIPT LOADING STALE],
+        tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
         since: "2.0.0",
         summary: "Sets the statistics of INFO to zero.",
         complexity: "O(1)",
@@ -278,6 +287,7 @@ pub(super) const CONFIG: &[Spec] = &[
         name: "config|rewrite",
         arity: 2,
         flags: flags![ADMIN NOSCRIPT LOADING STALE],
+        tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
         since: "2.8.0",
         summary: "Writes the settings in force into the configuration file.",
         complexity: "O(N), N the size of the configuration file.",
@@ -369,7 +379,7 @@ pub(super) const LATENCY: &[Spec] = &[
         name: "latency|reset",
         arity: -2,
         flags: flags![ADMIN NOSCRIPT LOADING STALE],
-        tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+        tips: &["request_policy:all_nodes", "response_policy:agg_sum"],
         since: "2.8.13",
         summary: "Forgets the latencies of events.",
         complexity: "O(1)",

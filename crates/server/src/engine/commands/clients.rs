@@ -210,12 +210,18 @@ impl Engine {
 
     /// Names a client.
     pub(super) fn set_client_name(&mut self, key: ClientKey, name: &[u8]) -> Done {
-        if !is_one_word(name) {
-            return Err(CommandError::other(
-                "ERR Client names cannot contain spaces, newlines or special characters.",
-            ));
-        }
+        check_client_name(name)?;
         self.sessions[key].session.name = name.to_vec();
         Ok(())
     }
+}
+
+/// Refuses what is no name of a client.
+pub(super) fn check_client_name(name: &[u8]) -> Done {
+    if is_one_word(name) {
+        return Ok(());
+    }
+    Err(CommandError::other(
+        "ERR Client names cannot contain spaces, newlines or special characters.",
+    ))
 }

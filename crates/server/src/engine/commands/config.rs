@@ -2,7 +2,6 @@
 
 use command::error::{CommandError, Done};
 
-use super::super::stats::Counters;
 use super::super::{ClientKey, Engine, HostRequest};
 use super::error;
 use crate::config::Config;
@@ -186,7 +185,7 @@ fn listen(engine: &mut Engine, config: &Config, argument: &str) -> Done {
 
 /// CONFIG RESETSTAT.
 pub(super) fn resetstat(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    engine.observed.counters = Counters::default();
+    engine.observed.reset();
     *engine.shard.keyspace.stats_mut() = keyspace::Stats::default();
     engine.reply(key).ok();
     Ok(())

@@ -7,6 +7,7 @@ use resp::Protocol;
 
 use super::super::client::{Client, Closing, ReplyMode};
 use super::super::{ClientKey, Engine};
+use super::clients::check_client_name;
 use super::{error, text};
 
 /// PING.
@@ -85,29 +86,29 @@ pub(super) fn hello(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
             }
         },
     };
+    // A call that fails changes nothing.
     let mut options = args.get(2..).unwrap_or_default();
-    let mut new_name = None;
+    let (mut credentials, mut new_name) = (None, None);
     while let [option, rest @ ..] = options {
         options = match rest {
             [user, password, rest @ ..] if argument::is(option, "auth") => {
-                engine.authenticate(key, args, user, password)?;
+                credentials = Some((*user, *password));
                 rest
             }
             [name, rest @ ..] if argument::is(option, "setname") => {
-                // One that has not authenticated is given nothing to keep.
-                if engine.sessions[key].session.is_stranger() {
-                    new_name = Some(*name);
-                } else {
-                    engine.set_client_name(key, name)?;
-                }
+                check_client_name(name)?;
+                new_name = Some(*name);
                 rest
             }
             _ => return Err(error(format!("ERR Syntax error in HELLO option '{}'", text(option)))),
         };
     }
+    if let Some((user, password)) = credentials {
+        engine.authenticate(key, args, user, password)?;
+    }
     if engine.sessions[key].session.is_stranger() {
         return Err(CommandError::other(
-            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH \
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
              <user> <pass> option can be used to authenticate the client and select the RESP protocol version \
              at the same time",
         ));

@@ -144,6 +144,7 @@ const LIST: &[(&str, ServerHandler)] = &[
     ("cluster|links", cluster::disabled),
     ("cluster|meet", cluster::disabled),
     ("cluster|myid", cluster::disabled),
+    ("cluster|myshardid", cluster::disabled),
     ("cluster|nodes", cluster::disabled),
     ("cluster|replicas", cluster::disabled),
     ("cluster|replicate", cluster::disabled),

@@ -12,48 +12,65 @@ mod sections;
 pub(super) use sections::line;
 
 /// The version of Redis whose commands and replies are served.
-pub(crate) const REDIS_VERSION: &str = "7.0.15";
+///
+/// Every Valkey tells its clients this one, too: the last Redis that it took over. What clients do by the
+/// version, they have done with this number for years.
+pub const REDIS_VERSION: &str = "7.2.4";
 
-/// A section: its name, whether INFO shows it by default, and what writes it.
-type Section = (&'static str, bool, fn(&Engine, &mut String));
+/// When INFO shows a section.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    /// Always.
+    ByDefault,
+    /// When all are asked for.
+    WithAll,
+    /// When it is asked for by its name.
+    ByName,
+}
+
+use Shown::{ByDefault, ByName, WithAll};
+
+/// A section: its name, when it is shown, and what writes it.
+type Section = (&'static str, Shown, fn(&Engine, &mut String));
 
 /// The sections in the order of the reply.
 const SECTIONS: &[Section] = &[
-    ("server", true, sections::server),
-    ("clients", true, sections::clients),
-    ("memory", true, sections::memory),
-    ("persistence", true, sections::persistence),
-    ("redo", true, super::info_redo::section),
-    ("backup", true, super::info_backup::section),
-    ("stats", true, sections::stats),
-    ("replication", true, sections::replication),
-    ("cpu", true, sections::cpu),
-    ("modules", true, sections::modules),
-    ("commandstats", false, sections::commandstats),
-    ("errorstats", true, sections::errorstats),
-    ("latencystats", false, sections::latencystats),
-    ("cluster", true, sections::cluster),
-    ("keyspace", true, sections::keyspace),
+    ("server", ByDefault, sections::server),
+    ("clients", ByDefault, sections::clients),
+    ("memory", ByDefault, sections::memory),
+    ("persistence", ByDefault, sections::persistence),
+    ("redo", ByDefault, super::info_redo::section),
+    ("backup", ByDefault, super::info_backup::section),
+    ("stats", ByDefault, sections::stats),
+    ("replication", ByDefault, sections::replication),
+    ("cpu", ByDefault, sections::cpu),
+    ("modules", ByDefault, sections::modules),
+    ("commandstats", WithAll, sections::commandstats),
+    ("errorstats", ByDefault, sections::errorstats),
+    ("latencystats", WithAll, sections::latencystats),
+    ("cluster", ByDefault, sections::cluster),
+    ("keyspace", ByDefault, sections::keyspace),
+    ("debug", ByName, sections::debug),
 ];
 
 /// INFO.
 pub(super) fn info(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     let wanted: Vec<String> =
         args[1..].iter().map(|name| super::text(name).to_ascii_lowercase()).collect();
-    let is_wanted = |name: &str, by_default: bool| {
+    let is_wanted = |name: &str, shown: Shown| {
         if wanted.is_empty() {
-            return by_default;
+            return shown == ByDefault;
         }
         wanted.iter().any(|word| match word.as_str() {
-            "all" | "everything" => true,
-            "default" => by_default,
+            "all" | "everything" => shown != ByName,
+            "default" => shown == ByDefault,
             word => word == name,
         })
     };
     engine.time.refresh();
     let mut report = String::new();
-    for (name, by_default, write) in SECTIONS {
-        if !is_wanted(name, *by_default) {
+    for (name, shown, write) in SECTIONS {
+        if !is_wanted(name, *shown) {
             continue;
         }
         if !report.is_empty() {

@@ -60,6 +60,25 @@ pub(super) fn server(engine: &Engine, out: &mut String) {
         engine.config.file.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
     line(out, "config_file", file);
     line(out, "io_threads_active", u8::from(engine.config.value("io-threads") != "1"));
+    listeners(engine, out);
+}
+
+/// Where clients connect to: each kind of socket with what it is bound to.
+fn listeners(engine: &Engine, out: &mut String) {
+    let mut all = Vec::new();
+    let port = engine.config.value("port");
+    if port != "0" {
+        let addresses: String =
+            engine.config.words("bind").map(|address| format!("bind={address},")).collect();
+        all.push(format!("name=tcp,{addresses}port={port}"));
+    }
+    let path = engine.config.value("unixsocket");
+    if !path.is_empty() {
+        all.push(format!("name=unix,bind={path}"));
+    }
+    for (index, listener) in all.iter().enumerate() {
+        line(out, &format!("listener{index}"), listener);
+    }
 }
 
 pub(super) fn clients(engine: &Engine, out: &mut String) {
@@ -85,6 +104,9 @@ pub(super) fn clients(engine: &Engine, out: &mut String) {
     line(out, "blocked_clients", engine.sessions.blocked_count());
     line(out, "tracking_clients", engine.sessions.tracking.client_count());
     line(out, "clients_in_timeout_table", engine.sessions.deadlines.len());
+    let (keys, keys_of_groups) = engine.sessions.awaited_keys();
+    line(out, "total_blocking_keys", keys);
+    line(out, "total_blocking_keys_on_nokey", keys_of_groups);
 }
 
 pub(super) fn memory(engine: &Engine, out: &mut String) {
@@ -288,12 +310,12 @@ pub(super) fn stats(engine: &Engine, out: &mut String) {
     let keyspace = engine.shard.keyspace.stats();
     line(out, "total_connections_received", counters.connections);
     line(out, "total_commands_processed", counters.commands);
-    line(out, "instantaneous_ops_per_sec", engine.observed.rates.commands.per_second());
+    line(out, "instantaneous_ops_per_sec", engine.observed.rates.commands.mean());
     line(out, "total_net_input_bytes", counters.input_bytes);
     line(out, "total_net_output_bytes", counters.output_bytes);
     constants(out, &[("total_net_repl_input_bytes", "0"), ("total_net_repl_output_bytes", "0")]);
-    line(out, "instantaneous_input_kbps", ratio(engine.observed.rates.input.per_second(), 1024));
-    line(out, "instantaneous_output_kbps", ratio(engine.observed.rates.output.per_second(), 1024));
+    line(out, "instantaneous_input_kbps", ratio(engine.observed.rates.input.mean(), 1024));
+    line(out, "instantaneous_output_kbps", ratio(engine.observed.rates.output.mean(), 1024));
     constants(
         out,
         &[("instantaneous_input_repl_kbps", "0.00"), ("instantaneous_output_repl_kbps", "0.00")],
@@ -364,6 +386,12 @@ pub(super) fn stats(engine: &Engine, out: &mut String) {
             ("reply_buffer_expands", "0"),
         ],
     );
+    let (cycles, rates) = (&engine.observed.cycles, &engine.observed.rates);
+    line(out, "eventloop_cycles", cycles.count);
+    line(out, "eventloop_duration_sum", cycles.sum_us);
+    line(out, "eventloop_duration_cmd_sum", cycles.commands_us);
+    line(out, "instantaneous_eventloop_cycles_per_sec", rates.cycles.mean());
+    line(out, "instantaneous_eventloop_duration_usec", rates.cycle_us.mean());
     for (what, count) in ["cmd", "key", "channel", "auth"].into_iter().zip(counters.denied) {
         line(out, &format!("acl_access_denied_{what}"), count);
     }
@@ -446,6 +474,15 @@ fn for_each_command(
     for command in all {
         visit(command.name, &engine.observed.counters.by_command[command.ordinal()]);
     }
+}
+
+/// What only developers ask for.
+pub(super) fn debug(engine: &Engine, out: &mut String) {
+    let cycles = &engine.observed.cycles;
+    line(out, "eventloop_duration_aof_sum", cycles.log_us);
+    line(out, "eventloop_duration_cron_sum", cycles.periodic_us);
+    line(out, "eventloop_duration_max", cycles.max_us);
+    line(out, "eventloop_cmd_per_cycle_max", cycles.commands_max);
 }
 
 pub(super) fn cluster(_engine: &Engine, out: &mut String) {

@@ -45,7 +45,7 @@ use command::table::Command;
 use super::{ClientKey, Engine};
 use crate::config::Config;
 pub(super) use handlers::{Executor, executor};
-pub(crate) use info::REDIS_VERSION;
+pub use info::REDIS_VERSION;
 pub(super) use modules::REFUSAL as MODULE_REFUSAL;
 
 /// COMMAND and its subcommands: answered from the table.

@@ -71,11 +71,8 @@ impl Engine {
         if !command.accepts(args.len()) {
             return refuse("ERR Wrong number of args calling Redis command from script");
         }
-        // As in Redis 7.2: in here none waits.
-        let may_wait = flags.has(Flags::BLOCKING) && !flags.has(Flags::ADMIN);
         let is_tested = self.scripting.allows_all && command.name == "debug";
-        let is_kept_out = flags.has(Flags::PROTECTED) || (flags.has(Flags::NOSCRIPT) && !may_wait);
-        if is_kept_out && !is_tested {
+        if flags.intersects(Flags::PROTECTED.with(Flags::NOSCRIPT)) && !is_tested {
             return refuse("ERR This Redis command is not allowed from script");
         }
         if running.is_read_only && flags.intersects(Flags::WRITE.with(Flags::MAY_REPLICATE)) {

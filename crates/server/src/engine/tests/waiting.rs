@@ -119,6 +119,29 @@ fn a_blocked_client_gives_up_and_can_be_unblocked() {
 }
 
 #[test]
+fn info_says_how_many_keys_are_waited_for() {
+    let mut server = TestServer::new(&[]);
+    let clients: Vec<_> = (0..4).map(|_| server.connect()).collect();
+    let keys = |server: &mut TestServer| {
+        let info = server.send(clients[0], "INFO clients\r\n");
+        ["total_blocking_keys:", "total_blocking_keys_on_nokey:"].map(|name| {
+            let line = info.lines().find_map(|line| line.strip_prefix(name));
+            line.unwrap().parse::<u32>().unwrap()
+        })
+    };
+    assert_eq!(keys(&mut server), [0, 0]);
+    server.send(clients[0], "XGROUP CREATE s g $ MKSTREAM\r\n");
+    server.send(clients[1], "BLPOP a b 0\r\n");
+    server.send(clients[2], "BLPOP b 0\r\n");
+    assert_eq!(keys(&mut server), [2, 0]);
+    server.send(clients[3], "XREADGROUP GROUP g c BLOCK 0 STREAMS s >\r\n");
+    assert_eq!(keys(&mut server), [3, 1]);
+    assert_eq!(server.send(clients[0], "DEL s\r\n"), ":1\r\n");
+    assert!(server.read(clients[3]).starts_with("-NOGROUP No such key 's'"));
+    assert_eq!(keys(&mut server), [2, 0]);
+}
+
+#[test]
 fn a_pause_holds_writers_until_it_is_over() {
     let mut server = TestServer::new(&[]);
     let (client, admin) = (server.connect(), server.connect());
