@@ -1,11 +1,12 @@
 //! A connection to a server that speaks the Redis protocol, as far as this program needs one.
 
-use std::io::{self, BufRead as _, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
+
+use crate::login::{Login, Stream};
 
 /// Where the password is.
 const PASSWORD_VARIABLE: &str = "REDISCLI_AUTH";
@@ -20,10 +21,6 @@ const VALUE_BYTES_MAX: u64 = 1 << 32;
 pub(crate) fn password() -> Option<String> {
     std::env::var(PASSWORD_VARIABLE).ok()
 }
-
-trait Stream: Read + Write {}
-
-impl<T: Read + Write> Stream for T {}
 
 /// See the file's top.
 pub(crate) struct Client {
@@ -43,11 +40,8 @@ pub(crate) enum Reply {
 
 impl Client {
     /// Connects to HOST:PORT, and authenticates if there is a password in the environment.
-    pub(crate) fn connect(address: &str, user: Option<&str>) -> anyhow::Result<Self> {
-        let stream =
-            TcpStream::connect(address).with_context(|| format!("cannot connect to {address}"))?;
-        stream.set_nodelay(true)?;
-        Self::over(Box::new(stream), user)
+    pub(crate) fn connect(address: &str, login: &Login) -> anyhow::Result<Self> {
+        Self::over(login.connect(address)?, login.user.as_deref())
     }
 
     /// Connects to a socket of this machine, and authenticates in the same way.

@@ -38,6 +38,7 @@ mod import;
 mod in_place;
 mod index;
 mod log;
+mod login;
 mod moment;
 mod progress;
 mod rdb;
