@@ -171,7 +171,7 @@ impl Front {
                     self.read(key);
                 }
             }
-            self.handshakes.begin(Instant::now());
+            self.handshakes.begin(Instant::now(), self.readable.is_empty());
             while let Some(key) = self.handshakes.next(Instant::now()) {
                 self.read(key);
             }
@@ -241,7 +241,7 @@ impl Front {
             && !std::mem::replace(&mut client.is_listed, true)
         {
             if client.transport.is_handshaking() {
-                self.handshakes.push(key);
+                self.handshakes.push(key, client.transport.has_begun());
             } else {
                 self.readable.push_back(key);
             }

@@ -235,7 +235,7 @@ impl Reactor {
             }
             let is_quiet = events.is_empty() && !self.hear_fronts(engine);
             self.read_all(engine);
-            self.shake_hands(engine);
+            self.shake_hands(is_quiet, engine);
             engine.tick();
             engine.end_iteration(is_quiet && self.readable.is_empty());
             hooks.turn(engine);
@@ -355,15 +355,20 @@ impl Reactor {
             && !std::mem::replace(&mut connection.is_listed, true)
         {
             match &connection.place {
-                Place::Here(transport) if transport.is_handshaking() => self.handshakes.push(key),
+                Place::Here(transport) if transport.is_handshaking() => {
+                    self.handshakes.push(key, transport.has_begun());
+                }
                 _ => self.readable.push_back(key),
             }
         }
     }
 
     /// Gives handshakes their turn.
-    fn shake_hands(&mut self, engine: &mut Engine) {
-        self.handshakes.begin(Instant::now());
+    fn shake_hands(&mut self, is_quiet: bool, engine: &mut Engine) {
+        if self.handshakes.is_empty() {
+            return;
+        }
+        self.handshakes.begin(Instant::now(), is_quiet && self.readable.is_empty());
         while let Some(key) = self.handshakes.next(Instant::now()) {
             if let Some(Some(connection)) = self.connections.get_mut(key.0) {
                 connection.is_listed = false;
@@ -446,7 +451,9 @@ impl Reactor {
     fn fail(&mut self, key: ClientKey, doing: Doing, error: &io::Error, engine: &mut Engine) {
         match doing {
             Doing::Handshake => {
-                let message = format!("Error accepting a client connection: {error}");
+                let address = engine.address_of(key).unwrap_or_default();
+                let message =
+                    format!("Error accepting a client connection: {error} (addr={address})");
                 self.handshake_fails.write(&self.logger, &message);
             }
             Doing::Register => self.logger.warning(&format!("Registering a client: {error}")),

@@ -113,6 +113,14 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     check_acl_file(&config)?;
     let tls = TlsSettings::of(&config);
     let acceptor = tls.as_ref().map(Acceptor::load).transpose()?;
+    if tls.is_some()
+        && config.value("tls-auth-clients") == "no"
+        && config.value("tls-auth-clients-user") != "off"
+    {
+        logger.warning(
+            "WARNING: tls-auth-clients-user is CN and tls-auth-clients is no: clients are not asked for certificates",
+        );
+    }
     if tls.is_none() && !config.value("tls-cert-file").is_empty() {
         logger.warning(
             "WARNING: tls-cert-file is set and tls-port is not: connections are not encrypted",

@@ -27,6 +27,14 @@ impl Transport {
         }
     }
 
+    /// Whether a step of its handshake was done.
+    pub(crate) fn has_begun(&self) -> bool {
+        match self {
+            Self::Plain(_) => true,
+            Self::Tls(session) => session.has_begun(),
+        }
+    }
+
     /// The common name in the client's certificate, if it has shown one.
     pub(crate) fn peer_name(&self) -> Option<Vec<u8>> {
         match self {

@@ -574,6 +574,74 @@ fn authorities_in_a_directory_count_too() {
 }
 
 #[test]
+fn what_a_clients_key_has_signed_counts_for_nothing() {
+    let certificates = Certificates::make();
+    certificates.sign_by_client("client", "forged", "admin");
+    let chain = certificates.read("forged.crt") + &certificates.read("client.crt");
+    certificates.write("chain.crt", &chain);
+    certificates.write("chain.key", &certificates.read("forged.key"));
+    // The certificates of the server and of clients lie next to the authority's.
+    let directory = certificates.path("");
+    let secured = Secured::start_with(
+        certificates,
+        &["--tls-ca-cert-file", "", "--tls-ca-cert-dir", &directory],
+    );
+    assert_eq!(secured.ping(Some("client")).unwrap(), "PONG");
+    for forged in ["forged", "chain"] {
+        assert!(secured.ping(Some(forged)).is_err(), "{forged}");
+    }
+    let reply = secured.set(&["tls-ca-cert-file", &secured.certificates.path("client.crt")]);
+    assert!(reply.starts_with("ERR"), "{reply}");
+    assert!(secured.server.log().contains("it is of no authority"));
+    let info = secured.server.connect().words("INFO server").text();
+    let listener = info.lines().find(|line| line.contains("name=tls,bind=")).unwrap();
+    assert!(listener.ends_with(&format!("port={}", secured.port)), "{listener}");
+}
+
+#[test]
+fn a_resumed_session_is_that_of_its_certificate() {
+    let secured = Secured::start(&["--tls-auth-clients-user", "CN"]);
+    let mut plain = secured.server.connect();
+    assert_eq!(plain.words("ACL SETUSER client on resetpass ~* +@all").text(), "OK");
+    for version in [&TLS12, &TLS13] {
+        let config = secured.certificates.client_of(Some("client"), &[version]);
+        let user = |is_resumed: bool| {
+            let mut stream = TlsStream::over(secured.socket(), Arc::clone(&config)).unwrap();
+            stream.write_all(&encode(&["ACL", "WHOAMI"])).unwrap();
+            let mut said = [0; 12];
+            stream.read_exact(&mut said).unwrap();
+            assert_eq!(stream.is_resumed(), is_resumed, "{version:?}");
+            String::from_utf8(said.to_vec()).unwrap()
+        };
+        assert!(user(false).starts_with("$6\r\nclient"));
+        assert!(user(true).starts_with("$6\r\nclient"));
+        assert_eq!(plain.words("ACL SETUSER client off").text(), "OK");
+        assert!(user(true).starts_with("$7\r\ndefault"), "it is off");
+        assert_eq!(plain.words("ACL SETUSER client on").text(), "OK");
+        // Of the files of now nothing is known of sessions of before.
+        assert_eq!(secured.set(&["tls-ca-cert-file", &secured.certificates.path("ca.crt")]), "OK");
+        assert!(user(false).starts_with("$6\r\nclient"));
+    }
+}
+
+#[test]
+fn a_session_is_not_resumed_when_the_time_of_its_certificate_is_over() {
+    let secured = Secured::start(&[]);
+    for version in [&TLS12, &TLS13] {
+        secured.certificates.sign_for(4, "short", "short");
+        let config = secured.certificates.client_of(Some("short"), &[version]);
+        let is_taken = || {
+            let reply = secured
+                .connect_as(Arc::clone(&config))
+                .and_then(|mut connection| connection.call(&["PING"]));
+            reply.is_ok_and(|reply| reply.text() == "PONG")
+        };
+        assert!(is_taken(), "{version:?}");
+        wait_until(|| !is_taken());
+    }
+}
+
+#[test]
 fn the_log_is_followed_and_keys_are_brought_back_over_tls() {
     let secured = Secured::start(&[]);
     let mut client = secured.connect();

@@ -3,7 +3,7 @@
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, date_time_ymd,
 };
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
@@ -14,6 +14,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
 /// Where a process that runs tests over TLS has its certificates; set by a test that starts such a
@@ -59,6 +60,23 @@ impl Certificates {
         self.sign_by(&stranger, file, name, ExtendedKeyUsagePurpose::ClientAuth);
     }
 
+    /// The same, signed with the key of another certificate that the authority has signed, by its name.
+    pub(crate) fn sign_by_client(&self, client: &str, file: &str, name: &str) {
+        let key = KeyPair::from_pem(&self.read(&format!("{client}.key"))).unwrap();
+        let issuer = Issuer::new(authority_params(client), key);
+        self.sign_by(&issuer, file, name, ExtendedKeyUsagePurpose::ClientAuth);
+    }
+
+    /// The same, signed by the authority, for a short time.
+    pub(crate) fn sign_for(&self, seconds: u64, file: &str, name: &str) {
+        let key = KeyPair::from_pem(&self.read("ca.key")).unwrap();
+        let authority = Issuer::new(authority_params("Test authority"), key);
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let mut params = client_params(name, ExtendedKeyUsagePurpose::ClientAuth);
+        params.not_after = date_time_ymd(1970, 1, 1) + since_epoch + Duration::from_secs(seconds);
+        self.write_signed(&params, &authority, file);
+    }
+
     fn sign_by(
         &self,
         authority: &Issuer<'_, KeyPair>,
@@ -66,11 +84,16 @@ impl Certificates {
         name: &str,
         purpose: ExtendedKeyUsagePurpose,
     ) {
+        self.write_signed(&client_params(name, purpose), authority, file);
+    }
+
+    fn write_signed(
+        &self,
+        params: &CertificateParams,
+        authority: &Issuer<'_, KeyPair>,
+        file: &str,
+    ) {
         let key = new_key();
-        let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
-        let mut params = CertificateParams::new(names).unwrap();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.extended_key_usages.push(purpose);
         let certificate = params.signed_by(&key, authority).unwrap();
         self.write(&format!("{file}.crt"), &certificate.pem());
         self.write(&format!("{file}.key"), &key.serialize_pem());
@@ -137,6 +160,14 @@ impl Certificates {
         };
         Arc::new(config)
     }
+}
+
+fn client_params(name: &str, purpose: ExtendedKeyUsagePurpose) -> CertificateParams {
+    let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let mut params = CertificateParams::new(names).unwrap();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.extended_key_usages.push(purpose);
+    params
 }
 
 fn authority_params(name: &str) -> CertificateParams {

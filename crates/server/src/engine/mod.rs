@@ -259,17 +259,17 @@ impl Engine {
     pub fn connect(&mut self, peer: Peer) -> Result<ClientKey, Refusal> {
         self.time.refresh();
         self.observed.counters.connections += 1;
+        // What comes to the TLS port is told in a session: see `secured`.
+        if !peer.is_tls && self.keeps_out(&peer) {
+            self.observed.counters.rejected_connections += 1;
+            return Err(PROTECTED_MODE.as_bytes());
+        }
         if self.sessions.clients.len() >= self.options.max_clients {
             self.observed.counters.rejected_connections += 1;
             let Some(oldest) = self.sessions.half_open.take_oldest(&self.sessions.clients) else {
                 return Err(TOO_MANY_CLIENTS);
             };
             self.end_client(oldest, Closing::Now);
-        }
-        // What comes to the TLS port is told in a session: see `secured`.
-        if !peer.is_tls && self.keeps_out(&peer) {
-            self.observed.counters.rejected_connections += 1;
-            return Err(PROTECTED_MODE.as_bytes());
         }
         let opening = if peer.is_tls { Opening::Handshake } else { Opening::Done };
         self.sessions.last_client_id += 1;
@@ -317,6 +317,12 @@ impl Engine {
             self.run_input(key);
         }
         self.check_input_size(key);
+    }
+
+    /// Where a client has connected from.
+    #[must_use]
+    pub fn address_of(&self, key: ClientKey) -> Option<&str> {
+        self.sessions.clients.get(key).map(|client| client.connection.peer.address.as_str())
     }
 
     /// Whether a client is still listened to: not when its connection is about to end.

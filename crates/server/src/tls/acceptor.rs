@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use rustls::crypto::{CryptoProvider, ring};
+use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{ServerConfig, ServerConnection};
 
+use super::client_verifier::ClientVerifier;
 use super::error::TlsError;
 use super::session::Session;
 use super::session_cache::SessionCache;
@@ -17,6 +19,8 @@ use crate::stream::Stream;
 #[derive(Clone)]
 pub struct Acceptor {
     config: Arc<ServerConfig>,
+    /// What looks at clients' certificates, if they are asked for any.
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
 }
 
 impl Acceptor {
@@ -32,19 +36,24 @@ impl Acceptor {
         let (chain, key) = (files::chain(settings)?, files::key(settings)?);
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&versions)?;
-        let builder = if settings.client_auth == ClientAuth::No {
-            builder.with_no_client_auth()
-        } else {
-            let authorities = Arc::new(files::authorities(settings)?);
-            // Clients choose a certificate by themselves, as with Redis: a list of a system's
-            // authorities has 20 KB.
-            let verifier = WebPkiClientVerifier::builder_with_provider(authorities, provider)
-                .clear_root_hint_subjects();
-            let verifier = match settings.client_auth {
-                ClientAuth::Optional => verifier.allow_unauthenticated(),
-                ClientAuth::Required | ClientAuth::No => verifier,
+        let verifier: Option<Arc<dyn ClientCertVerifier>> =
+            if settings.client_auth == ClientAuth::No {
+                None
+            } else {
+                let authorities = Arc::new(files::authorities(settings)?);
+                // Clients choose a certificate by themselves, as with Redis: a list of a system's
+                // authorities has 20 KB.
+                let verifier = WebPkiClientVerifier::builder_with_provider(authorities, provider)
+                    .clear_root_hint_subjects();
+                let verifier = match settings.client_auth {
+                    ClientAuth::Optional => verifier.allow_unauthenticated(),
+                    ClientAuth::Required | ClientAuth::No => verifier,
+                };
+                Some(Arc::new(ClientVerifier(verifier.build()?)))
             };
-            builder.with_client_cert_verifier(verifier.build()?)
+        let builder = match &verifier {
+            None => builder.with_no_client_auth(),
+            Some(verifier) => builder.with_client_cert_verifier(Arc::clone(verifier)),
         };
         let mut config = builder.with_single_cert(chain, key).map_err(|why| TlsError::Pair {
             certificate: settings.certificate.clone(),
@@ -58,7 +67,7 @@ impl Acceptor {
             config.session_storage = Arc::new(NoServerSessionStorage {});
             config.send_tls13_tickets = 0;
         }
-        Ok(Self { config: Arc::new(config) })
+        Ok(Self { config: Arc::new(config), verifier })
     }
 
     /// Begins a session over the socket of a new connection.
@@ -67,6 +76,6 @@ impl Acceptor {
     /// When rustls refuses its own configuration.
     pub(crate) fn session(&self, socket: Stream) -> std::io::Result<Session> {
         let tls = ServerConnection::new(Arc::clone(&self.config)).map_err(std::io::Error::other)?;
-        Ok(Session::new(tls, socket))
+        Ok(Session::new(tls, self.verifier.clone(), socket))
     }
 }

@@ -69,25 +69,34 @@ fn chosen_suites(
     let all = || known.iter().map(|(_, suite)| *suite);
     let words = list.split([':', ',', ' ']).filter(|word| !word.is_empty());
     let (mut chosen, mut is_empty): (Vec<CipherSuite>, bool) = (Vec::new(), true);
+    // Those that no later word brings back.
+    let mut killed: Vec<CipherSuite> = Vec::new();
     for word in words {
         is_empty = false;
-        if word.starts_with('@') {
-            // @STRENGTH and @SECLEVEL order and limit what OpenSSL has.
-            continue;
-        }
-        let taken_away = word.strip_prefix(['!', '-']);
-        let name = taken_away.unwrap_or(word).trim_start_matches('+');
+        // @STRENGTH and @SECLEVEL order and limit what OpenSSL has.
+        let word = word.split_once('@').map_or(word, |(word, _)| word);
+        let Some(first) = word.chars().next() else { continue };
+        let name = word.trim_start_matches(['!', '-', '+']);
         let found = known.iter().find(|(it, _)| it.eq_ignore_ascii_case(name));
-        match (found, taken_away) {
-            (Some((_, suite)), Some(_)) => chosen.retain(|it| it != suite),
-            (Some((_, suite)), None) if !chosen.contains(suite) => chosen.push(*suite),
-            (Some(_), None) => {}
-            (None, Some(_)) => chosen.retain(|suite| !is_kind(known, *suite, name)),
-            (None, None) if ALL_WORDS.contains(&name.to_ascii_uppercase().as_str()) => {
-                let others: Vec<_> = all().filter(|suite| !chosen.contains(suite)).collect();
-                chosen.extend(others);
+        let named: Vec<CipherSuite> = match found {
+            Some((_, suite)) => vec![*suite],
+            None => all().filter(|suite| is_kind(known, *suite, name)).collect(),
+        };
+        match first {
+            '!' | '-' => {
+                chosen.retain(|suite| !named.contains(suite));
+                if first == '!' {
+                    killed.extend(named);
+                }
             }
-            (None, None) => {
+            '+' => chosen.sort_by_key(|suite| named.contains(suite)),
+            _ if found.is_some() || ALL_WORDS.contains(&name.to_ascii_uppercase().as_str()) => {
+                let is_new =
+                    |suite: &CipherSuite| !chosen.contains(suite) && !killed.contains(suite);
+                let more: Vec<CipherSuite> = named.into_iter().filter(is_new).collect();
+                chosen.extend(more);
+            }
+            _ => {
                 let known = known.iter().map(|(name, _)| *name).collect();
                 return Err(TlsError::Cipher { directive, name: name.to_owned(), known });
             }
@@ -99,7 +108,7 @@ fn chosen_suites(
     if chosen.is_empty() { Err(TlsError::NoCipher { directive }) } else { Ok(chosen) }
 }
 
-/// Whether a cipher is of a kind that is taken away: `ECDSA`, `AES128`, `CHACHA20`. A kind that it
+/// Whether a cipher is of a kind: `ECDSA`, `AES128`, `CHACHA20`. A kind that it
 /// does not have in its name is none of its own.
 fn is_kind(known: &[(&'static str, CipherSuite)], suite: CipherSuite, kind: &str) -> bool {
     let kind = kind.to_ascii_uppercase();
@@ -150,6 +159,18 @@ mod tests {
             names("DEFAULT:!AES:!CHACHA20").unwrap_err(),
             "tls-ciphers leaves no cipher for a version of TLS that tls-protocols has"
         );
+    }
+
+    #[test]
+    fn what_is_killed_does_not_come_back_and_what_is_moved_is_not_added() {
+        assert_eq!(names("!CHACHA20:ALL").unwrap().len(), 4);
+        assert_eq!(names("!ECDHE-RSA-AES128-GCM-SHA256:ALL").unwrap().len(), 5);
+        assert_eq!(names("ALL:-CHACHA20:ALL").unwrap().len(), 6, "that was taken away, no more");
+        let moved = names("ALL:+ECDHE-ECDSA-AES256-GCM-SHA384").unwrap();
+        assert_eq!((moved.len(), moved[5]), (6, "ECDHE-ECDSA-AES256-GCM-SHA384"));
+        let one = "ECDHE-RSA-AES128-GCM-SHA256";
+        assert_eq!(names(&format!("{one}:+ECDHE-RSA-AES256-GCM-SHA384")).unwrap(), [one]);
+        assert_eq!(names("DEFAULT@SECLEVEL=1").unwrap().len(), 6);
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::io;
 
 use thiserror::Error;
 
+use super::certificate::NoAuthority;
+
 /// See the file's top.
 #[derive(Debug, Error)]
 pub enum TlsError {
@@ -100,6 +102,14 @@ pub enum TlsError {
         path: String,
         /// What rustls says.
         why: rustls::Error,
+    },
+    /// A certificate is of no authority.
+    #[error("tls-ca-cert-file: a certificate in {path} cannot be used as an authority: {why}")]
+    NoAuthority {
+        /// The file.
+        path: String,
+        /// Why it is none.
+        why: NoAuthority,
     },
     /// A version of the protocol that is broken.
     #[error(

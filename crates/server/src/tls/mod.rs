@@ -30,12 +30,14 @@
 //!   ([`Session::write`]), so that limits of output, and the end of a connection, know nothing of
 //!   TLS.
 //! - A session holds at most [`session::BUFFERED_BYTES_MAX`] to be sent and one record to be
-//!   received; a handshake at most one message, which has 64 KiB at most. What has not finished its
-//!   handshake is ended by the engine after ten seconds.
+//!   received. What a handshake may hold, and for how long, is in `docs/tls.md`.
+//! - No certificate costs the processor more than a chain of a few does ([`client_verifier`]), and nothing that a client
+//!   has not signed counts.
 
 mod acceptor;
-mod certificate_name;
+mod certificate;
 mod ciphers;
+mod client_verifier;
 mod error;
 mod files;
 mod session;
@@ -43,6 +45,7 @@ mod session_cache;
 mod settings;
 
 pub use acceptor::Acceptor;
+pub use certificate::NoAuthority;
 pub use error::TlsError;
 pub(crate) use session::{Arrival, ReadBuffer, Session};
 pub use settings::TlsSettings;

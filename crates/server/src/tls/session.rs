@@ -4,7 +4,9 @@
 //!             read                                    write
 //!   Handshake: one step a call, then Opened           nothing to send yet
 //!   Open:      socket ─► records ─► plaintext         plaintext ─► records ─► socket
-//!   Ended:     the other side has said goodbye        what is left goes out
+//!   Ended:     the other side has said goodbye, or    what is left goes out
+//!              sent what is wrong: what came before
+//!              is read first
 //! ```
 //!
 //! Writing is as with a socket, but for one thing: what was encrypted cannot be taken back. So
@@ -19,12 +21,15 @@
 //! - After a read nothing that has come lies in the session but a part of a record, unless the read
 //!   says that there may be more.
 
-use std::io::{self, ErrorKind, IoSlice, Read as _, Result, Write as _};
+use std::io::{Error, ErrorKind, IoSlice, Read as _, Result, Write as _};
+use std::sync::Arc;
 
 use mio::{Registry, Token};
-use rustls::ServerConnection;
+use rustls::pki_types::UnixTime;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{HandshakeKind, IoState, ServerConnection};
 
-use super::certificate_name;
+use super::certificate;
 use crate::stream::Stream;
 
 /// How much is encrypted at once, and so how much may wait to be sent.
@@ -74,7 +79,7 @@ impl ReadBuffer {
 enum State {
     Handshake,
     Open,
-    /// A close_notify has come.
+    /// Nothing more comes, or nothing that could be read.
     Ended,
 }
 
@@ -83,14 +88,40 @@ pub(crate) struct Session {
     tls: ServerConnection,
     socket: Stream,
     state: State,
+    /// What looks at clients' certificates, if they are asked for any.
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
+    /// A step of the handshake was done.
+    has_begun: bool,
+    /// Why nothing more can be read, which was not told yet.
+    failure: Option<Error>,
     /// How many bytes of plaintext the records are of that the socket has not taken.
     unsent: usize,
+    /// How many bytes of these records it has taken.
+    sent_of_records: usize,
 }
 
 impl Session {
-    pub(super) fn new(mut tls: ServerConnection, socket: Stream) -> Self {
+    pub(super) fn new(
+        mut tls: ServerConnection,
+        verifier: Option<Arc<dyn ClientCertVerifier>>,
+        socket: Stream,
+    ) -> Self {
         tls.set_buffer_limit(Some(BUFFERED_BYTES_MAX));
-        Self { tls, socket, state: State::Handshake, unsent: 0 }
+        Self {
+            tls,
+            socket,
+            state: State::Handshake,
+            verifier,
+            has_begun: false,
+            failure: None,
+            unsent: 0,
+            sent_of_records: 0,
+        }
+    }
+
+    /// Whether a step of the handshake was done.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_begun
     }
 
     /// Whether the handshake is not done: reading is then work for the processor.
@@ -101,7 +132,7 @@ impl Session {
     /// The common name in the client's certificate, if it has shown one.
     pub(crate) fn peer_name(&self) -> Option<Vec<u8>> {
         let certificate = self.tls.peer_certificates()?.first()?;
-        certificate_name::common_name(certificate).map(<[u8]>::to_vec)
+        certificate::common_name(certificate)
     }
 
     pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> Result<()> {
@@ -117,7 +148,7 @@ impl Session {
         match self.state {
             State::Handshake => self.shake_hands(),
             State::Open => self.read_open(buffer),
-            State::Ended => Ok(Arrival::End),
+            State::Ended => self.read_rest(buffer),
         }
     }
 
@@ -125,12 +156,34 @@ impl Session {
         if self.tls.read_tls(&mut self.socket)? == 0 {
             return Ok(Arrival::End);
         }
-        self.process()?;
+        self.has_begun = true;
+        let state = self.process()?;
         if self.tls.is_handshaking() {
             return Ok(Arrival::Bytes { count: 0, is_drained: false });
         }
-        self.state = State::Open;
+        if self.tls.handshake_kind() == Some(HandshakeKind::Resumed) {
+            self.verify_again()?;
+        }
+        self.state = if state.peer_has_closed() { State::Ended } else { State::Open };
         Ok(Arrival::Opened)
+    }
+
+    /// Looks at the certificate of a client that resumes a session: its time may be over now.
+    fn verify_again(&self) -> Result<()> {
+        if let Some(verifier) = &self.verifier
+            && let Some([certificate, others @ ..]) = self.tls.peer_certificates()
+        {
+            let verified = verifier.verify_client_cert(certificate, others, UnixTime::now());
+            verified.map_err(|why| Error::new(ErrorKind::InvalidData, why))?;
+        }
+        Ok(())
+    }
+
+    fn read_rest(&mut self, buffer: &mut ReadBuffer) -> Result<Arrival> {
+        match self.take_plain(&mut buffer.plain)? {
+            0 => self.failure.take().map_or(Ok(Arrival::End), Err),
+            count => Ok(Arrival::Bytes { count, is_drained: false }),
+        }
     }
 
     fn read_open(&mut self, buffer: &mut ReadBuffer) -> Result<Arrival> {
@@ -148,29 +201,31 @@ impl Session {
         let (mut wire, mut count) = (&buffer.wire[..came], 0);
         while !wire.is_empty() && self.state == State::Open {
             self.tls.read_tls(&mut wire)?;
-            self.process()?;
+            let processed = self.process();
+            // What came before something that is wrong counts.
             count += self.take_plain(&mut buffer.plain[count..])?;
+            match processed {
+                Ok(state) if state.peer_has_closed() => self.state = State::Ended,
+                Ok(_) => {}
+                Err(why) => (self.state, self.failure) = (State::Ended, Some(why)),
+            }
         }
         match (self.state, count) {
-            (State::Ended, 0) => Ok(Arrival::End),
+            (State::Ended, 0) => self.read_rest(buffer),
             (State::Ended, _) => Ok(Arrival::Bytes { count, is_drained: false }),
             _ => Ok(Arrival::Bytes { count, is_drained }),
         }
     }
 
     /// Decrypts what was read, and answers what asks for an answer.
-    fn process(&mut self) -> Result<()> {
+    fn process(&mut self) -> Result<IoState> {
         let processed = self.tls.process_new_packets();
         let is_no_tls = self.state == State::Handshake
             && matches!(processed, Err(rustls::Error::InvalidMessage(_)));
-        // An alert says what is wrong. If the socket takes nothing now, a write follows when it
-        // does. To what speaks another language it would be a reply.
+        // An alert says what is wrong, if the socket takes it now. To what speaks another language it would be a reply.
         let flushed = if is_no_tls { Ok(()) } else { ignore_wait(self.send_records()) };
-        let state = processed.map_err(|why| io::Error::new(ErrorKind::InvalidData, why))?;
-        if state.peer_has_closed() && self.state == State::Open {
-            self.state = State::Ended;
-        }
-        flushed
+        let state = processed.map_err(|why| Error::new(ErrorKind::InvalidData, why))?;
+        flushed.map(|()| state)
     }
 
     fn take_plain(&mut self, into: &mut [u8]) -> Result<usize> {
@@ -190,16 +245,22 @@ impl Session {
     ///
     /// # Errors
     /// Those of the socket. After `WouldBlock` and `Interrupted` the same bytes are to be offered
-    /// again.
+    /// again. `ConnectionAborted` when the key has encrypted as many records as it may: TLS 1.2 has no other one for a
+    /// connection.
     pub(crate) fn write(&mut self, pieces: &[IoSlice<'_>]) -> Result<usize> {
         if self.unsent == 0 {
             // What is left of the handshake goes first, or the limit would leave no room.
             self.send_records()?;
+            self.sent_of_records = 0;
             self.unsent = self.tls.writer().write_vectored(pieces)?;
         }
         let offered: usize = pieces.iter().map(|piece| piece.len()).sum();
         assert!(offered >= self.unsent, "what was encrypted is offered again");
         self.send_records()?;
+        // A session whose key is used up takes what it is given, and has a goodbye sent in its place.
+        if self.sent_of_records < self.unsent {
+            return Err(Error::new(ErrorKind::ConnectionAborted, "the session's key is used up"));
+        }
         Ok(std::mem::take(&mut self.unsent))
     }
 
@@ -213,8 +274,11 @@ impl Session {
 
     fn send_records(&mut self) -> Result<()> {
         while self.tls.wants_write() {
-            if self.tls.write_tls(&mut self.socket)? == 0 {
-                return Err(ErrorKind::WriteZero.into());
+            match self.tls.write_tls(&mut self.socket) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => self.sent_of_records += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(())
@@ -234,9 +298,7 @@ impl Drop for Session {
 
 fn ignore_wait(result: Result<()>) -> Result<()> {
     match result {
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-            Ok(())
-        }
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
         result => result,
     }
 }
@@ -246,9 +308,12 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::sync::Arc;
 
-    use rustls::crypto::ring;
+    use rustls::crypto::{CipherSuiteCommon, CryptoProvider, ring};
     use rustls::pki_types::{PrivateKeyDer, ServerName};
-    use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig};
+    use rustls::{
+        ClientConfig, ClientConnection, RootCertStore, ServerConfig, SupportedCipherSuite,
+        Tls12CipherSuite,
+    };
 
     use super::*;
 
@@ -263,9 +328,14 @@ mod tests {
     impl Ends {
         /// Connected, and no hands shaken.
         fn new() -> Self {
+            Self::with(ring::default_provider())
+        }
+
+        /// The same with these ciphers for the server.
+        fn with(provider: CryptoProvider) -> Self {
             let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
             let key = PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());
-            let provider = Arc::new(ring::default_provider());
+            let provider = Arc::new(provider);
             let server = ServerConfig::builder_with_provider(Arc::clone(&provider))
                 .with_safe_default_protocol_versions()
                 .unwrap()
@@ -288,11 +358,15 @@ mod tests {
             let here = Stream::Unix(mio::net::UnixStream::from_std(here));
             let tls = ServerConnection::new(Arc::new(server)).unwrap();
             let buffer = ReadBuffer::new(64 * 1024);
-            Self { session: Session::new(tls, here), buffer, client, socket }
+            Self { session: Session::new(tls, None, here), buffer, client, socket }
         }
 
         fn open() -> Self {
-            let mut ends = Self::new();
+            Self::new().shaken()
+        }
+
+        fn shaken(self) -> Self {
+            let mut ends = self;
             while ends.session.is_handshaking() || ends.client.is_handshaking() {
                 ends.client_turn();
                 while !matches!(ends.read(), Err(ErrorKind::WouldBlock)) {}
@@ -389,6 +463,82 @@ mod tests {
         let mut said = String::new();
         stream.read_to_string(&mut said).unwrap();
         assert_eq!(said, "bye");
+    }
+
+    #[test]
+    fn an_end_that_comes_with_the_handshake_is_told_behind_what_came_before() {
+        let mut ends = Ends::new();
+        ends.client_turn();
+        while !matches!(ends.read(), Err(ErrorKind::WouldBlock)) {}
+        // The client's last message of the handshake, a request and its goodbye in one piece.
+        let _nothing = ends.client.read_tls(&mut ends.socket);
+        ends.client.process_new_packets().unwrap();
+        ends.client_sends(b"last");
+        ends.client.send_close_notify();
+        ends.client_turn();
+        let mut arrivals = Vec::new();
+        while arrivals.len() < 3 {
+            match ends.read() {
+                Ok(Arrival::Bytes { count: 0, .. }) => {}
+                arrival => arrivals.push(arrival.unwrap()),
+            }
+        }
+        let last = Arrival::Bytes { count: 4, is_drained: false };
+        assert_eq!(arrivals, [Arrival::Opened, last, Arrival::End]);
+    }
+
+    #[test]
+    fn what_came_before_something_that_is_wrong_counts() {
+        let mut ends = Ends::open();
+        ends.client_sends(b"request");
+        let mut wire = Vec::new();
+        ends.client.write_tls(&mut wire).unwrap();
+        ends.client_sends(b"another");
+        let sound = wire.len();
+        ends.client.write_tls(&mut wire).unwrap();
+        wire[sound + 10] ^= 1;
+        ends.socket.write_all(&wire).unwrap();
+        let first = Arrival::Bytes { count: 7, is_drained: false };
+        assert_eq!((ends.read(), ends.read()), (Ok(first), Err(ErrorKind::InvalidData)));
+        assert_eq!(ends.read(), Ok(Arrival::End));
+    }
+
+    #[test]
+    fn what_a_used_up_key_does_not_encrypt_is_not_sent() {
+        let SupportedCipherSuite::Tls12(suite) =
+            ring::cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
+        else {
+            panic!("it is of TLS 1.2")
+        };
+        let common = CipherSuiteCommon {
+            suite: suite.common.suite,
+            hash_provider: suite.common.hash_provider,
+            confidentiality_limit: 6,
+        };
+        let limited = Tls12CipherSuite {
+            common,
+            prf_provider: suite.prf_provider,
+            kx: suite.kx,
+            sign: suite.sign,
+            aead_alg: suite.aead_alg,
+        };
+        let suites = vec![SupportedCipherSuite::Tls12(Box::leak(Box::new(limited)))];
+        let provider = CryptoProvider { cipher_suites: suites, ..ring::default_provider() };
+        let mut ends = Ends::with(provider).shaken();
+        let mut came = Vec::new();
+        for round in 0..10 {
+            match ends.session.write(&[IoSlice::new(b"reply")]) {
+                Ok(count) => assert_eq!(count, 5),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::ConnectionAborted);
+                    assert_eq!(came, b"reply".repeat(round), "what was sent has come");
+                    assert!(round > 0);
+                    return;
+                }
+            }
+            came.extend(ends.client_turn());
+        }
+        panic!("the key was used for more than it may be");
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! What the configuration says of TLS.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::config::Config;
 
-/// More sessions than these are not kept, whatever `tls-session-cache-size` says: each takes one to
-/// two KiB.
+/// More sessions than these are not kept, whatever `tls-session-cache-size` says.
 pub(super) const SESSIONS_MAX: usize = 100_000;
 
 /// What is asked of clients: `tls-auth-clients`.
@@ -28,10 +28,11 @@ pub(super) struct KeptSessions {
     pub(super) lifetime: Duration,
 }
 
-/// See the file's top. The texts are the directives' own, and paths are relative to the data
-/// directory.
+/// See the file's top. The texts are the directives' own.
 #[derive(Clone)]
 pub struct TlsSettings {
+    /// `dir`, which paths are relative to.
+    pub(super) directory: PathBuf,
     /// `tls-cert-file`.
     pub(super) certificate: String,
     /// `tls-key-file`.
@@ -63,6 +64,7 @@ impl TlsSettings {
         }
         let text = |name| config.value(name).to_owned();
         Some(Self {
+            directory: PathBuf::from(text("dir")),
             certificate: text("tls-cert-file"),
             key: text("tls-key-file"),
             key_pass: text("tls-key-file-pass"),

@@ -5,6 +5,7 @@ use std::fmt::{Display, Write as _};
 use super::super::super::LogHealth;
 use super::super::info_redo::one_line;
 use super::{Engine, REDIS_VERSION};
+use crate::network::Listening;
 
 /// Adds a line.
 pub(crate) fn line(out: &mut String, name: &str, value: impl Display) {
@@ -67,11 +68,10 @@ pub(super) fn server(engine: &Engine, out: &mut String) {
 /// Where clients connect to: each kind of socket with what it is bound to.
 fn listeners(engine: &Engine, out: &mut String) {
     let mut all = Vec::new();
-    let port = engine.config.value("port");
-    if port != "0" {
-        let addresses: String =
-            engine.config.words("bind").map(|address| format!("bind={address},")).collect();
-        all.push(format!("name=tcp,{addresses}port={port}"));
+    let at = Listening::of(&engine.config);
+    let addresses: String = at.bind.iter().map(|address| format!("bind={address},")).collect();
+    for (wire, port) in at.open_ports() {
+        all.push(format!("name={},{addresses}port={port}", wire.name().to_lowercase()));
     }
     let path = engine.config.value("unixsocket");
     if !path.is_empty() {
