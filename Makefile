@@ -57,6 +57,14 @@ deb: release
 archive: release
 	packaging/archive target/dist/indelible target/dist
 
+# The whole program in one file that needs no library of the system.
+MUSL = $(shell uname -m)-unknown-linux-musl
+static:
+	@tests/install-tools build static
+	$(CARGO) build --release --target $(MUSL) -p indelible-cli
+	packaging/strip target/$(MUSL)/release/indelible target/dist/static
+	packaging/archive target/dist/static/indelible target/dist
+
 # podman needs its format to be told, as only Docker's has health checks.
 CONTAINER ?= docker
 container: release

@@ -44,12 +44,13 @@ impl Child {
         // runs is the caller's, which keeps to what the module permits.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
-            // Sockets and files of the parent must not stay open for as long as the child lives. An old kernel refuses.
+            // Sockets and files of the parent must not stay open for as long as the child lives. An old kernel refuses, and not every
+            // C library has a name for it.
             let kept = writer.as_raw_fd().cast_unsigned();
             // SAFETY: what is closed is used by nothing in this process: not by `run`, and no destructor runs.
             unsafe {
-                libc::close_range(3, kept - 1, 0);
-                libc::close_range(kept + 1, u32::MAX, 0);
+                libc::syscall(libc::SYS_close_range, 3, kept - 1, 0);
+                libc::syscall(libc::SYS_close_range, kept + 1, u32::MAX, 0);
             }
             // It must not go on when its parent is gone.
             let _refused = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
