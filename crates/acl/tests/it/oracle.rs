@@ -307,6 +307,11 @@ fn is_mended(command: Command, call: &[&[u8]]) -> bool {
         "xreadgroup" => count(b"streams") > 1,
         "georadius" | "georadiusbymember" => count(b"store") + count(b"storedist") > 1,
         "pfmerge" => call.len() == 2,
+        // Of what is no number of keys Redis finds no key at all.
+        "zunionstore" | "zinterstore" | "zdiffstore" => {
+            let count = std::str::from_utf8(call[2]).ok().and_then(|count| count.parse().ok());
+            !count.is_some_and(|count: usize| (1..=call.len() - 3).contains(&count))
+        }
         "psync" | "sync" => true,
         _ => false,
     }
