@@ -205,6 +205,8 @@ pub(crate) fn listening_options(port: u16) -> Vec<String> {
 pub(crate) struct TlsStream {
     tls: Arc<Mutex<ClientConnection>>,
     socket: TcpStream,
+    /// What was read and not decrypted.
+    wire: Vec<u8>,
 }
 
 impl TlsStream {
@@ -216,7 +218,7 @@ impl TlsStream {
         while tls.is_handshaking() {
             tls.complete_io(&mut socket)?;
         }
-        Ok(TlsStream { tls: Arc::new(Mutex::new(tls)), socket })
+        Ok(TlsStream { tls: Arc::new(Mutex::new(tls)), socket, wire: Vec::new() })
     }
 
     pub(crate) fn socket(&self) -> &TcpStream {
@@ -224,7 +226,8 @@ impl TlsStream {
     }
 
     pub(crate) fn split(&self) -> TlsStream {
-        TlsStream { tls: Arc::clone(&self.tls), socket: self.socket.try_clone().unwrap() }
+        let socket = self.socket.try_clone().unwrap();
+        TlsStream { tls: Arc::clone(&self.tls), socket, wire: Vec::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, ClientConnection> {
@@ -262,24 +265,23 @@ impl TlsStream {
 impl Read for TlsStream {
     /// An end without close_notify is an error, `UnexpectedEof`.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // Less than a record: what it yields fits into what rustls keeps.
-        let mut wire = [0; 4096];
         loop {
             match self.lock().reader().read(buffer) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 read => return read,
             }
-            let count = self.socket.read(&mut wire)?;
-            let mut tls = self.lock();
-            let mut wire = &wire[..count];
-            loop {
-                tls.read_tls(&mut wire)?;
-                tls.process_new_packets()
-                    .map_err(|why| io::Error::new(ErrorKind::InvalidData, why))?;
-                if wire.is_empty() {
-                    break;
-                }
+            if self.wire.is_empty() {
+                let mut bytes = [0; 4096];
+                let count = self.socket.read(&mut bytes)?;
+                self.wire.extend_from_slice(&bytes[..count]);
             }
+            // As much as rustls takes before what it yields is read.
+            let mut tls = self.tls.lock().unwrap();
+            let mut rest = self.wire.as_slice();
+            tls.read_tls(&mut rest)?;
+            tls.process_new_packets().map_err(|why| io::Error::new(ErrorKind::InvalidData, why))?;
+            let taken = self.wire.len() - rest.len();
+            self.wire.drain(..taken);
         }
     }
 }
