@@ -218,7 +218,9 @@ fn tidy(target: &dyn Target, database: Id, picture: &Picture, writer: u64) -> Re
     let mut old = Vec::new();
     for name in target.list(database, Folder::Base)? {
         let Name::Base { fill, .. } = name else { continue };
-        if fill.writer < writer && !picture.is_whole(&fill) {
+        // One that a tidier makes may become complete yet, or goes with the next one.
+        let is_left = fill.writer < writer && fill.tidier().is_none();
+        if is_left && !picture.is_whole(&fill) {
             old.push(name);
         }
     }

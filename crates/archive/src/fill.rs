@@ -8,7 +8,8 @@ use crate::error::Result;
 use crate::frames::{Compression, encode};
 use crate::key::Salts;
 use crate::name::{Fill, Name};
-use crate::object::{Builder, Header};
+use crate::object::Header;
+use crate::parts::Parts;
 use crate::target::Target;
 
 /// After what time a copy that could not be made is begun again: at first, and at most.
@@ -70,15 +71,9 @@ pub(crate) enum Filling {
 /// A copy that is being made.
 pub(crate) struct Reading {
     reader: MarkReader,
-    database: Id,
     /// When the mark was taken, in Unix milliseconds.
     time_ms: i64,
-    fill: Fill,
-    /// What is put together.
-    builder: Option<Builder>,
-    /// How many objects were made, and what is in them, together.
-    objects: u32,
-    total: Header,
+    parts: Parts,
     is_read: bool,
     records_done: u64,
 }
@@ -128,23 +123,17 @@ impl Reading {
         time_ms: i64,
     ) -> Self {
         let fill = Fill { lsn: reader.lsn(), writer, number };
-        let total = Header {
-            time_min_ms: time_ms,
-            time_max_ms: time_ms,
-            ..Header::new(database, Name::Whole { fill, objects: 0 })
-        };
-        let (builder, is_read, records_done) = (None, false, 0);
-        Self { reader, database, time_ms, fill, builder, objects: 0, total, is_read, records_done }
+        let parts = Parts::new(database, fill);
+        Self { reader, time_ms, parts, is_read: false, records_done: 0 }
     }
 
     pub(crate) const fn fill(&self) -> Fill {
-        self.fill
+        self.parts.fill()
     }
 
     /// The objects that were made so far.
     pub(crate) fn begun(&self) -> impl Iterator<Item = Name> + use<> {
-        let fill = self.fill;
-        (0..self.objects).map(move |index| Name::Base { fill, index })
+        self.parts.begun()
     }
 
     /// When the mark was there.
@@ -159,38 +148,17 @@ impl Reading {
 
     /// Makes the next object, of about so many bytes: the last one says that all are there.
     pub(crate) fn next(&mut self, bytes_max: usize) -> Result<Portion> {
-        while !self.is_read {
-            let index = self.objects;
-            let (database, fill) = (self.database, self.fill);
-            let builder = self.builder.get_or_insert_with(|| Builder::base(database, fill, index));
-            if builder.bytes() >= bytes_max {
-                break;
-            }
+        while !self.is_read && !self.parts.has(bytes_max) {
             match self.reader.next()? {
                 Some(block) => {
                     self.records_done += block.records().count() as u64;
                     let records = block.records().map(|(_, record)| record);
-                    builder.put_records((block.lsn(), block.time_ms()), records);
+                    self.parts.put((block.lsn(), block.time_ms()), records);
                 }
                 None => self.is_read = true,
             }
         }
-        match self.builder.take().filter(|builder| !builder.is_empty()) {
-            Some(builder) => {
-                let (header, bytes) = builder.finish();
-                self.objects += 1;
-                self.total.blocks += header.blocks;
-                self.total.records += header.records;
-                self.total.bytes += header.bytes;
-                self.total.kinds |= header.kinds;
-                Ok(Portion::new(header, bytes))
-            }
-            None => {
-                let name = Name::Whole { fill: self.fill, objects: self.objects };
-                let header = Header { name, ..self.total };
-                Ok(Portion::new(header, header.encode().to_vec()))
-            }
-        }
+        Ok(self.parts.end_part().unwrap_or_else(|| self.parts.whole(self.time_ms)))
     }
 }
 

@@ -38,8 +38,8 @@
 //! | `target`, `directory` | where objects are; a directory |
 //! | `picture` | what a target has, by names alone |
 //! | `piece` | what of it is known to be damaged |
-//! | `archiver`, `claim`, `stream`, `fill`, `gathered`, `texts`, `named`, `configurations`, `leftovers`, `readback`, `tidying`, `retry`, `lag` | the machine, and its parts |
-//! | `keep`, `survey`, `plan`, `told`, `leaps`, `headers`, `thinner`, `tidier`, `tidy_claim` | which states are kept, what they need, and the machine that removes the rest |
+//! | `archiver`, `claim`, `stream`, `fill`, `parts`, `gathered`, `texts`, `named`, `configurations`, `leftovers`, `readback`, `tidying`, `retry`, `lag` | the machine, and its parts |
+//! | `keep`, `survey`, `plan`, `told`, `leaps`, `headers`, `entry`, `thinner`, `living`, `copier`, `making`, `tidier`, `tidy_claim` | which states are kept, what they need, and the machine that removes the rest |
 //! | `desk`, `figures` | what the machine and its owner tell each other |
 //! | `moments`, `spans` | blocks by time, and before a FLUSHALL; which there are |
 //! | `restorer`, `verifier` | a log made of an archive; all of an archive read |
@@ -61,8 +61,10 @@
 mod archiver;
 mod claim;
 mod configurations;
+mod copier;
 mod desk;
 mod directory;
+mod entry;
 mod error;
 mod figures;
 mod fill;
@@ -75,10 +77,13 @@ mod key;
 mod lag;
 mod leaps;
 mod leftovers;
+mod living;
+mod making;
 mod moments;
 mod name;
 mod named;
 mod object;
+mod parts;
 mod picture;
 mod piece;
 mod plan;

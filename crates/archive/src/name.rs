@@ -106,8 +106,24 @@ pub struct Fill {
     pub lsn: Lsn,
     /// The writer that has made it.
     pub writer: u64,
-    /// Which of that writer's it is.
+    /// Which of that writer's it is; from a bound on, which tidier has made it, next to that writer.
     pub number: u32,
+}
+
+/// From here on copies are numbered by the tidier that has made them: a writer makes not nearly so many.
+const OF_TIDIERS: u32 = 1 << 31;
+
+impl Fill {
+    /// A copy of a block by a tidier, which counts as that writer's; `None` if the tidier's number is too large.
+    pub(crate) fn of_tidier(lsn: Lsn, writer: u64, tidier: u64) -> Option<Self> {
+        let number = u32::try_from(tidier).ok()?.checked_add(OF_TIDIERS)?;
+        Some(Self { lsn, writer, number })
+    }
+
+    /// The tidier that has made it; `None` if the writer has.
+    pub(crate) fn tidier(&self) -> Option<u64> {
+        self.number.checked_sub(OF_TIDIERS).map(u64::from)
+    }
 }
 
 /// See the file's top.

@@ -274,6 +274,12 @@ impl Picture {
         ends_before(&self.begins, writer, lsn)
     }
 
+    /// The last writer that had begun by this block: what counts as its own of that block does.
+    pub(crate) fn writer_of(&self, lsn: Lsn) -> Option<u64> {
+        let had_begun = |(_, (begin, _)): &(&u64, &(Lsn, Lsn))| *begin <= lsn;
+        self.begins.iter().rev().find(had_begun).map(|(writer, _)| *writer)
+    }
+
     /// What says that the last block is there, damaged or not: of each, all of its objects. None can be left out of one,
     /// and one is enough.
     pub(crate) fn of_last(&self) -> Vec<Vec<Name>> {

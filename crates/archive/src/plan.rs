@@ -4,6 +4,7 @@ use std::collections::{HashSet, VecDeque};
 
 use base::Lsn;
 
+use crate::copier::CopyJob;
 use crate::error::{Error, Result};
 use crate::keep::Every;
 use crate::name::{Folder, Name};
@@ -40,9 +41,11 @@ pub(crate) struct Plan {
     pub(crate) last: Lsn,
     /// What is kept of what is old, ascending.
     pub(crate) kept: Vec<KeptState>,
+    /// A copy to be made, which what follows takes for there.
+    pub(crate) copy: Option<CopyJob>,
     /// Leaps to be made.
     pub(crate) jobs: VecDeque<Job>,
-    /// What goes when they are there, in this order.
+    /// What goes when all of that is there, in this order.
     pub(crate) gone: VecDeque<Name>,
     /// The blocks that backups had named.
     pub(crate) named: HashSet<Lsn>,
@@ -64,6 +67,7 @@ impl Plan {
         Self {
             last,
             kept: Vec::new(),
+            copy: None,
             jobs: VecDeque::new(),
             gone: VecDeque::new(),
             named: named.iter().copied().collect(),

@@ -10,8 +10,9 @@
 //! The states that are kept are *nodes*, and some copies are; a *leap* from each node to the next takes the place of the blocks between. A copy
 //! stays if the leaps behind the one before it would be together longer than a few copies, so that a restore does not read much more than that.
 //!
-//! Where no state is kept by its time, the log leads from the newest copy that is old to what is young. As soon as it is longer than that copy, a leap to the last
-//! old block takes its place, as far as it goes: so an archive is bounded, however late the next copy comes.
+//! Where no state is kept by its time, the log leads from the newest copy that is old to what is young. As soon as it is longer than that copy, a copy of the last
+//! old block is made of both, and takes their place ([`crate::copier`]): so an archive is bounded, however late the writer's next copy comes. What follows from it
+//! is planned as if it were there. Without memory for it a leap to the last old block takes the place of the log.
 //!
 //! No state that is strictly inside a complete leap is kept for its time: another tidier may be removing it. One that a backup has named is, if there is
 //! a way to it: it may have got its name when the leap was made.
@@ -29,6 +30,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use base::Lsn;
 use redo::Id;
 
+use crate::copier::CopyJob;
 use crate::error::{Error, Result};
 use crate::headers::Headers;
 use crate::keep::{Every, Keep};
@@ -312,14 +314,26 @@ impl Survey {
         self.sound.chain(lsn).or_else(|| self.picture.chain(lsn))
     }
 
-    /// What is kept, what is to be made for it, and what goes.
-    pub(crate) fn plan(&mut self, named: &[Lsn]) -> Option<Plan> {
-        let last = self.last()?;
+    /// Looks which ways there are over nothing that is damaged.
+    fn find_ways(&mut self) {
         let names: Vec<Name> = self.names.iter().copied().chain(self.damaged_marks()).collect();
         self.sound = Picture::of(&names);
         self.ways = Leaps::of(&self.sound);
+    }
+
+    /// What is kept, what is to be made for it, and what goes. `tidier` makes copies, if that is one's number.
+    pub(crate) fn plan(&mut self, named: &[Lsn], tidier: Option<u64>) -> Option<Plan> {
+        let last = self.last()?;
+        self.find_ways();
+        let copy = tidier.and_then(|tidier| self.copy_to_young(last, tidier));
+        if let Some(copy) = &copy {
+            self.names.push(Name::Whole { fill: copy.to, objects: 0 });
+            self.picture = Picture::of(&self.names);
+            self.find_ways();
+        }
         let nodes = self.nodes(named, last);
         let mut plan = Plan::new(last, nodes.all().into_iter().collect(), named);
+        plan.copy = copy;
         let parts = self.parts();
         let names_of = |fill: Fill| parts.get(&fill).into_iter().flatten().copied();
         let mut needed: HashSet<Name> = HashSet::new();
@@ -342,7 +356,7 @@ impl Survey {
                 needed.extend(chain.logs);
             }
         }
-        let mut gone = self.gone(&nodes, last, &needed);
+        let mut gone = self.gone(&nodes, (last, tidier), &needed);
         plan.gone = gone.iter().copied().collect();
         let mut after = self.picture_after(&plan);
         // What could not be restored any more stays as it is: of a backup that is inside a leap, behind a copy that is damaged, or hidden.
@@ -370,7 +384,12 @@ impl Survey {
     }
 
     /// What goes, in this order.
-    fn gone(&self, nodes: &Nodes, last: Lsn, needed: &HashSet<Name>) -> Vec<Name> {
+    fn gone(
+        &self,
+        nodes: &Nodes,
+        (last, tidier): (Lsn, Option<u64>),
+        needed: &HashSet<Name>,
+    ) -> Vec<Name> {
         let is_untouched = |from: Lsn, to: Lsn| match nodes.untouched {
             Some((after, until)) => from >= after && to <= until,
             None => true,
@@ -384,8 +403,11 @@ impl Survey {
             }
             Name::Thin { from, to, .. } => is_young(to) || is_untouched(from, to),
             Name::Whole { fill, .. } => is_young(fill.lsn),
-            // One that is being made has no end yet.
-            Name::Base { fill, .. } => is_young(fill.lsn) || !wholes.contains(&fill),
+            // One that is being made has no end yet. A tidier before this one makes none any more.
+            Name::Base { fill, .. } => {
+                let is_over = fill.tidier().is_some_and(|by| Some(by) != tidier);
+                is_young(fill.lsn) || !wholes.contains(&fill) && !is_over
+            }
             _ => true,
         };
         // What never counts goes first: what makes that so may go, too. Then copies, and what leads from them. Of a copy its end goes last:
@@ -587,6 +609,21 @@ impl Survey {
         }
     }
 
+    /// The copy of the last old block that takes the place of such a leap, and of what that would go on from.
+    fn copy_to_young(&self, last: Lsn, tidier: u64) -> Option<CopyJob> {
+        let (base, (from, objects)) = self.copies(last).pop_last()?;
+        let is_there = self.ways.get(base, last).is_some() || self.leaps.is_inside(last);
+        if !self.by_rule().is_empty() || is_there || self.leap_to_young(base, last) != last {
+            return None;
+        }
+        let to = Fill::of_tidier(last, self.picture.writer_of(last)?, tidier)?;
+        if self.damaged.contains(&Piece::Copy { fill: to }) {
+            return None;
+        }
+        let inputs = self.inputs(base, last).filter(|inputs| !inputs.is_empty())?;
+        Some(CopyJob { from, objects, to, inputs })
+    }
+
     /// The nodes of a chain without the copies that are not worth their length.
     fn without_copies(
         &self,
@@ -690,7 +727,7 @@ mod tests {
             let mut survey = Survey::new(names, keep, 0, known);
             survey.now_ms = 10 * 3_600_000;
             survey.points = vec![Point { lsn: Lsn(last), time_ms: 0 }];
-            survey.plan(&[]).unwrap().gone
+            survey.plan(&[], None).unwrap().gone
         };
         let stales = [&copy(50, 1)[..], &[stale]].concat();
         // What is young stays, whatever hides it.
@@ -718,7 +755,7 @@ mod tests {
             let mut survey = Survey::new(names, keep, 0, (Headers::default(), BTreeSet::new()));
             survey.now_ms = 10 * 3_600_000;
             survey.points = vec![Point { lsn: Lsn(95), time_ms: 0 }];
-            survey.plan(&[]).unwrap().gone
+            survey.plan(&[], None).unwrap().gone
         };
         let before = [&copy(10, 1)[..], &logs[..3]].concat();
         assert_eq!(gone(&[begin(51)]), before, "all before the copy is old");
@@ -741,7 +778,7 @@ mod tests {
             let mut survey = Survey::new(names, keep, 0, (Headers::default(), damaged));
             survey.now_ms = 10 * 3_600_000;
             survey.points = vec![Point { lsn: Lsn(45), time_ms: 0 }];
-            survey.plan(&[]).unwrap().gone
+            survey.plan(&[], None).unwrap().gone
         };
         assert!(small.iter().all(|name| gone(&[]).contains(name)));
         assert!(!small.iter().any(|name| gone(&[made_one]).contains(name)));

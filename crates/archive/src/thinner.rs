@@ -16,9 +16,8 @@ use std::collections::{HashSet, VecDeque};
 
 use base::{Lsn, ObjectId, Record, RecordKind};
 use redo::{Id, record};
-use siphasher::sip128::{Hasher128 as _, SipHasher13};
-use std::hash::Hasher as _;
 
+use crate::entry::EntryHasher;
 use crate::error::{Error, Result};
 use crate::fill::Portion;
 use crate::name::Name;
@@ -27,7 +26,7 @@ use crate::restorer::check_records;
 use crate::target::Target;
 
 /// About what one entry takes of memory.
-const ENTRY_BYTES: usize = 40;
+pub(crate) const ENTRY_BYTES: usize = 40;
 
 /// What leads from one state to another, and the objects that it is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +43,8 @@ pub(crate) enum Thinning {
     Read,
     /// This is to be put.
     Part(Portion),
+    /// The memory is not enough for it.
+    NoRoom,
     /// There is nothing more.
     Done,
 }
@@ -164,7 +165,7 @@ impl Thinner {
 
 /// The entries that were met, from the last record back.
 struct Entries {
-    key: (u64, u64),
+    hasher: EntryHasher,
     count_max: usize,
     met: HashSet<u128>,
     /// Objects that a record which was kept binds to a key; and those that none does any more.
@@ -172,19 +173,10 @@ struct Entries {
     unbound: HashSet<ObjectId>,
 }
 
-/// What a record is of.
-#[derive(Clone, Copy)]
-enum Scope {
-    Key,
-    Element,
-    Library,
-    Databases,
-}
-
 impl Entries {
     fn new(count_max: usize, key: (u64, u64)) -> Self {
         let (met, bound, unbound) = (HashSet::new(), HashSet::new(), HashSet::new());
-        Self { key, count_max, met, bound, unbound }
+        Self { hasher: EntryHasher::new(key), count_max, met, bound, unbound }
     }
 
     /// What is to be kept of a block; `None` if nothing is.
@@ -210,15 +202,11 @@ impl Entries {
             RecordKind::KeyLost => true,
             // They say what has happened.
             RecordKind::Note => true,
-            RecordKind::Databases => self.meet(Scope::Databases, 0, b""),
-            // In no database: a key may have the same name.
-            kind if kind.is_library() => self.meet(Scope::Library, 0, record.key),
             kind if kind.is_element() => {
-                !self.unbound.contains(&record.object)
-                    && self.meet(Scope::Element, record.object.0, record.sub)
+                !self.unbound.contains(&record.object) && self.meet(record)
             }
             kind => {
-                let is_needed = self.meet(Scope::Key, record.db.0, record.key);
+                let is_needed = self.meet(record);
                 // When not all of them can be known, none is said to be unbound.
                 if kind.is_root() && !self.is_full() {
                     if is_needed {
@@ -236,14 +224,9 @@ impl Entries {
         self.met.len() + self.bound.len() + self.unbound.len() >= self.count_max
     }
 
-    /// Whether an entry is met for the first time.
-    fn meet(&mut self, scope: Scope, of: u64, name: &[u8]) -> bool {
-        // With a key: names are chosen by clients, and two that were alike would be one.
-        let mut hasher = SipHasher13::new_with_keys(self.key.0, self.key.1);
-        hasher.write_u8(scope as u8);
-        hasher.write_u64(of);
-        hasher.write(name);
-        let entry = hasher.finish128().as_u128();
+    /// Whether a record's entry is met for the first time.
+    fn meet(&mut self, record: &Record<'_>) -> bool {
+        let Some(entry) = self.hasher.of(record) else { return true };
         if self.is_full() {
             return !self.met.contains(&entry);
         }

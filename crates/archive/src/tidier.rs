@@ -1,13 +1,13 @@
 //! What thins out an archive: on the archiver's thread, or on any machine that reaches the target.
 //!
 //! ```text
-//!   claim n ─► (wait) ─► look ─► plan ─► leaps: read, put, any later claim? ─► read what takes the place of what goes ─► wait
-//!                          ▲                                                                                              │
-//!                          └──── a backup has named something else, or what is read is damaged ◄──── remove ◄─────────────┘ look again: is all
-//!                                                                                                       └─► over            that is kept there?
+//!   claim n ─► (wait) ─► look ─► plan ─► a copy, leaps: read, put, any later claim? ─► read what takes the place of what goes ─► wait
+//!                          ▲                                                                                                      │
+//!                          └──── a backup has named something else, or what is read is damaged ◄──── remove ◄─────────────────────┘ look again: is all
+//!                                                                                                       └─► over                    that is kept there?
 //! ```
 //!
-//! A crash anywhere leaves what was there before and perhaps leaps, which are as true. Only what is not needed any more is
+//! A crash anywhere leaves what was there before and perhaps leaps, or a copy, which are as true. Only what is not needed any more is
 //! removed, when leaps are there and after a while, so that restores that read it can end.
 //!
 //! **One tidier.** Each takes the next number by creating its claim ([`crate::tidy_claim`]), and looks after each object and before each few removals
@@ -31,12 +31,14 @@ use base::Lsn;
 use env::Clock;
 use redo::Id;
 
+use crate::copier::Copier;
 use crate::desk::ArchiveOptions;
 use crate::error::{Error, Result};
 use crate::fill::Portion;
 use crate::headers::{Headers, bare_header};
 use crate::keep::Keep;
 use crate::key::Salts;
+use crate::making::Making;
 use crate::name::{Folder, Name};
 use crate::picture::Picture;
 use crate::piece::{Piece, mark};
@@ -95,6 +97,8 @@ pub struct Tidied {
     pub states_after: u64,
     /// How many leaps were made.
     pub leaps: u64,
+    /// How many copies.
+    pub copies: u64,
     /// Objects that were put for them, and their bytes.
     pub objects_put: u64,
     /// See `objects_put`.
@@ -110,7 +114,7 @@ enum State {
     /// Until this time another tidier may still remove something.
     Fenced(u64),
     Surveying(Box<Survey>, Vec<Lsn>),
-    Thinning(Box<Plan>, Option<Box<Thinner>>),
+    Thinning(Box<Plan>, Option<Making>),
     /// These are to be read to their ends.
     Reading(Box<Plan>, VecDeque<Name>),
     Waiting(Box<Plan>, u64),
@@ -138,6 +142,8 @@ pub struct Tidier {
     believed: Option<Name>,
     /// The target lets nothing be removed.
     is_refused: bool,
+    /// The memory was not enough for a copy.
+    is_short: bool,
     headers: Headers,
     state: State,
     pending: Option<Portion>,
@@ -160,6 +166,7 @@ impl Tidier {
             found: BTreeSet::new(),
             believed: None,
             is_refused: false,
+            is_short: false,
             headers: Headers::default(),
             state: State::Begin,
             pending: None,
@@ -216,12 +223,13 @@ impl Tidier {
         self.claim.is_some_and(|claim| claim.is_behind)
     }
 
-    /// How many leaps are still to be made, and objects to be removed.
+    /// How many leaps and copies are still to be made, and objects to be removed.
     #[must_use]
     pub fn left(&self) -> (usize, usize) {
         match &self.state {
             State::Thinning(plan, now) => {
-                (plan.jobs.len() + usize::from(now.is_some()), plan.gone.len())
+                let others = [plan.copy.is_some(), now.is_some()].map(usize::from);
+                (plan.jobs.len() + others[0] + others[1], plan.gone.len())
             }
             State::Reading(plan, _) | State::Waiting(plan, _) | State::Removing(plan) => {
                 (0, plan.gone.len())
@@ -241,6 +249,7 @@ impl Tidier {
         }
         if let State::Thinning(plan, _) = &self.state {
             self.tidied.leaps = plan.jobs.len() as u64;
+            self.tidied.copies = u64::from(plan.copy.is_some());
             self.tidied.objects_removed = plan.gone.len() as u64;
         }
         self.state = State::Finished;
@@ -386,7 +395,8 @@ impl Tidier {
         if survey.step(target, self.database)? {
             return Ok(());
         }
-        let plan = survey.plan(named);
+        let number = self.claim.map_or(0, |claim| claim.number());
+        let plan = survey.plan(named, Some(number).filter(|_| !self.is_short));
         self.headers = std::mem::take(&mut survey.headers);
         let (damaged, marked) = (std::mem::take(&mut survey.damaged), survey.marked().collect());
         let new = damaged.difference(&self.damaged).copied();
@@ -410,33 +420,51 @@ impl Tidier {
         if self.pending.is_some() {
             return self.put(target, clock);
         }
-        let State::Thinning(plan, thinner) = &mut self.state else { return Ok(()) };
-        if let Some(now) = thinner {
+        let State::Thinning(plan, making) = &mut self.state else { return Ok(()) };
+        if let Some(now) = making {
+            let is_copy_put = now.is_copy_put();
             match now.step(target) {
                 Ok(Thinning::Read) => return Ok(()),
                 Ok(Thinning::Part(portion)) => {
                     self.pending = Some(portion);
                     return self.put(target, clock);
                 }
-                Ok(Thinning::Done) => {
-                    self.tidied.leaps += 1;
-                    *thinner = None;
+                Ok(Thinning::NoRoom) => {
+                    self.is_short = true;
+                    return self.look_anew(target);
                 }
-                // What there is of this leap is not complete, and goes.
+                Ok(Thinning::Done) => {
+                    match now {
+                        Making::Leap(_) => self.tidied.leaps += 1,
+                        Making::Copy(_) => self.tidied.copies += 1,
+                    }
+                    *making = None;
+                }
+                // What there is of it is not complete, and goes.
                 Err(Error::Damaged { name, .. } | Error::Record { name, .. })
                     if self.note_damaged(&name) =>
                 {
+                    if is_copy_put {
+                        // The next one makes it under another number.
+                        self.state = State::Ending;
+                        return Ok(());
+                    }
                     return self.look_anew(target);
                 }
                 Err(error) => return Err(error),
             }
         }
+        let bytes = (self.options.archive.object_bytes, self.options.memory_bytes);
+        if let Some(job) = plan.copy.take() {
+            let copier = Copier::new(self.database, job, bytes, self.salts.pair());
+            *making = Some(Making::Copy(Box::new(copier)));
+            return Ok(());
+        }
         if let Some(job) = plan.jobs.pop_front() {
-            let bytes = (self.options.archive.object_bytes, self.options.memory_bytes);
             let key = self.salts.pair();
             let number = self.claim.map_or(0, |claim| claim.number());
-            let new = Thinner::new(self.database, number, job, bytes, key);
-            *thinner = Some(Box::new(new));
+            let thinner = Thinner::new(self.database, number, job, bytes, key);
+            *making = Some(Making::Leap(Box::new(thinner)));
             return Ok(());
         }
         let State::Thinning(plan, _) = std::mem::replace(&mut self.state, State::Ending) else {
@@ -503,8 +531,12 @@ impl Tidier {
     /// made one of objects of the log that were there is not new.
     fn is_seen_anew(&self, names: &[Name], plan: &Plan) -> bool {
         let number = self.claim.map(|claim| claim.number());
-        let is_its =
-            |name: &Name| matches!(name, Name::Thin { tidier, .. } if Some(*tidier) == number);
+        let by = |name: &Name| match name {
+            Name::Thin { tidier, .. } => Some(*tidier),
+            Name::Base { fill, .. } | Name::Whole { fill, .. } => fill.tidier(),
+            _ => None,
+        };
+        let is_its = |name: &Name| number.is_some() && by(name) == number;
         let is_old = |name: &Name| name.last().is_some_and(|last| last <= plan.last);
         let mut new =
             names.iter().filter(|name| is_old(name) && !is_its(name) && !self.seen.contains(*name));

@@ -169,6 +169,7 @@ fn as_json(database: Id, tidied: &Tidied, is_dry: bool) -> serde_json::Value {
         "states_before": tidied.states_before,
         "states_after": tidied.states_after,
         "leaps": tidied.leaps,
+        "copies": tidied.copies,
         "objects_put": tidied.objects_put,
         "bytes_put": tidied.bytes_put,
         "objects_removed": tidied.objects_removed,
@@ -196,6 +197,11 @@ fn report(tidied: &Tidied, is_dry: bool) -> String {
         tidied.states_after,
         if is_dry { "would stay" } else { "have stayed" }
     );
+    if tidied.copies > 0 {
+        let made = if is_dry { "would be made" } else { "was made" };
+        let of = tidied.last_old;
+        let _infallible = writeln!(text, "a copy of block {of} {made} of what leads to it");
+    }
     let _infallible = writeln!(
         text,
         "{} times were {would}thinned out{}, and {} objects {would}removed",

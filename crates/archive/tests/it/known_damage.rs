@@ -220,7 +220,7 @@ fn damage_of_what_is_not_needed_takes_no_copy_while_the_target_is_away() {
         let mut old = Old::new(49, Coding::Plain);
         old.hours(30);
         let keep = "30m:all 1h:hour";
-        let (part, _) = base_of(&old, keep);
+        let (part, _) = base_of(&old, keep).unwrap();
         let Name::Base { fill, .. } = part else { panic!("{part}") };
         let newest = |old: &Old| old.picture().ranges.last().unwrap().fills.last().unwrap().0;
         while newest(&old) == fill {
@@ -436,7 +436,7 @@ fn the_newest_state_is_restored_without_what_is_damaged() {
 }
 
 /// The copy that what is kept begins with, if that is not the first one; and the blocks that are kept by the rules.
-fn base_of(old: &Old, keep: &str) -> (Name, Vec<Lsn>) {
+fn base_of(old: &Old, keep: &str) -> Option<(Name, Vec<Lsn>)> {
     let target = old.world.target();
     let mut tidier = old.tidier(keep, 0, 9);
     let planned = tidier.plan(&target, &*old.world.clock).unwrap().clone();
@@ -445,7 +445,9 @@ fn base_of(old: &Old, keep: &str) -> (Name, Vec<Lsn>) {
     let parts = old.world.list(Folder::Base).into_iter();
     let mut parts =
         parts.filter(|name| matches!(name, Name::Base { fill, .. } if fill.lsn == base));
-    (parts.next().unwrap(), planned.kept.iter().map(|kept| kept.lsn).collect())
+    // It is to be made otherwise.
+    let part = parts.next().filter(|_| planned.copies == 0)?;
+    Some((part, planned.kept.iter().map(|kept| kept.lsn).collect()))
 }
 
 /// A tidier begins what is kept with a copy, and removes what leads to that.
@@ -455,7 +457,7 @@ fn what_leads_to_a_copy_stays_if_that_is_damaged() {
         let mut old = Old::new(40, Coding::Plain);
         old.hours(40);
         let keep = "2h:all 10h:hour";
-        let (part, kept) = base_of(&old, keep);
+        let (part, kept) = base_of(&old, keep).unwrap();
         old.world.damage(&part, false);
         if is_marked {
             put_mark(&old.world, &part);
@@ -500,7 +502,7 @@ fn what_the_servers_own_tidier_finds_damaged_is_replaced_by_a_new_copy() {
     let newest = |old: &Old| old.picture().ranges.last().unwrap().fills.last().unwrap().0;
     let part = (0..40).find_map(|_| {
         old.hours(1);
-        let (part, _) = base_of(&old, keep);
+        let (part, _) = base_of(&old, keep)?;
         let is_newest = matches!(part, Name::Base { fill, .. } if fill == newest(&old));
         is_newest.then_some(part)
     });

@@ -14,6 +14,7 @@ mod points;
 mod readback;
 mod resuming;
 mod tidy;
+mod tidy_copies;
 mod tidy_doubts;
 mod tidy_limits;
 mod world;

@@ -56,19 +56,33 @@ impl Old {
     }
 
     pub(crate) fn tidier(&self, keep: &str, grace_us: u64, seed: u64) -> Tidier {
+        self.tidier_with(keep, (grace_us, 64 << 20), seed)
+    }
+
+    /// One that has so much memory.
+    pub(crate) fn tidier_with(
+        &self,
+        keep: &str,
+        (grace_us, memory_bytes): (u64, usize),
+        seed: u64,
+    ) -> Tidier {
         let coding = self.world.mood.lock().unwrap().coding;
         let compression = coding.compression();
         let keep = keep.parse().unwrap();
         let options = ArchiveOptions { keep, compression, ..archive_options() };
-        let options = TidyOptions { grace_us, ..TidyOptions::new(options) };
+        let options = TidyOptions { grace_us, memory_bytes, ..TidyOptions::new(options) };
         let database = archive::database_of(&self.world.target(), None).unwrap();
         Tidier::new(database, options, bytes_of(seed))
     }
 
     pub(crate) fn tidy_on(&self, disk: &SimDisk, keep: &str) -> archive::Result<Tidied> {
+        self.run_on(disk, self.tidier(keep, 0, 7))
+    }
+
+    /// Has a tidier do all that there is to do.
+    pub(crate) fn run_on(&self, disk: &SimDisk, mut tidier: Tidier) -> archive::Result<Tidied> {
         let keys = self.world.mood.lock().unwrap().coding.keys();
         let target = keyed(disk, keys);
-        let mut tidier = self.tidier(keep, 0, 7);
         loop {
             match tidier.step(&target, &*self.world.clock)? {
                 TidyStep::Worked => {}
@@ -107,7 +121,7 @@ impl Old {
     }
 
     /// Everything that can be restored is as it was, and nothing else can be. Returns how many states there are.
-    fn check_on(&self, disk: &SimDisk) -> usize {
+    pub(crate) fn check_on(&self, disk: &SimDisk) -> usize {
         let keys = self.world.mood.lock().unwrap().coding.keys();
         let target = keyed(disk, keys);
         let picture = picture(&target);
@@ -236,7 +250,7 @@ fn a_copy_is_of_the_time_at_which_its_mark_was_taken() {
 }
 
 /// The last block that an object of the log or of a copy has to do with.
-fn last_of(name: &Name) -> Option<Lsn> {
+pub(crate) fn last_of(name: &Name) -> Option<Lsn> {
     match name {
         Name::Log { last, .. } => Some(*last),
         Name::Whole { fill, .. } | Name::Base { fill, .. } => Some(fill.lsn),
@@ -245,7 +259,7 @@ fn last_of(name: &Name) -> Option<Lsn> {
 }
 
 /// The bytes of the objects in these folders that are wanted.
-fn bytes(old: &Old, folders: &[Folder], is_wanted: impl Fn(&Name) -> bool) -> u64 {
+pub(crate) fn bytes(old: &Old, folders: &[Folder], is_wanted: impl Fn(&Name) -> bool) -> u64 {
     let target = old.world.target();
     let database = archive::database_of(&target, None).unwrap();
     let names = folders.iter().flat_map(|folder| target.list(database, *folder).unwrap());
@@ -265,40 +279,6 @@ fn leaps_are_shorter_than_what_they_take_the_place_of() {
     let after = all(&old);
     assert!(after * 2 < before, "{before} to {after}");
     old.check();
-}
-
-/// A server that makes no copy for long: what leads from the one that there is to what is young is as long as the data, and is not made anew each time.
-#[test]
-fn what_leads_to_what_is_young_is_bounded() {
-    let mut old = Old::new(12, Coding::Plain);
-    old.hours(20);
-    let (mut kept_copy, mut leaps, mut kept) = (None, 0, 0);
-    for round in 0..40 {
-        old.hours(1);
-        let target = old.world.target();
-        let database = archive::database_of(&target, None).unwrap();
-        let copies = target.list(database, Folder::Whole).unwrap();
-        kept_copy = kept_copy.or(copies.iter().filter_map(last_of).max());
-        for name in copies.iter().chain(&target.list(database, Folder::Base).unwrap()) {
-            if last_of(name) > kept_copy {
-                target.remove(database, name).unwrap();
-            }
-        }
-        leaps += old.tidy("1h:all").leaps;
-        // Again, nothing is to be done.
-        assert_eq!(old.tidy("1h:all").leaps, 0, "{round}");
-        let now_ms = old.times_ms.values().next_back().unwrap();
-        let young = old.times_ms.iter().find(|(_, time_ms)| **time_ms >= now_ms - HOUR_MS);
-        let young = Lsn(*young.unwrap().0);
-        let copy = bytes(&old, &[Folder::Base, Folder::Whole], |_| true);
-        let objects = |name: &Name| last_of(name) < Some(young);
-        let log = bytes(&old, &[Folder::Log], objects);
-        // And the objects that both ends are in.
-        assert!(log <= 2 * copy, "{round}: {log} behind {copy}");
-        kept += u64::from(log > 0);
-        old.check();
-    }
-    assert!(leaps > 2 && kept > 2, "{leaps} leaps, {kept} rounds without");
 }
 
 /// The tidier's machine, or the target's, loses power at every single I/O.
@@ -417,7 +397,7 @@ fn several_tidiers_and_a_writer_lose_nothing_that_both_keep() {
 }
 
 impl Old {
-    fn hours_without_settling(&mut self) {
+    pub(crate) fn hours_without_settling(&mut self) {
         for _ in 0..4 {
             let world = &mut self.world;
             world.write();

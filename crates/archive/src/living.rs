@@ -1,0 +1,372 @@
+//! What of a copy, and of the blocks behind it, there is at the last of them.
+//!
+//! ```text
+//!   1  blocks, from the last record back    which entries there are, and a bit for each record: it is the last one of its entry, and no deletion
+//!   2  roots of the copy                    which objects a key has
+//!   3  records of the copy                  stay, unless the entry is one of those
+//!   4  blocks, from the first record on     stay where the bit is set; elements, if a key has their object
+//! ```
+//!
+//! **Databases.** Where the map of the databases is among the blocks, what comes before it and is of a database that it has given an id, and that no
+//! index has, is gone. Behind it there may be such ones that a later map gives an index (`keyspace::FullRewrite`).
+//!
+//! **Objects.** An element is garbage if no key has its object. The newest object may have no root yet, so elements of objects behind all roots stay.
+//!
+//! **Nothing is before it**, so no deletion is needed, nor a note of what has happened; and of each entry one record is there, whichever order they are
+//! in. That takes that all entries of the blocks are known: what there is no memory for is no reason to keep more.
+
+use std::collections::HashSet;
+
+use base::{DbId, ObjectId, Record, RecordKind};
+use keyspace::DatabaseMap;
+
+use crate::entry::EntryHasher;
+use crate::thinner::ENTRY_BYTES;
+
+/// About what one object that a key has takes of memory.
+const OBJECT_BYTES: usize = 20;
+
+/// See the file's top.
+pub(crate) struct Living {
+    hasher: EntryHasher,
+    memory_bytes: usize,
+    /// The entries of the blocks.
+    met: HashSet<u128>,
+    /// Of each record of the blocks, the last one first, whether it stays.
+    bits: Bits,
+    map: Option<Map>,
+    /// Objects that a key has.
+    bound: HashSet<ObjectId>,
+    /// The newest object that ever had a root.
+    rooted: ObjectId,
+}
+
+/// The last map of the databases among the blocks.
+struct Map {
+    ids: HashSet<DbId>,
+    next: DbId,
+}
+
+/// Bits, of which the last one comes first.
+#[derive(Default)]
+struct Bits {
+    words: Vec<u64>,
+    count: usize,
+}
+
+impl Bits {
+    fn push(&mut self, bit: bool) {
+        if self.count.is_multiple_of(64) {
+            self.words.push(0);
+        }
+        if let Some(word) = self.words.last_mut() {
+            *word |= u64::from(bit) << (self.count % 64);
+        }
+        self.count += 1;
+    }
+
+    fn pop(&mut self) -> Option<bool> {
+        self.count = self.count.checked_sub(1)?;
+        let bit = self.words.last()? >> (self.count % 64) & 1 == 1;
+        self.words.truncate(self.count.div_ceil(64));
+        Some(bit)
+    }
+}
+
+impl Living {
+    /// Takes so much memory. `key` is random.
+    pub(crate) fn new(memory_bytes: usize, key: (u64, u64)) -> Self {
+        let (hasher, met, bound) = (EntryHasher::new(key), HashSet::new(), HashSet::new());
+        let (bits, rooted) = (Bits::default(), ObjectId::NONE);
+        Self { hasher, memory_bytes, met, bits, map: None, bound, rooted }
+    }
+
+    /// Whether it takes more memory than it may.
+    pub(crate) fn is_full(&self) -> bool {
+        let bytes = self.met.len() * ENTRY_BYTES + self.bound.len() * OBJECT_BYTES;
+        bytes + self.bits.words.len() * 8 > self.memory_bytes
+    }
+
+    /// Step 1: a record of the blocks, of which all later ones were met.
+    pub(crate) fn meet(&mut self, record: &Record<'_>) {
+        let is_last = match self.hasher.of(record) {
+            _ if self.is_dropped(record) => false,
+            Some(entry) => self.met.insert(entry),
+            None => record.kind != RecordKind::Note,
+        };
+        if is_last && record.kind == RecordKind::Databases {
+            let map = DatabaseMap::read(record).ok();
+            self.map = map
+                .map(|map| Map { ids: map.ids().iter().copied().collect(), next: map.next_id() });
+        }
+        self.note_root(record, is_last);
+        self.bits.push(is_last && !record.kind.is_delete());
+    }
+
+    /// Step 2: a record of the copy.
+    pub(crate) fn look_at_root(&mut self, record: &Record<'_>) {
+        let stays = record.kind.is_root() && self.stays_of_copy(record);
+        self.note_root(record, stays);
+    }
+
+    /// Step 3: whether a record of the copy stays.
+    pub(crate) fn stays_of_copy(&self, record: &Record<'_>) -> bool {
+        let is_met = self.hasher.of(record).is_some_and(|entry| self.met.contains(&entry));
+        let is_over = record.kind.is_delete() || record.kind == RecordKind::Note;
+        !is_met && !is_over && !self.is_dropped(record) && self.is_had(record)
+    }
+
+    /// Step 4: whether the next record of the blocks stays, the first one first; `None` if there were not so many.
+    pub(crate) fn next_stays(&mut self, record: &Record<'_>) -> Option<bool> {
+        Some(self.bits.pop()? && self.is_had(record))
+    }
+
+    fn note_root(&mut self, record: &Record<'_>, stays: bool) {
+        if record.kind.is_root() {
+            self.rooted = self.rooted.max(record.object);
+            if stays {
+                self.bound.insert(record.object);
+            }
+        }
+    }
+
+    /// Whether it is of a database that the map, which comes behind it, has given up.
+    fn is_dropped(&self, record: &Record<'_>) -> bool {
+        let is_of_database = !record.kind.is_element() && !record.kind.is_of_no_database();
+        is_of_database
+            && self
+                .map
+                .as_ref()
+                .is_some_and(|map| record.db < map.next && !map.ids.contains(&record.db))
+    }
+
+    /// Whether it is no element of an object that no key has.
+    fn is_had(&self, record: &Record<'_>) -> bool {
+        !record.kind.is_element()
+            || self.bound.contains(&record.object)
+            || record.object > self.rooted
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::{Arc, Mutex, MutexGuard};
+
+    use super::*;
+    use base::{Lsn, RecordAddr, SegmentId};
+    use env_sim::SimEntropy;
+    use keyspace::hash::Hash;
+    use keyspace::set::Set;
+    use keyspace::{Expiry, Journal, Keyspace, Survey};
+    use redo::record;
+
+    /// How many records there were, and which of them were valid.
+    pub(crate) type Cut = (usize, BTreeSet<usize>);
+
+    /// What a keyspace has logged, and which of it is garbage; or nothing, while it has no log.
+    #[derive(Clone, Default)]
+    struct Log(Option<Arc<Mutex<Vec<Logged>>>>);
+
+    /// A record, encoded, and whether it is garbage.
+    type Logged = (Vec<u8>, bool);
+
+    impl Log {
+        fn all(&self) -> MutexGuard<'_, Vec<Logged>> {
+            self.0.as_ref().unwrap().lock().unwrap()
+        }
+
+        /// How many records there are, and which are valid now, as the bitmaps of a log say: what a writer copies.
+        fn cut(&self) -> Cut {
+            let all = self.all();
+            let is_valid =
+                |(bytes, is_retired): &Logged| !is_retired && !decoded(bytes).kind.is_delete();
+            (all.len(), (0..all.len()).filter(|at| is_valid(&all[*at])).collect())
+        }
+    }
+
+    pub(crate) fn decoded(bytes: &[u8]) -> Record<'_> {
+        record::decode(&mut &*bytes).unwrap()
+    }
+
+    fn addr(at: usize) -> RecordAddr {
+        RecordAddr::new(SegmentId(1), u32::try_from(at).unwrap())
+    }
+
+    impl Journal for Log {
+        fn append(&mut self, record: &Record<'_>) -> Option<RecordAddr> {
+            self.0.as_ref()?;
+            let mut bytes = Vec::new();
+            record::encode(&mut bytes, record);
+            let mut all = self.all();
+            all.push((bytes, false));
+            Some(addr(all.len() - 1))
+        }
+
+        fn retire(&mut self, addr: RecordAddr) {
+            if self.0.is_some() {
+                self.all()[addr.ordinal() as usize].1 = true;
+            }
+        }
+
+        fn open_lsn(&self) -> Lsn {
+            Lsn(1)
+        }
+
+        fn last_lsn(&self) -> Lsn {
+            Lsn(1)
+        }
+
+        fn durable_lsn(&self) -> Lsn {
+            Lsn(1)
+        }
+
+        fn undurable_lsn_of(&self, _: RecordAddr) -> Option<Lsn> {
+            None
+        }
+    }
+
+    fn free(keyspace: &mut Keyspace<Log>) {
+        while keyspace.free_step(1000) {}
+    }
+
+    /// What some clients do.
+    fn command(keyspace: &mut Keyspace<Log>, rng: &mut SimEntropy) {
+        let mut number = |below: u64| usize::try_from(rng.below(below)).unwrap();
+        let mut dbs = || keyspace.database(number(3)).unwrap();
+        let (db, other_db) = (dbs(), dbs());
+        let (key, other) = ([b'a' + u8::try_from(number(5)).unwrap()], [b'a']);
+        let (which, count) = (number(24), number(6));
+        let names: Vec<Vec<u8>> =
+            (0..count).map(|_| format!("{}", number(9)).into_bytes()).collect();
+        keyspace.begin_command(0);
+        match which {
+            0..4 => _ = keyspace.set_string(db, &key, &vec![b's'; count * 3000], Expiry::Clear),
+            4..10 => {
+                let changed = keyspace.update::<Hash, _>(db, &key, true, |hash| {
+                    // Fields that are this long have records of their own.
+                    names.iter().filter(|name| hash.set(name, &[b'v'; 90])).count()
+                });
+                _ = changed.ok();
+            }
+            10..12 => {
+                let changed = keyspace.update::<Hash, _>(db, &key, false, |hash| {
+                    names.iter().filter(|name| hash.remove(name)).count()
+                });
+                _ = changed.ok();
+            }
+            12..15 => {
+                let changed = keyspace.update::<Set, _>(db, &key, true, |set| {
+                    let long = |name: &Vec<u8>| [&name[..], &[b'm'; 90]].concat();
+                    names.iter().filter(|name| set.add(&long(name))).count()
+                });
+                _ = changed.ok();
+            }
+            15..18 => _ = keyspace.delete(db, &key),
+            18..20 => {
+                if keyspace.exists(db, &key, false) {
+                    keyspace.rename(db, &key, other_db, &other);
+                }
+            }
+            20 => keyspace.swap(db, other_db),
+            21 => _ = keyspace.flush([db]),
+            22 => keyspace.set_library(&key, vec![b'l'; count + 1].into()),
+            _ => _ = keyspace.delete_library(&key),
+        }
+        let _lsn = keyspace.end_command();
+    }
+
+    /// The log is taken away, and given back with all of the keyspace logged anew.
+    fn rewrite(keyspace: &mut Keyspace<Log>, log: &Log, cuts: &mut Vec<Cut>) {
+        free(keyspace);
+        keyspace.set_journal(Log::default());
+        let mut survey = Survey::default();
+        for (at, (bytes, is_retired)) in log.all().iter().enumerate() {
+            if !is_retired {
+                survey.apply(&decoded(bytes), addr(at)).unwrap();
+            }
+        }
+        let mut rewriting = keyspace.begin_full_rewrite(log.clone(), survey);
+        while !keyspace.full_rewrite_step(&mut rewriting, 7) {
+            cuts.push(log.cut());
+        }
+        let (journal, rewritten) = rewriting.finish();
+        keyspace.set_journal(journal);
+        let survey = keyspace.finish_full_rewrite(rewritten);
+        keyspace.retire_surveyed(survey);
+        free(keyspace);
+    }
+
+    /// The records of a log, and what was valid after some of them.
+    pub(crate) fn log_of(seed: u64) -> (Vec<Vec<u8>>, Vec<Cut>) {
+        let mut rng = SimEntropy::new(seed);
+        let (log, mut cuts) = (Log(Some(Arc::default())), Vec::new());
+        let mut keyspace = Keyspace::new(log.clone(), [1; 16], 3);
+        keyspace.declare_libraries();
+        for step in 0..120 {
+            command(&mut keyspace, &mut rng);
+            free(&mut keyspace);
+            if rng.below(4) == 0 {
+                cuts.push(log.cut());
+            }
+            if step == 70 && seed.is_multiple_of(2) {
+                rewrite(&mut keyspace, &log, &mut cuts);
+            }
+        }
+        let all = log.all().iter().map(|(bytes, _)| bytes.clone()).collect();
+        (all, cuts)
+    }
+
+    /// Of these records all, but for maps of the databases before the last one: until a log that is begun anew is whole the one of before is valid, too.
+    pub(crate) fn with_one_map(all: &[Vec<u8>], valid: &BTreeSet<usize>) -> BTreeSet<usize> {
+        let is_map = |at: &usize| decoded(&all[*at]).kind == RecordKind::Databases;
+        let last = valid.iter().copied().rfind(is_map);
+        valid.iter().copied().filter(|at| !is_map(at) || Some(*at) == last).collect()
+    }
+
+    /// What is made of a copy and what is behind it is what a writer would have copied, record by record.
+    #[test]
+    fn what_there_is_at_the_end_is_what_the_log_has_that_is_valid() {
+        let (mut dropped, mut elements, mut checked) = (0, 0, 0);
+        for seed in 0..60 {
+            let (all, cuts) = log_of(seed);
+            let mut rng = SimEntropy::new(seed);
+            for (at, (from, copied)) in cuts.iter().enumerate() {
+                let later = usize::try_from(rng.below((cuts.len() - at) as u64)).unwrap();
+                let (to, expected) = &cuts[at + later];
+                let mut living = Living::new(usize::MAX, (seed, 2));
+                let record = |at: usize| decoded(&all[at]);
+                (*from..*to).rev().for_each(|at| living.meet(&record(at)));
+                copied.iter().for_each(|at| living.look_at_root(&record(*at)));
+                let stay = copied.iter().copied().filter(|at| living.stays_of_copy(&record(*at)));
+                let mut found: BTreeSet<usize> = stay.collect();
+                elements +=
+                    copied.difference(&found).filter(|at| record(**at).kind.is_element()).count();
+                dropped += copied.len() - found.len();
+                found.extend((*from..*to).filter(|at| living.next_stays(&record(*at)).unwrap()));
+                assert_eq!(living.next_stays(&record(0)), None);
+                let [found, expected] = [&found, expected].map(|it| with_one_map(&all, it));
+                let others = found.symmetric_difference(&expected);
+                let others: Vec<_> =
+                    others.map(|at| (at, record(*at), found.contains(at))).collect();
+                assert!(others.is_empty(), "{seed}: {from} to {to}: {others:?}");
+                checked += 1;
+            }
+        }
+        assert!(
+            dropped > 1000 && elements > 300 && checked > 1000,
+            "{dropped}, {elements}, {checked}"
+        );
+    }
+
+    #[test]
+    fn without_memory_it_says_so() {
+        let mut living = Living::new(3 * ENTRY_BYTES + 8, (1, 2));
+        for key in [b"a", b"b", b"a", b"c"] {
+            living.meet(&Record::key_deleted(DbId(0), key));
+            assert!(!living.is_full());
+        }
+        living.meet(&Record::key_deleted(DbId(0), b"d"));
+        assert!(living.is_full());
+    }
+}
