@@ -43,7 +43,8 @@ use crate::libraries::Libraries;
 use crate::lost::{LostKey, LostName};
 use crate::object::Object;
 use crate::record_check::{self, BadRecord};
-use crate::source::{Restorer, Source};
+use crate::source::{RestoreError, Restorer, Source};
+use crate::stream::LargeStream;
 use crate::string;
 use crate::table::{Keyed, Place};
 
@@ -59,6 +60,10 @@ pub struct Restored {
     hasher: KeyHasher,
     /// Not even the name of the key is known.
     lost_name: Option<(Identity, LostName)>,
+    /// Of a stream without its value: its end.
+    end: Option<Box<Object>>,
+    /// Elements that could not be read, and why not the first of them.
+    unread: Option<(Vec<RecordAddr>, RestoreError)>,
 }
 
 impl Restored {
@@ -96,7 +101,34 @@ impl Restored {
             object,
             known: Lsn(u64::MAX),
             hasher,
+            end: None,
+            unread: None,
         })
+    }
+
+    /// Begins with nothing but the name of a stream, of which memory has the end: the root with it.
+    #[must_use]
+    pub fn of_elements(db: DbId, key: &[u8], stream: ObjectId, hasher: KeyHasher) -> Self {
+        Self {
+            db,
+            hash: hasher.hash(key),
+            entry: Entry::with_int(key, 0),
+            expires_at_ms: None,
+            object: Some(Box::new(Object::rooted_stream(stream))),
+            known: Lsn(u64::MAX),
+            hasher,
+            lost_name: None,
+            end: None,
+            unread: None,
+        }
+    }
+
+    /// The name of the element that the last node of a stream is, as its root says; `None` if it has no node, or the record is not
+    /// that of a stream.
+    #[must_use]
+    pub fn last_node_of(root: &Record<'_>) -> Option<Box<[u8]>> {
+        let is_stream = root.kind == RecordKind::Stream;
+        is_stream.then(|| LargeStream::last_node_of(root.value)).flatten()
     }
 
     /// As [`Restored::of`], without its value, which cannot be read.
@@ -134,6 +166,8 @@ impl Restored {
             object: None,
             known,
             hasher,
+            end: None,
+            unread: None,
         }
     }
 
@@ -196,6 +230,64 @@ impl Restored {
             None => Ok(()),
             Some(_) => Err(bad("an element is there twice")),
         }
+    }
+
+    /// An element could not be read. It may have been superseded before: see [`Restored::whole`].
+    pub fn note_unread(&mut self, addr: RecordAddr, why: RestoreError) {
+        self.unread.get_or_insert_with(|| (Vec::new(), why)).0.push(addr);
+    }
+
+    /// How many elements could not be read.
+    #[must_use]
+    pub fn unread_count(&self) -> usize {
+        self.unread.as_ref().map_or(0, |(addrs, _)| addrs.len())
+    }
+
+    /// The same, if nothing that could not be read is needed.
+    ///
+    /// # Errors
+    /// Why it could not be read.
+    pub(crate) fn whole(mut self, journal: &dyn Journal) -> Result<Self, RestoreError> {
+        match self.unread.take() {
+            Some((addrs, why)) if !addrs.iter().all(|addr| journal.is_retired(*addr)) => Err(why),
+            _ => Ok(self),
+        }
+    }
+
+    fn is_whole(&self, journal: &dyn Journal) -> bool {
+        let is_retired = |addr: &RecordAddr| journal.is_retired(*addr);
+        self.unread.as_ref().is_none_or(|(addrs, _)| addrs.iter().all(is_retired))
+    }
+
+    /// Ends the gathering of a stream of which the last node alone was read: its entry has no value, and this is its end.
+    ///
+    /// # Errors
+    /// As [`Restored::arrange`].
+    pub fn arrange_end(self) -> Result<Self, BadRecord> {
+        let mut arranged = self.arrange()?;
+        if let Some(mut object) = arranged.entry.take_object() {
+            object.estimate_unit();
+            arranged.stand_for(&object);
+            arranged.end = Some(object);
+        }
+        Ok(arranged)
+    }
+
+    /// Ends the gathering of a large value of which nothing is wanted but its name.
+    #[must_use]
+    pub fn without_elements(mut self) -> Self {
+        if let Some(object) = self.object.take() {
+            self.stand_for(&object);
+        }
+        self
+    }
+
+    /// The entry stands for `object`, which the log has as it was after the block that is known.
+    fn stand_for(&mut self, object: &Object) {
+        let addr = self.entry.addr();
+        let of = Some((object.id(), self.known));
+        self.entry = Entry::bare(self.entry.key(), object.value_type(), of);
+        self.entry.set_addr(addr);
     }
 
     /// Ends the gathering: what is cheaper to build at once is built.
@@ -423,13 +515,40 @@ impl Keyspace {
             return self.put_key(slot, true, Warmth::Asked);
         };
         let entry = self.dbs[db].keys().at(place);
+        if restored.end.is_some() {
+            return self.put_end(db, place, restored);
+        }
         // An object keeps its address when its elements change: it may have been here meanwhile.
         let has_value = entry.is_bare() && !restored.entry.is_bare();
-        let is_same = has_value && entry.addr() == restored.entry.addr();
-        let is_wanted = is_same && entry.bare_changed_at() <= restored.known;
+        // A stream of which memory has the end may have a later root.
+        let incarnation = restored.entry.object().map(|object| object.id());
+        let has_end =
+            self.ends.has_of(entry) && entry.bare_object().map(|(_, stream)| stream) == incarnation;
+        let is_same = has_value && (has_end || entry.addr() == restored.entry.addr());
+        let is_wanted = is_same
+            && entry.bare_changed_at() <= restored.known
+            && restored.is_whole(&self.recorder.journal);
         if let Some(restored) = slot.take_if(|_| is_wanted) {
             self.had_expiring_fields |= hash::has_expiring_fields(&restored.entry);
             self.dbs[db].fill(place, restored.hash, restored.entry);
+            self.ends.join(self.dbs[db].entry_mut(place));
+            self.count_warmed();
+        }
+        is_wanted
+    }
+
+    /// Takes the end of the stream at `place`, if the value is not in memory, nor its end.
+    fn put_end(&mut self, db: DbIndex, place: Place, restored: &mut Restored) -> bool {
+        let entry = self.dbs[db].keys().at(place);
+        let is_same = entry.addr() == restored.entry.addr()
+            && entry.bare_object().is_some()
+            && entry.bare_object() == restored.entry.bare_object();
+        let is_wanted =
+            is_same && entry.bare_changed_at() <= restored.known && !self.ends.has_of(entry);
+        if let Some(end) = restored.end.take_if(|_| is_wanted) {
+            self.ends.insert(end);
+            // The request that waits for it is to find it.
+            self.dbs[db].entry_mut(place).note_returned();
             self.count_warmed();
         }
         is_wanted
@@ -462,7 +581,9 @@ impl Keyspace {
             return !is_named;
         }
         if self.dbs[db].has_key(restored.hasher, restored.hash, restored.entry.key()) {
-            return false;
+            let entry = self.dbs[db].keys().find(restored.hash, restored.entry.key());
+            let has_end = entry.is_some_and(|entry| self.ends.has_of(entry));
+            return with_value && has_end && self.put(slot);
         }
         let indexed = self.indexed_lsn();
         let has_value = !restored.entry.is_bare();
@@ -470,9 +591,11 @@ impl Keyspace {
             forget_value(&mut restored.entry, &mut self.free);
             self.may_be_bare = true;
         }
-        let Some(restored) = slot.take() else { return false };
+        let Some(mut restored) = slot.take() else { return false };
         self.count_warmed();
+        let end = restored.end.take();
         self.install_restored(db, restored, warmth);
+        end.into_iter().for_each(|end| self.ends.insert(end));
         true
     }
 

@@ -43,6 +43,8 @@ enum Garbage {
     Elements(Box<dyn Iterator<Item = Option<RecordAddr>> + Send>),
     /// Memory alone: what is named stays needed.
     Spent(Box<dyn Iterator<Item = Option<RecordAddr>> + Send>),
+    /// The end of this object is freed, which was in memory; the rest was not.
+    Rest(ObjectId),
 }
 
 /// What waits to be freed.
@@ -51,6 +53,8 @@ pub(crate) struct FreeQueue {
     garbage: VecDeque<Garbage>,
     /// Objects that are gone and were not in memory: their elements are still to be listed.
     bare: Vec<ObjectId>,
+    /// How many more are when their ends have been freed, which were.
+    ending: usize,
     /// How many of these are being listed.
     listing: usize,
     /// Objects that a walk has still to emit.
@@ -143,14 +147,25 @@ impl FreeQueue {
         }
     }
 
+    /// One of them is to be listed, but for its end, which is in memory: what was freed is retired, and listed no more.
+    pub(crate) fn rest(&mut self, to: &mut (impl Retire + ?Sized), end: Object) {
+        let id = end.id();
+        self.listing -= 1;
+        self.ending += 1;
+        self.object(to, end);
+        self.garbage.push_back(Garbage::Rest(id));
+    }
+
     /// How many of them there are.
     pub(crate) fn unlisted(&self) -> usize {
-        self.bare.len() + self.listing
+        self.bare.len() + self.ending + self.listing
     }
 
     /// Nothing lists them any more.
     pub(crate) fn forget_bare(&mut self) {
         (self.bare, self.listing) = (Vec::new(), 0);
+        self.ending = 0;
+        self.garbage.retain(|garbage| !matches!(garbage, Garbage::Rest(_)));
     }
 
     /// All entries of a database that was dropped by one record.
@@ -188,6 +203,11 @@ impl FreeQueue {
                     Some(addr) => to.retire(addr),
                     None => drop(self.garbage.pop_front()),
                 },
+                Garbage::Rest(id) => {
+                    self.bare.push(*id);
+                    self.ending -= 1;
+                    self.garbage.pop_front();
+                }
                 Garbage::Spent(elements) => {
                     if elements.next().is_none() {
                         self.garbage.pop_front();

@@ -26,6 +26,7 @@ use crate::object::Object;
 use crate::recorder::Recorder;
 use crate::settings::Settings;
 use crate::source::Source;
+use crate::stream::end::Ends;
 use crate::table::Place;
 use crate::value_type::{Type, WrongType, entry_type};
 use crate::walk::Walker;
@@ -47,6 +48,8 @@ pub struct Stats {
     pub cooled: u64,
     /// Keys that have left memory after their values.
     pub departed: u64,
+    /// Entries that were added to streams of which memory had the end alone.
+    pub added_to_ends: u64,
 }
 
 /// See the file's top.
@@ -56,6 +59,8 @@ pub struct Stats {
 pub struct Keyspace<J: ?Sized = dyn Journal> {
     pub(crate) dbs: Dbs,
     pub(crate) free: FreeQueue,
+    /// The ends of streams that are added to while they are in the log only.
+    pub(crate) ends: Ends,
     pub(crate) rng: fastrand::Rng,
     pub(crate) scratch: Vec<u8>,
     /// Where the newest `Databases` record is.
@@ -106,6 +111,7 @@ impl<J: Journal> Keyspace<J> {
         Self {
             dbs: (0..count).map(|id| Db::new(DbId(id))).collect(),
             free: FreeQueue::default(),
+            ends: Ends::default(),
             rng: fastrand::Rng::with_seed(rng_seed),
             scratch: Vec::new(),
             databases_addr: None,
@@ -360,7 +366,7 @@ impl Keyspace {
         Some(self.dbs[db].keys().at(place))
     }
 
-    fn peek_place(&mut self, db: DbIndex, key: &[u8]) -> Option<Place> {
+    pub(crate) fn peek_place(&mut self, db: DbIndex, key: &[u8]) -> Option<Place> {
         let hash = self.hash_of(key);
         let Some(place) = self.locate_to_read(db, hash, key) else {
             self.recorder.note_missing(self.dbs[db].id, hash);

@@ -15,6 +15,7 @@ use crate::entry::{Entry, Kind, Payload};
 use crate::hasher::{Identity, KeyHasher};
 use crate::journal::Journal;
 use crate::lost::LostName;
+use crate::object::Object;
 use crate::packed::{EXPIRING_FIELDS, Packed};
 use crate::table::Keyed;
 use crate::value_type::entry_type;
@@ -160,6 +161,18 @@ impl Recorder {
         if let Some(kind) = declared {
             self.journal.declare(kind);
         }
+        self.wrote = true;
+        let old = entry.addr();
+        let addr = self.journal.append(&record.new_entry(old.is_none()));
+        entry.set_addr(addr);
+        self.retire(old);
+    }
+
+    /// Logs the root of `object`, which is the end of what a bare entry stands for.
+    pub(crate) fn log_root(&mut self, db: DbId, entry: &mut Entry, object: &Object) {
+        object.root_value(&mut self.value);
+        let (kind, id) = (object.root_kind(), object.id());
+        let record = Record::root(kind, db, entry.key(), id, &self.value, entry.expires_at_ms());
         self.wrote = true;
         let old = entry.addr();
         let addr = self.journal.append(&record.new_entry(old.is_none()));

@@ -17,6 +17,7 @@ use base::{DbId, DbIndex, Lsn, ObjectId, RecordAddr, SegmentId};
 
 use crate::cold::Restored;
 use crate::collection::{Collection, ValueRef};
+use crate::entry::Entry;
 use crate::hash;
 use crate::hasher::Identity;
 use crate::journal::Journal;
@@ -24,6 +25,7 @@ use crate::keyspace::Keyspace;
 use crate::list::List;
 use crate::lost::{KeysIn, LostKey};
 use crate::names::{Listings, NamesFound, NamesWanted};
+use crate::stream::end::{END_BYTES, Ends};
 use crate::table::{Keyed, Place};
 use crate::value_type::{Type, entry_type};
 
@@ -115,6 +117,34 @@ pub trait Restorer: Send {
         Ok(None)
     }
 
+    /// The key whose newest record is at `addr`: of a stream its end alone (see [`Restored::arrange_end`]), of another
+    /// large value nothing but its name, or more than that.
+    ///
+    /// # Errors
+    /// As [`Restorer::read`].
+    fn read_end(
+        &mut self,
+        db: DbId,
+        key: &[u8],
+        addr: RecordAddr,
+    ) -> Result<Restored, RestoreError> {
+        self.read(db, key, addr)
+    }
+
+    /// All elements of a stream whose end memory has: [`Restored::of_elements`]. One that is not there, or is damaged, may be
+    /// left out ([`Restored::note_unread`]).
+    ///
+    /// # Errors
+    /// As [`Restorer::read`].
+    fn read_elements(
+        &mut self,
+        _db: DbId,
+        _key: &[u8],
+        _stream: ObjectId,
+    ) -> Result<Restored, RestoreError> {
+        Err(RestoreError::Io("there is no index to list elements by".to_owned()))
+    }
+
     /// The key whose newest record is at `addr`, with all its elements.
     ///
     /// # Errors
@@ -127,6 +157,8 @@ pub trait Restorer: Send {
 pub enum Need {
     /// Whether it is there, of which type, until when.
     Name,
+    /// Of a stream its end, to which something is added.
+    End,
     /// Its value, too.
     Value,
 }
@@ -140,6 +172,8 @@ pub struct Missing {
     pub key: Box<[u8]>,
     /// Where its record is, if that is known.
     pub addr: Option<RecordAddr>,
+    /// The stream of which memory has the end, and nothing else.
+    pub rest_of: Option<ObjectId>,
     /// About how many bytes it takes in memory, if that is known.
     pub bytes: u64,
     /// What of it.
@@ -239,11 +273,50 @@ impl Source {
 
     /// What is at `addr`; `None` if it cannot be read.
     pub(crate) fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Option<Restored> {
+        self.read_by(|restorer| restorer.read(db, key, addr))
+    }
+
+    /// The end of the stream at `addr`. That it cannot be read is not noted: all of it may be.
+    pub(crate) fn try_read_end(
+        &mut self,
+        db: DbId,
+        key: &[u8],
+        addr: RecordAddr,
+    ) -> Result<Restored, RestoreError> {
+        self.restorer.read_end(db, key, addr)
+    }
+
+    /// All of a stream but its end; `None` if it cannot be read.
+    pub(crate) fn read_rest(
+        &mut self,
+        db: DbId,
+        key: &[u8],
+        stream: ObjectId,
+        journal: &dyn Journal,
+    ) -> Option<Restored> {
+        self.read_by(|restorer| restorer.read_elements(db, key, stream)?.whole(journal))
+    }
+
+    /// As [`Source::read_rest`]; no command needs it.
+    pub(crate) fn try_read_rest(
+        &mut self,
+        db: DbId,
+        key: &[u8],
+        stream: ObjectId,
+        journal: &dyn Journal,
+    ) -> Result<Restored, RestoreError> {
+        self.restorer.read_elements(db, key, stream)?.whole(journal)
+    }
+
+    fn read_by(
+        &mut self,
+        read: impl FnOnce(&mut dyn Restorer) -> Result<Restored, RestoreError>,
+    ) -> Option<Restored> {
         if self.read_bytes > self.read_bytes_max {
             self.failure.get_or_insert(RestoreError::TooMuch);
             return None;
         }
-        match self.restorer.read(db, key, addr) {
+        match read(self.restorer.as_mut()) {
             Ok(restored) => {
                 self.stats.fetched += 1;
                 self.read_bytes += restored.bytes() as u64;
@@ -281,6 +354,7 @@ impl Keyspace {
     /// Nothing is read any more: the log is about to be closed. What memory lacks is lost to it.
     pub fn drop_restorer(&mut self) {
         (self.source, self.cold, self.may_be_bare) = (None, None, false);
+        self.ends = Ends::default();
         self.free.forget_bare();
     }
 
@@ -353,11 +427,14 @@ impl Keyspace {
     /// is put in its place at once.
     pub fn missing(&mut self, db: DbIndex, key: &[u8], need: Need) -> Option<Missing> {
         let hash = self.hash_of(key);
-        let Self { source, dbs, recorder, .. } = self;
+        let Self { source, dbs, recorder, ends, .. } = self;
         let (id, may_be_cold) = (dbs[db].id, dbs[db].may_be_cold);
+        let mut rest_of = None;
         let (addr, bytes) = match dbs[db].keys().find(hash, key) {
+            Some(entry) if need == Need::End && lacks_end(entry, ends) => (entry.addr(), END_BYTES),
             Some(entry) if need == Need::Value && entry.is_bare() && !entry.is_lost() => {
-                (entry.addr(), entry.bare_bytes())
+                rest_of = entry.bare_object().map(|(_, id)| id).filter(|id| ends.has(*id));
+                (entry.addr().filter(|_| rest_of.is_none()), entry.bare_bytes())
             }
             Some(_) => return None,
             None if !may_be_cold || dbs[db].has_key(recorder.hasher, hash, key) => return None,
@@ -380,7 +457,7 @@ impl Keyspace {
                 (None, 0)
             }
         };
-        Some(Missing { db: id, key: key.into(), addr, bytes, need })
+        Some(Missing { db: id, key: key.into(), addr, rest_of, bytes, need })
     }
 
     /// Whether memory tells that this is no list with so many elements. Nothing is noted of the key, and one that has
@@ -406,7 +483,11 @@ impl Keyspace {
     pub fn lacks(&self, missing: &Missing) -> bool {
         let Some(db) = self.dbs.index_of(missing.db) else { return false };
         match self.dbs[db].keys().find(self.hash_of(&missing.key), &missing.key) {
-            Some(entry) => missing.need == Need::Value && entry.is_bare(),
+            Some(entry) => match missing.need {
+                Need::Name => false,
+                Need::End => lacks_end(entry, &self.ends),
+                Need::Value => entry.is_bare(),
+            },
             None => self.dbs[db].may_be_cold,
         }
     }
@@ -424,10 +505,12 @@ impl Keyspace {
             }
             None => self.locate_cold(db, hash, key),
         };
-        let is_wanted =
-            |place: &Place| need == Need::Value && self.dbs[db].keys().at(*place).is_bare();
-        if let Some(place) = place.filter(is_wanted) {
-            self.read_value(db, place);
+        if let Some(place) = place.filter(|place| self.dbs[db].keys().at(*place).is_bare()) {
+            match need {
+                Need::Name => {}
+                Need::End => self.restore_end(db, place),
+                Need::Value => _ = self.read_value(db, place),
+            }
         }
         self.take_restore_failure().map_or(Ok(()), Err)
     }
@@ -455,18 +538,23 @@ impl Keyspace {
     /// Reads the value of the key at `place` as it was when it left memory.
     #[cold]
     fn read_value(&mut self, db: DbIndex, place: Place) -> Option<Place> {
-        let Self { source, dbs, lost, recorder, had_expiring_fields, .. } = self;
+        let Self { source, dbs, lost, recorder, had_expiring_fields, ends, .. } = self;
         let entry = dbs[db].keys().at(place);
         if entry.is_lost() {
             lost.fail();
             return None;
         }
         let (source, addr) = (source.as_mut()?, entry.addr()?);
-        let restored = source.read(dbs[db].id, entry.key(), addr)?;
+        let (id, key) = (dbs[db].id, entry.key());
+        let restored = match entry.bare_object().filter(|(_, id)| ends.has(*id)) {
+            Some((_, stream)) => source.read_rest(id, key, stream, &recorder.journal)?,
+            None => source.read(id, key, addr)?,
+        };
         let hash = recorder.hasher.hash(entry.key());
         let restored = restored.into_entry();
         *had_expiring_fields |= hash::has_expiring_fields(&restored);
         dbs[db].fill(place, hash, restored);
+        ends.join(dbs[db].entry_mut(place));
         Some(place)
     }
 
@@ -485,7 +573,18 @@ impl Keyspace {
     /// Objects that are gone and were not in memory: an index is to list the elements of each, and
     /// [`Keyspace::retire_elements`] to be told of them.
     pub fn take_bare_garbage(&mut self) -> Vec<ObjectId> {
-        self.free.take_bare()
+        let mut gone = self.free.take_bare();
+        if !self.ends.is_empty() {
+            let Self { ends, free, recorder, .. } = self;
+            gone.retain(|id| match ends.take(*id) {
+                Some(end) => {
+                    free.rest(recorder, *end);
+                    false
+                }
+                None => true,
+            });
+        }
+        gone
     }
 
     /// Retires the records of an object that is gone, little by little. Without `elements` it is listed
@@ -502,4 +601,10 @@ impl Keyspace {
     pub fn unlisted(&self) -> usize {
         self.free.unlisted() + self.dropping()
     }
+}
+
+/// Whether this is a stream without its end in memory.
+fn lacks_end(entry: &Entry, ends: &Ends) -> bool {
+    let stream = entry.bare_object().filter(|(value_type, _)| *value_type == Type::Stream);
+    stream.is_some_and(|(_, id)| !ends.has(id))
 }

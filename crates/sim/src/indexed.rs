@@ -85,6 +85,7 @@ impl Life<'_> {
         let stats = self.machine.engine.keyspace().stats();
         self.run.tally.values_dropped += stats.cooled;
         self.run.tally.keys_departed += stats.departed;
+        self.run.tally.added_to_ends += stats.added_to_ends;
         if let Some(index) = &lock(&self.machine.works).index {
             let tally = &mut self.run.tally;
             tally.lives_with_index += 1;

@@ -339,6 +339,53 @@ fn ask_by_many(server: &Server, count: usize) {
     }
 }
 
+/// Adds entries of so many milliseconds to the stream `s`.
+fn add(connection: &mut Connection, times_ms: std::ops::Range<usize>) {
+    let times_ms: Vec<usize> = times_ms.collect();
+    for times_ms in times_ms.chunks(500) {
+        let add = |ms: &usize| encode(&["XADD", "s", &format!("{ms}-1"), "field", &ms.to_string()]);
+        connection.send_bytes(&times_ms.iter().flat_map(add).collect::<Vec<u8>>()).unwrap();
+        for ms in times_ms {
+            assert_eq!(connection.receive().unwrap().text(), format!("{ms}-1"));
+        }
+    }
+}
+
+#[test]
+fn an_addition_to_a_stream_of_the_log_reads_its_end() {
+    const ENTRIES: usize = 100_000;
+    let mut server = Program::indelible().start(&COLD);
+    add(&mut server.connect(), 1..ENTRIES);
+    assert_eq!(server.connect().words("XGROUP CREATE s g 0").text(), "OK");
+    wait_for_a_cut(&server);
+    let mut next = ENTRIES;
+    for more in [1, 3000, 20] {
+        server.kill();
+        server.restart();
+        let mut connection = server.connect();
+        let low = connection.words("XADD s 1-1 field x").text();
+        assert!(low.contains("equal or smaller than the target stream top item"), "{low}");
+        add(&mut connection, next..next + more);
+        next += more;
+        let usage: usize = connection.words("MEMORY USAGE s").text().parse().unwrap();
+        assert!(usage < 5_000 + more * 60, "{usage} bytes for {more} entries");
+        assert_eq!(number_of(&server, "cold_values"), 1, "the others stay in the log");
+        assert_eq!(number_of(&server, "cold_stream_ends"), 1);
+    }
+    let mut connection = server.connect();
+    assert_eq!(connection.words("XLEN s").text(), (next - 1).to_string());
+    assert_eq!(number_of(&server, "cold_values"), 0);
+    let all = connection.words("XRANGE s - +");
+    for (ms, entry) in (1..next).zip(all.elements()) {
+        assert_eq!(entry.elements()[0].text(), format!("{ms}-1"));
+        assert_eq!(entry.elements()[1].elements()[1].text(), ms.to_string());
+    }
+    assert_eq!(connection.words("XINFO GROUPS s").elements().len(), 1);
+    server.kill();
+    server.restart_with(&["--recovery", "full"]);
+    assert_eq!(server.connect().words("XLEN s").text(), (next - 1).to_string());
+}
+
 #[test]
 fn what_only_the_command_can_name_is_bounded_too() {
     let server = Program::indelible().start(&OPTIONS);

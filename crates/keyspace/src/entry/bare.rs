@@ -94,6 +94,16 @@ impl Entry {
         if self.bare_object().is_some() { Lsn(self.trace_number(17)) } else { Lsn::ZERO }
     }
 
+    /// The large value of this bare entry has not changed after this block but at its end, which memory has.
+    pub(crate) fn set_bare_changed_at(&mut self, lsn: Lsn) {
+        if let Some((value_type, id)) = self.bare_object() {
+            let trace = trace_of(self.bare_bytes(), value_type, id, lsn);
+            let kind = self.kind_code();
+            self.replace_bytes(Kind::Str, &trace);
+            self.set_kind_code(kind);
+        }
+    }
+
     fn trace_number(&self, at: usize) -> u64 {
         let bytes = self.bytes()[at..].first_chunk().expect("a bare object leaves a trace");
         u64::from_ne_bytes(*bytes)

@@ -396,6 +396,12 @@ impl Entries {
         self.nodes.last().map_or(StreamId::MIN, |node| node.master).put(out);
     }
 
+    /// The name of the last node, as the value of a root's record says it; `None` if there is none.
+    pub(super) fn last_node_of(root: &[u8]) -> Option<StreamId> {
+        let last = Root::read(root)?.last_node;
+        (last != StreamId::MIN).then_some(last)
+    }
+
     /// Takes over the value of a root's record.
     pub(super) fn apply_root(&mut self, value: &[u8]) {
         let root = Root::read(value).expect("it was checked");
@@ -454,6 +460,42 @@ impl Entries {
         if let Some(newest) = newest.filter(|newest| *newest > self.last_id) {
             (self.last_id, self.added) = (newest, self.added_of_last);
         }
+    }
+
+    /// Of the last unit the last node alone is here: what was before it is taken to be of the same size.
+    pub(super) fn estimate_unit(&mut self) {
+        let Some(last) = self.nodes.last() else { return };
+        let (bytes, count) = (last.bytes() as u64, u64::from(last.count()));
+        self.unit.bytes = bytes + (bytes / count).saturating_mul(u64::from(last.in_unit));
+    }
+
+    /// Puts `end` behind these: it has the numbers as they are now, and all nodes from its first one on.
+    pub(super) fn join(&mut self, end: Self) {
+        let Self { mut nodes, last_id, added, max_deleted_id, added_of_last, .. } = end;
+        let first = nodes.first().map_or(StreamId::MAX, |node| node.master);
+        while self.nodes.last().is_some_and(|node| node.master >= first) {
+            // As it was when it was read.
+            let old = self.nodes.pop_back().expect("there is a last one");
+            self.units -= usize::from(old.in_unit == 0);
+        }
+        while let Some(node) = nodes.pop_front() {
+            self.units += usize::from(node.in_unit == 0);
+            self.nodes.push_back(node);
+        }
+        (self.last_id, self.added, self.max_deleted_id) = (last_id, added, max_deleted_id);
+        self.added_of_last = added_of_last;
+        self.count_unit();
+    }
+
+    /// Drops nodes before this one from memory, at most so many. How many.
+    pub(super) fn drop_before(&mut self, master: StreamId, nodes_max: usize) -> usize {
+        let mut dropped = 0;
+        while dropped < nodes_max && self.nodes.first().is_some_and(|node| node.master < master) {
+            let node = self.nodes.pop_front().expect("there is a first one");
+            self.units -= usize::from(node.in_unit == 0);
+            dropped += 1;
+        }
+        dropped
     }
 
     /// Counts the last unit again.
@@ -527,6 +569,8 @@ pub(super) struct Root {
     pub(super) last_id: StreamId,
     pub(super) added: u64,
     pub(super) max_deleted_id: StreamId,
+    /// For a reader that has the root alone; 0-0 if there is no node.
+    pub(super) last_node: StreamId,
 }
 
 impl Root {
@@ -536,12 +580,12 @@ impl Root {
         let last_id = StreamId::take(&mut value)?;
         let added = varint::take(&mut value)?;
         let max_deleted_id = StreamId::take(&mut value)?;
-        // Which node is the last one: for a reader that has the root alone.
-        StreamId::take(&mut value)?;
+        let last_node = StreamId::take(&mut value)?;
         (*version == ROOT_VERSION && value.is_empty()).then_some(Self {
             last_id,
             added,
             max_deleted_id,
+            last_node,
         })
     }
 }

@@ -340,7 +340,7 @@ mod tests {
     fn key(number: u32, bytes: u64) -> Missing {
         let addr = (bytes > 0).then(|| RecordAddr::new(SegmentId(1), number));
         let key = number.to_le_bytes().into();
-        Missing { db: DbId(0), key, addr, bytes, need: Need::Value }
+        Missing { db: DbId(0), key, addr, rest_of: None, bytes, need: Need::Value }
     }
 
     struct World {

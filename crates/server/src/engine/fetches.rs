@@ -267,7 +267,7 @@ impl Engine {
     ) -> Vec<Named<'a>> {
         let found = command::keys::of(command.spec(), args).unwrap_or_default();
         let named = |found: KeyAt| {
-            let need = need_of(command, found.flags);
+            let need = need_of(command, found.flags, args);
             Named { db, key: args[found.index], need }
         };
         let mut names: Vec<_> = found.into_iter().map(named).collect();
@@ -398,13 +398,14 @@ fn names_of(command: Command, args: &[&[u8]]) -> Option<(NamesFor, usize)> {
 
 /// What a command needs of a key. One that writes a value over another needs no more than a name; but an
 /// expiry is logged with the value.
-fn need_of(command: Command, flags: KeyFlags) -> Need {
+fn need_of(command: Command, flags: KeyFlags, args: &[&[u8]]) -> Need {
     let is_overwritten = flags.has(KeyFlags::OW) && !flags.has(KeyFlags::ACCESS);
     match command.name {
         "watch" | "del" | "unlink" | "exists" | "touch" | "type" | "ttl" | "pttl"
         | "expiretime" | "pexpiretime" | "memory|usage" | "object|freq" | "object|idletime" => {
             Need::Name
         }
+        "xadd" if command::adds_at_the_end(args) => Need::End,
         // Without a condition.
         "delex" if flags.has(KeyFlags::RM) => Need::Name,
         _ if is_overwritten => Need::Name,

@@ -16,6 +16,9 @@ use redo::{FoundRecord, Reader, ReaderLimits};
 use super::newest_index::{NewestIndex, note_contradiction};
 use crate::engine::{Fetched, Sweep, Wanted};
 
+/// Of a stream whose end is in memory one element may be superseded and gone, that which was the last node when the index
+/// was cut: more than so many are not left out.
+const UNREAD_MAX: usize = 8;
 /// So many names are read in the order of the log.
 const NAMES_CHUNK: usize = 1 << 20;
 /// So many records are asked for together: as many groups as are read at a time, or more.
@@ -71,8 +74,11 @@ impl LogRestorer {
     /// What is missing, if it is there and can be read.
     pub fn fetch(&mut self, missing: &Missing) -> Option<Restored> {
         let index = self.newest().ok();
+        let (db, key) = (missing.db, &missing.key);
         match self.place_of(missing, index.as_ref()) {
-            Whereabouts::At(addr) => self.read(missing.db, &missing.key, addr).ok(),
+            Whereabouts::At(addr) if missing.need == Need::End => self.read_end(db, key, addr).ok(),
+            Whereabouts::At(addr) => self.read(db, key, addr).ok(),
+            Whereabouts::Elements(stream) => self.read_elements(db, key, stream).ok(),
             Whereabouts::Known(restored) => Some(*restored),
             Whereabouts::Nowhere => None,
         }
@@ -91,16 +97,18 @@ impl LogRestorer {
         tell: &mut dyn FnMut(Missing, Option<Restored>),
     ) -> Vec<Missing> {
         let index = self.newest().ok();
-        let names = wanted.iter().filter(|missing| missing.addr.is_none());
+        let has_no_place = |it: &&Missing| it.addr.is_none() && it.rest_of.is_none();
+        let names = wanted.iter().filter(has_no_place);
         if let Some(index) = &index {
             let names = names.map(|missing| self.name(missing.db, &missing.key));
             let are_unknown = |name: &Name| index.probe_cached(*name) == Cached::Unknown;
             names.filter(are_unknown).for_each(|name| index.fetch_ahead(name));
         }
-        let mut found = Vec::with_capacity(wanted.len());
+        let (mut found, mut large) = (Vec::with_capacity(wanted.len()), Vec::new());
         for missing in wanted {
             match self.place_of(&missing, index.as_ref()) {
                 Whereabouts::At(addr) => found.push((addr, missing)),
+                Whereabouts::Elements(_) => large.push(missing),
                 Whereabouts::Known(restored) => tell(missing, Some(*restored)),
                 Whereabouts::Nowhere => tell(missing, None),
             }
@@ -108,7 +116,7 @@ impl LogRestorer {
         found.sort_unstable_by_key(|(addr, _)| *addr);
         let (addrs, missing): (Vec<_>, Vec<_>) = found.into_iter().unzip();
         let mut missing: Vec<_> = missing.into_iter().map(Some).collect();
-        let (hasher, mut large) = (self.hasher, Vec::new());
+        let hasher = self.hasher;
         let others = self.reader.records_of_groups(&addrs, &mut |which, found| {
             let missing = missing[which].take().expect("each is told of once");
             let at = key_at(hasher, missing.db, &missing.key, addrs[which]);
@@ -129,6 +137,9 @@ impl LogRestorer {
 
     /// Where the log has what is missing, or what the index knows, if that will do.
     fn place_of(&self, missing: &Missing, index: Option<&Index>) -> Whereabouts {
+        if let Some(stream) = missing.rest_of {
+            return Whereabouts::Elements(stream);
+        }
         if let Some(addr) = missing.addr {
             return Whereabouts::At(addr);
         }
@@ -440,6 +451,24 @@ impl LogRestorer {
     }
 }
 
+impl LogRestorer {
+    /// Reads the last node of the stream that a root is, into it.
+    fn gather_end(
+        &mut self,
+        restored: &mut Restored,
+        last_node: &[u8],
+        index: &Index,
+    ) -> Result<(), RestoreError> {
+        let name = Name::new(Scope::object(restored.object()), self.namer.hash(last_node));
+        let entry = index.probe(name).map_err(of_index)?;
+        let addr = entry.as_ref().and_then(Entry::place).map(Place::addr);
+        let gone = || RestoreError::Unlisted("the last node of a stream is not listed".to_owned());
+        let addr = addr.ok_or_else(gone)?;
+        let found = self.record(addr)?.ok_or_else(gone)?;
+        restored.gather(&found.record(), addr).map_err(unlisted)
+    }
+}
+
 impl Restorer for LogRestorer {
     fn find(&mut self, db: DbId, key: &[u8]) -> Result<Option<RecordAddr>, RestoreError> {
         let Some(index) = &self.index else { return Ok(None) };
@@ -513,6 +542,66 @@ impl Restorer for LogRestorer {
         self.gather(root?)
     }
 
+    fn read_end(
+        &mut self,
+        db: DbId,
+        key: &[u8],
+        addr: RecordAddr,
+    ) -> Result<Restored, RestoreError> {
+        let gone = || RestoreError::Unlisted(format!("the key at {addr} is not in the log"));
+        let found = self.record(addr)?.ok_or_else(gone)?;
+        let root = root_of(self.hasher, &key_at(self.hasher, db, key, addr), &found);
+        note_contradiction(self.index.as_ref(), &root);
+        let (mut root, record) = (root?, found.record());
+        if root.object() != ObjectId::NONE {
+            let index = self.newest()?;
+            if let Some(last_node) = Restored::last_node_of(&record) {
+                self.gather_end(&mut root, &last_node, &index)?;
+            }
+            root.gather_as_of(index.cut().unwrap_or(Lsn::ZERO));
+            if record.kind != RecordKind::Stream {
+                // Another large value would be read in vain.
+                return Ok(root.without_elements().named(key));
+            }
+        }
+        Ok(root.arrange_end().map_err(unlisted)?.named(key))
+    }
+
+    fn read_elements(
+        &mut self,
+        db: DbId,
+        key: &[u8],
+        stream: ObjectId,
+    ) -> Result<Restored, RestoreError> {
+        let mut restored = Restored::of_elements(db, key, stream, self.hasher);
+        let (addrs, known) = self.elements(stream)?;
+        restored.gather_as_of(known);
+        for addrs in addrs.chunks(RECORDS_TOGETHER) {
+            self.check_ending()?;
+            for (addr, found) in addrs.iter().zip(self.records(addrs)) {
+                match found {
+                    Ok(Some(found)) => {
+                        restored.gather(&found.record(), *addr).map_err(unlisted)?;
+                    }
+                    Ok(None) => {
+                        let what = format!("the element at {addr} is not in the log");
+                        restored.note_unread(*addr, RestoreError::Unlisted(what));
+                    }
+                    Err(RestoreError::Corrupt(why)) => {
+                        restored.note_unread(*addr, RestoreError::Corrupt(why));
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            if restored.unread_count() > UNREAD_MAX {
+                return Err(RestoreError::Corrupt(format!(
+                    "more than {UNREAD_MAX} elements of one value cannot be read"
+                )));
+            }
+        }
+        restored.arrange().map_err(unlisted)
+    }
+
     fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Result<Restored, RestoreError> {
         let gone = || RestoreError::Unlisted(format!("not all of the key at {addr} is in the log"));
         let at = key_at(self.hasher, db, key, addr);
@@ -523,6 +612,8 @@ impl Restorer for LogRestorer {
 /// Where something is that is missing.
 enum Whereabouts {
     At(RecordAddr),
+    /// Its root is in memory, with its end.
+    Elements(ObjectId),
     /// Nothing else of it is needed.
     Known(Box<Restored>),
     Nowhere,
