@@ -51,7 +51,7 @@ pub use commands::{categories, members};
 pub use decide::{ChannelUse, Denial};
 pub use error::{DeclarationError, FileErrors, RuleError, SetUserError};
 pub use file::Roster;
-pub use log::{AclLog, Context, Entry, Event, Reason};
+pub use log::{AclLog, Context, Entry, Event, REASON_COUNT, Reason};
 pub use password::check_password;
 pub use patterns::{ChannelDefault, KeyAccess};
 pub use rules::is_valid_name;

@@ -26,7 +26,12 @@ pub enum Reason {
     Channel,
     /// A user's name with a password.
     Auth,
+    /// A user's name in a certificate.
+    TlsCert,
 }
+
+/// How many reasons there are.
+pub const REASON_COUNT: usize = 5;
 
 impl Reason {
     /// As ACL LOG shows it.
@@ -37,6 +42,7 @@ impl Reason {
             Self::Key => "key",
             Self::Channel => "channel",
             Self::Auth => "auth",
+            Self::TlsCert => "tls-cert",
         }
     }
 }

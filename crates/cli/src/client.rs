@@ -1,12 +1,13 @@
 //! A connection to a server that speaks the Redis protocol, as far as this program needs one.
 
-use std::io::{self, BufRead as _, BufReader, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+
+use crate::login::{Login, Stream, Way};
 
 /// Where the password is.
 const PASSWORD_VARIABLE: &str = "REDISCLI_AUTH";
@@ -21,10 +22,6 @@ const VALUE_BYTES_MAX: u64 = 1 << 32;
 pub(crate) fn password() -> Option<String> {
     std::env::var(PASSWORD_VARIABLE).ok()
 }
-
-trait Stream: Read + Write {}
-
-impl<T: Read + Write> Stream for T {}
 
 /// See the file's top.
 pub(crate) struct Client {
@@ -44,11 +41,8 @@ pub(crate) enum Reply {
 
 impl Client {
     /// Connects to HOST:PORT, and authenticates if there is a password in the environment.
-    pub(crate) fn connect(address: &str, user: Option<&str>) -> anyhow::Result<Self> {
-        let stream =
-            TcpStream::connect(address).with_context(|| format!("cannot connect to {address}"))?;
-        stream.set_nodelay(true)?;
-        Self::over(Box::new(stream), user)
+    pub(crate) fn connect(address: &str, login: &Login) -> anyhow::Result<Self> {
+        Self::over(login.way.connect(address)?, login.user.as_deref())
     }
 
     /// Connects to a socket of this machine, and authenticates in the same way.
@@ -58,15 +52,16 @@ impl Client {
 
     /// Connects to HOST:PORT, or to a socket of this machine if there is a slash in it, and does not authenticate. Connecting,
     /// sending and reading fail when one of them takes longer than `patience`.
-    pub(crate) fn connect_within(address: &str, patience: Duration) -> anyhow::Result<Self> {
-        let why = || format!("cannot connect to {address}");
-        if address.contains('/') {
-            let stream = UnixStream::connect(address).with_context(why)?;
-            stream.set_read_timeout(Some(patience))?;
-            stream.set_write_timeout(Some(patience))?;
-            return Ok(Self { stream: BufReader::new(Box::new(stream)) });
+    pub(crate) fn connect_within(
+        address: &str,
+        way: &Way,
+        patience: Duration,
+    ) -> anyhow::Result<Self> {
+        if !address.contains('/') {
+            return Ok(Self { stream: BufReader::new(way.connect_within(address, patience)?) });
         }
-        let stream = connect_to_any(address, patience).with_context(why)?;
+        let stream =
+            UnixStream::connect(address).with_context(|| format!("cannot connect to {address}"))?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
         Ok(Self { stream: BufReader::new(Box::new(stream)) })
@@ -182,18 +177,6 @@ impl Client {
             _ => return Err(wrong()),
         })
     }
-}
-
-/// Connects to the first of a name's addresses that answers.
-fn connect_to_any(address: &str, patience: Duration) -> io::Result<TcpStream> {
-    let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for to in address.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&to, patience) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => failure = error,
-        }
-    }
-    Err(failure)
 }
 
 impl Reply {

@@ -18,6 +18,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use serde_json::json;
 
+use crate::login::Login;
+
 /// Looks at the machine, the file system and the disk of a data directory, or at a server that runs, and says what to do.
 /// Exits with 0 if nothing is to be done, with 2 if something is, and with 1 if it could not look.
 #[derive(Parser)]
@@ -28,9 +30,8 @@ pub(crate) struct Arguments {
     /// The directories of log-devices; a server names its own.
     #[arg(long = "device", value_name = "DIRECTORY")]
     devices: Vec<PathBuf>,
-    /// The user to authenticate as.
-    #[arg(long)]
-    user: Option<String>,
+    #[command(flatten)]
+    login: Login,
     /// One JSON object a line.
     #[arg(long)]
     json: bool,
@@ -89,7 +90,7 @@ pub(crate) fn doctor(arguments: &[String]) -> ExitCode {
 }
 
 fn look(arguments: &Arguments) -> anyhow::Result<Vec<Finding>> {
-    let Arguments { place, devices, user, .. } = arguments;
+    let Arguments { place, devices, login, .. } = arguments;
     let directory = Path::new(place);
     let mut findings;
     let mut directories = devices.clone();
@@ -103,7 +104,7 @@ fn look(arguments: &Arguments) -> anyhow::Result<Vec<Finding>> {
     } else if !devices.is_empty() {
         anyhow::bail!("--device is for a directory: a server names its own");
     } else {
-        let server = server::ask(place, user.as_deref())?;
+        let server = server::ask(place, login)?;
         findings = server.findings;
         if server.is_here {
             findings.extend(machine::look(server.process));

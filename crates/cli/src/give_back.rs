@@ -19,6 +19,7 @@ use env_os::OsClock;
 use crate::archive::NOT_NEWEST;
 use crate::client::{Client, Reply};
 use crate::expiry::Expiry;
+use crate::login::Login;
 use crate::moment::Moment;
 use crate::view::room_for_a_copy;
 
@@ -41,9 +42,8 @@ pub(crate) struct Arguments {
     /// The server.
     #[arg(long = "to", value_name = "HOST:PORT")]
     address: String,
-    /// The user of the password in REDISCLI_AUTH.
-    #[arg(long)]
-    user: Option<String>,
+    #[command(flatten)]
+    login: Login,
     /// Replaces what the server has under the names of the keys.
     #[arg(long = "replace")]
     replaces: bool,
@@ -152,7 +152,7 @@ impl Drop for View {
 impl Arguments {
     fn run(&self) -> anyhow::Result<Given> {
         // Early: a server that is not there is not found out after minutes.
-        let mut server = Client::connect(&self.address, self.user.as_deref())?;
+        let mut server = Client::connect(&self.address, &self.login)?;
         let near = room_for_a_copy(self.temporary.as_deref())?;
         let mut view = View::start(&self.moment, &near, &self.directives)?;
         let mut given = Given::default();

@@ -11,6 +11,7 @@ use env_os::{OsClock, OsDisk, OsEntropy};
 use redo::{DumpFormat, RecordAddr, RepairMode};
 
 use crate::archive_places::KeyFiles;
+use crate::login::Login;
 use crate::restore::threads;
 use crate::tail::{Start, Tail};
 
@@ -75,9 +76,8 @@ enum Action {
         /// One JSON object a line, which is the only format.
         #[arg(long)]
         json: bool,
-        /// Logs in as this user; the password is in the environment's REDISCLI_AUTH.
-        #[arg(long)]
-        user: Option<String>,
+        #[command(flatten)]
+        login: Login,
         /// The directories of log-devices; without them, those that the log itself names.
         #[arg(long = "device", value_name = "DIRECTORY")]
         devices: Vec<PathBuf>,
@@ -140,11 +140,11 @@ fn has_segments(device: &Path) -> bool {
 impl Action {
     fn run(mut self) -> anyhow::Result<ExitCode> {
         let disk: Arc<dyn Disk> = Arc::new(OsDisk);
-        if let Self::Tail { source, from, follow, log, json: _, user, devices, database, keys } =
+        if let Self::Tail { source, from, follow, log, json: _, login, devices, database, keys } =
             self
         {
             let follows = follow;
-            return Tail { source, from, follows, log, user, devices, database, keys }.run(disk);
+            return Tail { source, from, follows, log, login, devices, database, keys }.run(disk);
         }
         let (Self::Verify { directory, devices }
         | Self::Dump { directory, devices, .. }

@@ -41,6 +41,7 @@ mod import;
 mod in_place;
 mod index;
 mod log;
+mod login;
 #[cfg(test)]
 mod man;
 mod moment;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Parser;
 
 use crate::client::{Client, Reply};
+use crate::login::Way;
 
 /// Answers that come from a server that serves, though not this client: it knows no password.
 const SERVES_OTHERS: &[&str] = &["NOAUTH ", "NOPERM "];
@@ -25,13 +26,16 @@ pub(crate) struct Arguments {
     /// How long it may take to answer.
     #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     timeout: u32,
+    #[command(flatten)]
+    way: Way,
 }
 
 /// Runs `indelible ping` with these arguments, the first of which is `ping`.
 pub(crate) fn ping(arguments: &[String]) -> ExitCode {
     crate::arguments::run(arguments, |arguments: Arguments| {
         let patience = Duration::from_secs(arguments.timeout.into());
-        let answer = Client::connect_within(&arguments.address, patience)?.call(&["PING"])?;
+        let answer = Client::connect_within(&arguments.address, &arguments.way, patience)?
+            .call(&["PING"])?;
         match answer {
             Reply::Status(text) => println!("{text}"),
             Reply::Error(text) if SERVES_OTHERS.iter().any(|code| text.starts_with(code)) => {

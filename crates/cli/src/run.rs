@@ -33,6 +33,7 @@ The most important directives (default):
   appendonly yes             whether there is a redo log; off only together with save \"\"
   appendfsync always         when a write is answered: always (durable), everysec, no (written)
   log-devices                directories on several disks for the log (one below dir)
+  tls-port 0                 a port with TLS; tls-cert-file, tls-key-file, tls-ca-cert-file (docs/tls.md)
   requirepass                a password; without one only this machine is served (protected-mode)
   maxmemory 0                the limit of memory, 0 for none; maxmemory-policy (noeviction)
   maxclients 10000           how many clients at once
@@ -44,7 +45,7 @@ The most important directives (default):
 
 The rest: docs/configuration.md; CONFIG GET * shows all of them with their values.
 A directive of Redis that has no effect here is accepted and named at the start; one that
-must not be ignored (ACL users, TLS, replication, cluster, modules) is refused with a reason.
+must not be ignored (replication, cluster, modules) is refused with a reason.
 
 Examples:
   indelible server                          port 6379, data in the current directory

@@ -13,6 +13,7 @@ use server::tail::{TailError, read_archived, read_stored};
 use crate::archive::{database_of, is_archive, target_of};
 use crate::archive_places::KeyFiles;
 use crate::client::Client;
+use crate::login::Login;
 
 /// The exit code that says that the first block is gone.
 const GONE: u8 = 3;
@@ -53,7 +54,7 @@ pub(crate) struct Tail {
     pub(crate) from: Start,
     pub(crate) follows: bool,
     pub(crate) log: Option<redo::Id>,
-    pub(crate) user: Option<String>,
+    pub(crate) login: Login,
     pub(crate) devices: Vec<PathBuf>,
     /// Of an archive: the database, if it has several.
     pub(crate) database: Option<String>,
@@ -153,7 +154,7 @@ impl Tail {
     }
 
     fn read_server(&self) -> anyhow::Result<ExitCode> {
-        let mut client = Client::connect(&self.source, self.user.as_deref())?;
+        let mut client = Client::connect(&self.source, &self.login)?;
         let mut out = BufWriter::new(stdout().lock());
         // Without --follow the end is where the log ends now.
         client.send(&["LOGTAIL", "now"])?;

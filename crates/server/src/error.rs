@@ -3,6 +3,7 @@
 //! ```text
 //!   config::CannotServe ──────┐
 //!   network::ListenError ─────┤
+//!   tls::TlsError ────────────┤
 //!   engine::OpenLogError ─────┼─► ServeError ─► the log file, the standard error output
 //!   engine::CloseError ───────┤
 //!   import::ImportError ──────┤
@@ -18,6 +19,7 @@ use crate::config::CannotServe;
 use crate::engine::{AclFileError, CloseError, OpenLogError};
 use crate::import::ImportError;
 use crate::network::ListenError;
+use crate::tls::TlsError;
 
 /// See the file's top.
 #[derive(Debug, Error)]
@@ -88,6 +90,9 @@ pub enum ServeError {
         /// The data directory.
         path: PathBuf,
     },
+    /// Connections cannot be secured.
+    #[error("Failed to configure TLS: {0}")]
+    Tls(#[from] TlsError),
     /// Clients cannot connect.
     #[error(transparent)]
     Listen(#[from] ListenError),

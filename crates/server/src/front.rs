@@ -14,21 +14,24 @@
 //! tells that the socket has taken it. The rest waits in the client's output, where limits count it.
 //!
 //! # Invariants
-//! - A front reads from a client only when it may: after `Take`, `Send` that says so, and `Read`, once each.
+//! - A front reads from a client only when it may: after `Take`, `Send` that says so, and `Read`, once each. TLS handshakes it does
+//!   by itself, and tells of their end before anything else.
 //! - What a front tells has the number of the connection ([`Serial`]), as a client's place is used again.
 //! - Every byte of `Send` is told of once, in `sent` of the news, unless the connection ends.
 
 use std::collections::VecDeque;
-use std::io::{Error, ErrorKind, Result};
+use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token, Waker};
 
 use crate::engine::ClientKey;
+use crate::handshakes::Handshakes;
 use crate::mailbox::Mailbox;
-use crate::stream::Stream;
+use crate::tls::{Arrival, ReadBuffer};
+use crate::transport::Transport;
 
 /// How much is read from a client in one turn.
 pub(crate) const READ_BYTES: usize = 64 * 1024;
@@ -49,10 +52,9 @@ const FIRST_CLIENT: usize = 1;
 pub(crate) type Serial = u64;
 
 /// What the executor wants of a front.
-#[derive(Debug)]
 pub(crate) enum Order {
     /// A client is this front's from now on.
-    Take { key: ClientKey, serial: Serial, stream: Stream },
+    Take { key: ClientKey, serial: Serial, transport: Transport },
     /// Bytes for a client. `may_read`: what it sends may be read.
     Send { key: ClientKey, bytes: Vec<u8>, may_read: bool },
     /// What a client sends may be read.
@@ -77,6 +79,8 @@ pub(crate) struct News {
 
 #[derive(Debug)]
 pub(crate) enum What {
+    /// Its TLS handshake is done, and this is the name in its certificate.
+    Secured(Option<Vec<u8>>),
     /// It has sent this.
     Bytes(Vec<u8>),
     /// Nothing more than what was sent.
@@ -85,13 +89,22 @@ pub(crate) enum What {
     Stuck(usize),
     /// It will send nothing more.
     Ended,
-    /// Its connection is of no use: while reading from it, or writing to it, the system said this.
-    Failed(&'static str, Error),
+    /// Its connection is of no use: this was done, and the system, or TLS, said that.
+    Failed(Doing, Error),
+}
+
+/// What is done with a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doing {
+    Register,
+    Handshake,
+    Read,
+    Write,
 }
 
 /// A client's connection, in its front.
 struct Held {
-    stream: Stream,
+    transport: Transport,
     serial: Serial,
     /// What the socket has not taken, from `start` on.
     unsent: Vec<u8>,
@@ -118,14 +131,16 @@ struct Front {
     clients: Vec<Option<Held>>,
     /// Clients to be read from.
     readable: VecDeque<ClientKey>,
-    buffer: Vec<u8>,
+    handshakes: Handshakes,
+    buffer: ReadBuffer,
 }
 
 impl Front {
     fn run(mut self) {
         let (mut events, mut orders) = (Events::with_capacity(1024), Vec::new());
         loop {
-            let may_sleep = self.readable.is_empty() && self.orders.may_sleep();
+            let is_done = self.readable.is_empty() && self.handshakes.is_empty();
+            let may_sleep = is_done && self.orders.may_sleep();
             let timeout = (!may_sleep).then_some(Duration::ZERO);
             if let Err(error) = self.poll.poll(&mut events, timeout) {
                 assert!(error.kind() == ErrorKind::Interrupted, "an I/O thread waits: {error}");
@@ -140,6 +155,7 @@ impl Front {
                     self.list(key);
                 }
                 if event.is_writable() {
+                    self.flush(key);
                     self.write(key);
                 }
             }
@@ -155,13 +171,17 @@ impl Front {
                     self.read(key);
                 }
             }
+            self.handshakes.begin(Instant::now());
+            while let Some(key) = self.handshakes.next(Instant::now()) {
+                self.read(key);
+            }
             self.mailbox.put(&mut self.news);
         }
     }
 
     fn obey(&mut self, order: Order) {
         match order {
-            Order::Take { key, serial, stream } => self.hold(key, serial, stream),
+            Order::Take { key, serial, transport } => self.hold(key, serial, transport),
             Order::Send { key, bytes, may_read } => {
                 self.send(key, bytes);
                 if may_read {
@@ -175,21 +195,26 @@ impl Front {
                     self.write(key);
                 }
             }
-            // Dropping the stream closes it, which also ends its registration.
+            // Dropping the socket closes it, which also ends its registration.
             Order::Close { key } => self.clients[key.0] = None,
             Order::End => {}
         }
     }
 
-    fn hold(&mut self, key: ClientKey, serial: Serial, mut stream: Stream) {
-        if let Err(error) = stream.register(self.poll.registry(), Token(FIRST_CLIENT + key.0)) {
-            self.news.push(News { key, serial, sent: 0, what: What::Failed("Registering", error) });
+    fn hold(&mut self, key: ClientKey, serial: Serial, mut transport: Transport) {
+        if let Err(error) = transport.register(self.poll.registry(), Token(FIRST_CLIENT + key.0)) {
+            self.news.push(News {
+                key,
+                serial,
+                sent: 0,
+                what: What::Failed(Doing::Register, error),
+            });
         }
         if self.clients.len() <= key.0 {
             self.clients.resize_with(key.0 + 1, || None);
         }
         self.clients[key.0] = Some(Held {
-            stream,
+            transport,
             serial,
             unsent: Vec::new(),
             start: 0,
@@ -215,7 +240,11 @@ impl Front {
             && client.may_read
             && !std::mem::replace(&mut client.is_listed, true)
         {
-            self.readable.push_back(key);
+            if client.transport.is_handshaking() {
+                self.handshakes.push(key);
+            } else {
+                self.readable.push_back(key);
+            }
         }
     }
 
@@ -227,23 +256,41 @@ impl Front {
             // The place was another client's when it was listed.
             return;
         }
-        let what = match client.stream.read(&mut self.buffer) {
-            Ok(0) => What::Ended,
-            Ok(count) => {
-                // Less than there was room for: the socket is empty, and tells when it is not. Its end,
-                // though, it may have told already.
-                client.is_readable = count == self.buffer.len() || client.has_ended;
-                What::Bytes(self.buffer[..count].to_vec())
+        let is_handshaking = client.transport.is_handshaking();
+        let what = match client.transport.read(&mut self.buffer) {
+            Ok(Arrival::End) => What::Ended,
+            Ok(Arrival::Opened) => {
+                let name = client.transport.peer_name();
+                self.tell(key, What::Secured(name));
+                return self.list(key);
+            }
+            Ok(Arrival::Bytes { count, is_drained }) => {
+                // A socket that is empty tells when it is not. Its end, though, it may have told already.
+                client.is_readable = !is_drained || client.has_ended;
+                if count == 0 {
+                    return self.list(key);
+                }
+                What::Bytes(self.buffer.first(count).to_vec())
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 client.is_readable = false;
                 return;
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => return self.list(key),
-            Err(error) => What::Failed("Reading from", error),
+            Err(error) if is_handshaking => What::Failed(Doing::Handshake, error),
+            Err(error) => What::Failed(Doing::Read, error),
         };
         client.may_read = false;
         self.tell(key, what);
+    }
+
+    /// Sends what is left of records, as far as the socket takes it.
+    fn flush(&mut self, key: ClientKey) {
+        if let Some(client) = held(&mut self.clients, key)
+            && let Err(error) = client.transport.flush()
+        {
+            self.tell(key, What::Failed(Doing::Write, error));
+        }
     }
 
     /// Tells of a client, and how much its socket has taken.
@@ -272,9 +319,11 @@ impl Front {
     fn write(&mut self, key: ClientKey) {
         let Some(client) = held(&mut self.clients, key) else { return };
         while client.start < client.unsent.len() {
-            match client.stream.write(&client.unsent[client.start..]) {
+            let unsent = IoSlice::new(&client.unsent[client.start..]);
+            match client.transport.write(&[unsent]) {
                 Ok(0) => {
-                    return self.tell(key, What::Failed("Writing to", ErrorKind::WriteZero.into()));
+                    let error = ErrorKind::WriteZero.into();
+                    return self.tell(key, What::Failed(Doing::Write, error));
                 }
                 Ok(count) => {
                     client.start += count;
@@ -285,7 +334,7 @@ impl Front {
                     let left = client.unsent.len() - client.start;
                     return self.tell(key, What::Stuck(left));
                 }
-                Err(error) => return self.tell(key, What::Failed("Writing to", error)),
+                Err(error) => return self.tell(key, What::Failed(Doing::Write, error)),
             }
         }
         (client.unsent, client.start) = (Vec::new(), 0);
@@ -337,7 +386,8 @@ impl Fronts {
                 news: Vec::new(),
                 clients: Vec::new(),
                 readable: VecDeque::new(),
-                buffer: vec![0; READ_BYTES],
+                handshakes: Handshakes::default(),
+                buffer: ReadBuffer::new(READ_BYTES),
             };
             let thread = thread::Builder::new().name(format!("io-{number}"));
             let thread = thread.spawn(move || front.run())?;
@@ -362,13 +412,13 @@ impl Fronts {
     }
 
     /// Gives a client to the front that has the fewest. Returns which that is, and the connection's number.
-    pub(crate) fn give(&mut self, key: ClientKey, stream: Stream) -> (usize, Serial) {
+    pub(crate) fn give(&mut self, key: ClientKey, transport: Transport) -> (usize, Serial) {
         let counts = self.all.iter().map(|front| front.client_count).enumerate();
         let (front, _) = counts.min_by_key(|(_, count)| *count).expect("there are fronts");
         self.serial += 1;
         let serial = self.serial;
         self.all[front].client_count += 1;
-        self.order(front, Order::Take { key, serial, stream });
+        self.order(front, Order::Take { key, serial, transport });
         (front, serial)
     }
 

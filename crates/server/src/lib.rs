@@ -4,7 +4,8 @@
 //!   config    redis.conf, CONFIG GET and SET                        what the user wants
 //!   engine    clients, dispatch, transactions, blocking, pub/sub    a step machine: no sockets, no threads
 //!   reactor   TCP and unix sockets, one event loop                  drives the engine
-//!   front     sockets in I/O threads; `mailbox` and `stream` are what they and the reactor share
+//!   front     sockets in I/O threads; `mailbox`, `stream`, `transport` and `handshakes` are what they and the reactor share
+//!   tls       certificates out of files, and sessions over sockets
 //!   owned_log the redo log as its shard owns it                     and the log's threads
 //!   load      recovery into a keyspace; `log_start` chooses how, and starts the log's threads
 //!   save      dumps as RDB, written next to the executor
@@ -34,6 +35,7 @@ mod error;
 pub mod export;
 mod file_bytes;
 mod front;
+mod handshakes;
 pub mod host;
 pub mod import;
 mod index_thread;
@@ -54,7 +56,9 @@ pub mod save;
 mod start;
 mod stream;
 pub mod tail;
+pub mod tls;
 mod to_import;
+mod transport;
 pub mod verify_thread;
 
 pub use engine::REDIS_VERSION;

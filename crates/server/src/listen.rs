@@ -1,6 +1,7 @@
 //! The sockets that clients connect to, and what is set on the connections.
 
 use std::cell::RefCell;
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
@@ -13,55 +14,79 @@ use mio::{Interest, Registry, Token};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::descriptors::Descriptors;
-use crate::network::{ListenError, Network};
+use crate::network::{ListenError, Listening, Network, Wire};
+use crate::stream::Stream;
+use crate::tls::{Acceptor, TlsError, TlsSettings};
+use crate::transport::Transport;
 
-/// Opens a listening socket for each address of `bind`. An address with a minus sign in front may
-/// be unavailable.
+/// A socket that connections come in at.
+pub(crate) struct Opened {
+    wire: Wire,
+    socket: TcpListener,
+}
+
+/// Opens a listening socket for each address and port.
 ///
 /// # Errors
 /// The address that cannot be listened on, and why.
-pub(crate) fn tcp(bind: &[&str], port: u16, backlog: i32) -> Result<Vec<TcpListener>, ListenError> {
-    tcp_but(&[], bind, port, backlog)
+pub(crate) fn tcp(at: &Listening<'_>) -> Result<Vec<Opened>, ListenError> {
+    tcp_but(&[], at)
 }
 
-/// As [`tcp`], without the addresses that another process listens on.
-fn tcp_but(
-    kept: &[SocketAddr],
-    bind: &[&str],
-    port: u16,
-    backlog: i32,
-) -> Result<Vec<TcpListener>, ListenError> {
-    let mut listeners = Vec::new();
-    for name in bind {
-        let (name, is_optional) = split_optional(name);
-        let opened = resolve(name, port).and_then(|address| match kept.contains(&address) {
-            true => Ok(None),
-            false => open(address, backlog).map(Some),
-        });
-        match opened {
-            Ok(listener) => listeners.extend(listener),
-            Err(_) if is_optional => {}
-            Err(source) => {
-                return Err(ListenError::Address { name: name.to_owned(), port, source });
+/// As [`tcp`], without the addresses that are listened on already.
+fn tcp_but(kept: &[SocketAddr], at: &Listening<'_>) -> Result<Vec<Opened>, ListenError> {
+    let mut all = Vec::new();
+    for (wire, port) in at.open_ports() {
+        let mut is_somewhere = at.bind.is_empty();
+        for name in &at.bind {
+            let (name, is_optional) = split_optional(name);
+            let opened = resolve(name, port).and_then(|address| match kept.contains(&address) {
+                true => Ok(None),
+                false => open(address, at.backlog).map(Some),
+            });
+            match opened {
+                Ok(socket) => {
+                    is_somewhere = true;
+                    all.extend(socket.map(|socket| Opened { wire, socket }));
+                }
+                Err(_) if is_optional => {}
+                Err(source) => {
+                    return Err(ListenError::Address { wire, name: name.to_owned(), port, source });
+                }
             }
         }
+        if !is_somewhere {
+            return Err(ListenError::NoAddress { wire, port });
+        }
     }
-    if listeners.is_empty() && kept.is_empty() && !bind.is_empty() {
-        return Err(ListenError::NoAddress { port });
-    }
-    Ok(listeners)
+    Ok(all)
 }
 
 fn split_optional(name: &str) -> (&str, bool) {
     name.strip_prefix('-').map_or((name, false), |name| (name, true))
 }
 
-/// The sockets that the event loop accepts TCP connections at, which CONFIG SET may exchange.
+/// A listening socket of the event loop.
+pub(crate) struct Listener {
+    address: SocketAddr,
+    wire: Wire,
+    socket: MioListener,
+}
+
+/// A connection that has come in.
+pub(crate) struct Accepted {
+    pub(crate) stream: mio::net::TcpStream,
+    pub(crate) address: SocketAddr,
+    pub(crate) wire: Wire,
+}
+
+/// The sockets that the event loop accepts TCP connections at, which CONFIG SET may exchange, and what secures them.
 pub(crate) struct Listeners {
     registry: Registry,
     first_token: usize,
     /// By token; a place is free when its listener was closed.
-    places: Vec<Option<(SocketAddr, MioListener)>>,
+    places: Vec<Option<Listener>>,
+    acceptor: Option<Acceptor>,
 }
 
 impl Listeners {
@@ -69,69 +94,95 @@ impl Listeners {
     pub(crate) fn new(
         registry: Registry,
         first_token: usize,
-        sockets: Vec<TcpListener>,
-    ) -> std::io::Result<Self> {
-        let mut listeners = Self { registry, first_token, places: Vec::new() };
+        sockets: Vec<Opened>,
+        acceptor: Option<Acceptor>,
+    ) -> io::Result<Self> {
+        let mut listeners = Self { registry, first_token, places: Vec::new(), acceptor };
         listeners.add(sockets)?;
         Ok(listeners)
     }
 
-    /// The listener with this token.
-    pub(crate) fn by_token(&self, token: Token) -> Option<&MioListener> {
-        let place = self.places.get(token.0.checked_sub(self.first_token)?)?;
-        place.as_ref().map(|(_, listener)| listener)
+    /// Accepts a connection at the listener with this token.
+    pub(crate) fn accept(&self, token: Token) -> io::Result<Accepted> {
+        let place = token.0.checked_sub(self.first_token).and_then(|place| self.places.get(place));
+        let listener = place.and_then(Option::as_ref).ok_or(ErrorKind::WouldBlock)?;
+        let (stream, address) = listener.socket.accept()?;
+        Ok(Accepted { stream, address, wire: listener.wire })
     }
 
-    fn add(&mut self, sockets: Vec<TcpListener>) -> std::io::Result<()> {
-        for socket in sockets {
+    /// How the bytes of a connection travel that has come in.
+    pub(crate) fn transport(&self, wire: Wire, stream: Stream) -> io::Result<Transport> {
+        if wire == Wire::Plain {
+            return Ok(Transport::Plain(stream));
+        }
+        let acceptor = self.acceptor.as_ref().ok_or(ErrorKind::NotConnected)?;
+        Ok(Transport::Tls(Box::new(acceptor.session(stream)?)))
+    }
+
+    fn add(&mut self, sockets: Vec<Opened>) -> io::Result<()> {
+        for Opened { wire, socket } in sockets {
             let address = socket.local_addr()?;
-            let mut listener = MioListener::from_std(socket);
+            let mut socket = MioListener::from_std(socket);
             let free = self.places.iter().position(Option::is_none);
             let place = free.unwrap_or(self.places.len());
             let token = Token(self.first_token + place);
-            self.registry.register(&mut listener, token, Interest::READABLE)?;
+            self.registry.register(&mut socket, token, Interest::READABLE)?;
             if free.is_none() {
                 self.places.push(None);
             }
-            self.places[place] = Some((address, listener));
+            self.places[place] = Some(Listener { address, wire, socket });
         }
         Ok(())
-    }
-
-    fn addresses(&self) -> Vec<SocketAddr> {
-        self.places.iter().flatten().map(|(address, _)| *address).collect()
     }
 
     fn close_others(&mut self, kept: &[SocketAddr]) {
         for place in &mut self.places {
             // Dropping the socket closes it, which also ends its registration.
-            if place.as_ref().is_some_and(|(address, _)| !kept.contains(address)) {
+            if place.as_ref().is_some_and(|listener| !kept.contains(&listener.address)) {
                 *place = None;
             }
         }
     }
 
     /// See [`Network::listen`]. New sockets are opened before old ones are closed, unless one
-    /// stands in the way of the other, as an address does in that of all addresses.
-    fn listen(&mut self, bind: &[&str], port: u16, backlog: i32) -> Result<(), ListenError> {
-        let bind = if port == 0 { &[] } else { bind };
-        let wanted: Vec<SocketAddr> =
-            bind.iter().flat_map(|name| resolve(split_optional(name).0, port)).collect();
-        let before = self.addresses();
-        let (kept, left): (Vec<_>, Vec<_>) =
-            before.into_iter().partition(|address| wanted.contains(address));
-        let opened = match tcp_but(&kept, bind, port, backlog) {
-            Err(_) if left.iter().any(|address| address.port() == port) => {
+    /// stands in the way of the other, as an address does in that of all addresses. One that stays may speak another language.
+    fn listen(&mut self, at: &Listening<'_>) -> Result<(), ListenError> {
+        let [(_, plain), (wire, tls)] = at.ports;
+        if plain == tls && plain != 0 {
+            let (name, source) = (at.bind.join(" "), ErrorKind::AddrInUse.into());
+            return Err(ListenError::Address { wire, name, port: tls, source });
+        }
+        let addresses =
+            |port| at.bind.iter().flat_map(move |name| resolve(split_optional(name).0, port));
+        let wanted: Vec<(SocketAddr, Wire)> = at
+            .open_ports()
+            .flat_map(|(wire, port)| addresses(port).map(move |address| (address, wire)))
+            .collect();
+        let is_wanted = |address: &SocketAddr| wanted.iter().any(|(it, _)| it == address);
+        let before = self.places.iter().flatten().map(|it| (it.address, it.wire));
+        let (kept, left): (Vec<_>, Vec<_>) = before.partition(|(address, _)| is_wanted(address));
+        let kept: Vec<SocketAddr> = kept.into_iter().map(|(address, _)| address).collect();
+        let is_in_the_way =
+            |address: &SocketAddr| at.open_ports().any(|(_, port)| port == address.port());
+        let opened = match tcp_but(&kept, at) {
+            Err(_) if left.iter().any(|(address, _)| is_in_the_way(address)) => {
                 self.close_others(&kept);
-                tcp_but(&kept, bind, port, backlog).inspect_err(|_| {
+                tcp_but(&kept, at).inspect_err(|_| {
                     // They were free a moment ago.
-                    let again = left.iter().flat_map(|address| open(*address, backlog));
+                    let again = left.iter().flat_map(|(address, wire)| {
+                        let socket = open(*address, at.backlog)?;
+                        io::Result::Ok(Opened { wire: *wire, socket })
+                    });
                     let _ignored = self.add(again.collect());
                 })?
             }
             opened => opened?,
         };
         self.close_others(&kept);
+        for listener in self.places.iter_mut().flatten() {
+            let wire = wanted.iter().find(|(address, _)| *address == listener.address);
+            listener.wire = wire.map_or(listener.wire, |(_, wire)| *wire);
+        }
         self.add(opened).map_err(ListenError::Register)
     }
 }
@@ -141,8 +192,16 @@ impl Listeners {
 pub(crate) struct SharedListeners(pub(crate) Rc<RefCell<Listeners>>);
 
 impl Network for SharedListeners {
-    fn listen(&mut self, bind: &[&str], port: u16, backlog: i32) -> Result<(), ListenError> {
-        self.0.borrow_mut().listen(bind, port, backlog)
+    fn listen(&mut self, at: &Listening<'_>) -> Result<(), ListenError> {
+        self.0.borrow_mut().listen(at)
+    }
+
+    fn load_tls(&self, settings: &TlsSettings) -> Result<Option<Acceptor>, TlsError> {
+        Acceptor::load(settings).map(Some)
+    }
+
+    fn secure(&mut self, acceptor: Acceptor) {
+        self.0.borrow_mut().acceptor = Some(acceptor);
     }
 
     fn allow_clients(&mut self, wanted: usize, device_count: usize) -> usize {
@@ -150,15 +209,15 @@ impl Network for SharedListeners {
     }
 }
 
-fn resolve(name: &str, port: u16) -> std::io::Result<SocketAddr> {
+fn resolve(name: &str, port: u16) -> io::Result<SocketAddr> {
     match name {
         "*" => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)),
         "::*" => Ok(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)),
-        name => (name, port).to_socket_addrs()?.next().ok_or(std::io::ErrorKind::NotFound.into()),
+        name => (name, port).to_socket_addrs()?.next().ok_or(ErrorKind::NotFound.into()),
     }
 }
 
-fn open(address: SocketAddr, backlog: i32) -> std::io::Result<TcpListener> {
+fn open(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
@@ -178,7 +237,7 @@ fn open(address: SocketAddr, backlog: i32) -> std::io::Result<TcpListener> {
 pub(crate) fn unix(path: &Path, permissions: u32) -> Result<UnixListener, ListenError> {
     let refused = |source| ListenError::UnixSocket { path: path.to_owned(), source };
     if let Err(error) = std::fs::remove_file(path)
-        && error.kind() != std::io::ErrorKind::NotFound
+        && error.kind() != ErrorKind::NotFound
     {
         return Err(refused(error));
     }

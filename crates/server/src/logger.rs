@@ -20,6 +20,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::{Duration, Instant};
 
 use base::Mutex;
 
@@ -175,6 +176,38 @@ impl Target {
                 log.file.write_all(line.as_bytes())
             }
         };
+    }
+}
+
+/// How often a warning is written that may come much more often.
+const SPARSE_EVERY: Duration = Duration::from_secs(1);
+
+/// A warning that has many causes, some of which strangers can bring about: it is written once a second, with how often it was not.
+#[derive(Debug, Default)]
+pub(crate) struct SparseWarning {
+    written_at: Option<Instant>,
+    left_out: u64,
+}
+
+impl SparseWarning {
+    /// Writes `message` if it is time.
+    pub(crate) fn write(&mut self, logger: &Logger, message: &str) {
+        if let Some(message) = self.due(message, Instant::now()) {
+            logger.warning(&message);
+        }
+    }
+
+    fn due(&mut self, message: &str, now: Instant) -> Option<String> {
+        let is_due = self.written_at.is_none_or(|at| now.duration_since(at) >= SPARSE_EVERY);
+        if !is_due {
+            self.left_out += 1;
+            return None;
+        }
+        self.written_at = Some(now);
+        Some(match std::mem::take(&mut self.left_out) {
+            0 => message.to_owned(),
+            count => format!("{message} (and {count} more since the last one that was written)"),
+        })
     }
 }
 
@@ -393,5 +426,16 @@ mod tests {
                 )
             );
         }
+    }
+
+    #[test]
+    fn what_comes_too_often_is_counted() {
+        let (mut warning, now) = (SparseWarning::default(), Instant::now());
+        let mut at = |ms| warning.due("no", now + Duration::from_millis(ms));
+        assert_eq!(at(0).as_deref(), Some("no"));
+        assert_eq!((at(1), at(999)), (None, None));
+        let expected = "no (and 2 more since the last one that was written)";
+        assert_eq!(at(1000).as_deref(), Some(expected));
+        assert_eq!((at(1500), at(2000).is_some()), (None, true));
     }
 }

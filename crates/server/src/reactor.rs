@@ -9,11 +9,12 @@
 //!
 //! Replies that wait for the log go out in a later iteration: a flusher wakes the loop when its
 //! block is durable. Sockets are edge-triggered: one that may have more to read stays on a list and
-//! gets its next turn after all others had theirs. Where fronts read, what they have read has its turn.
+//! gets its next turn after all others had theirs. Where fronts read, what they have read has its turn. TLS handshakes have a
+//! turn of their own, which is short: [`crate::handshakes`].
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Write as _};
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -26,12 +27,15 @@ use crate::descriptors::Descriptors;
 use crate::engine::{ClientKey, Engine, HostRequest, Peer, Shutdown};
 use crate::error::ServeError;
 use crate::front::{
-    AHEAD_BYTES_MAX, Fronts, News, Order, READ_BYTES, SEND_BYTES_MAX, Serial, What,
+    AHEAD_BYTES_MAX, Doing, Fronts, News, Order, READ_BYTES, SEND_BYTES_MAX, Serial, What,
 };
-use crate::listen::{self, Listeners, SharedListeners};
-use crate::logger::Logger;
-use crate::network::Network;
+use crate::handshakes::Handshakes;
+use crate::listen::{self, Accepted, Listeners, Opened, SharedListeners};
+use crate::logger::{Logger, SparseWarning};
+use crate::network::{Network, Wire};
 use crate::stream::Stream;
+use crate::tls::{Acceptor, Arrival, ReadBuffer};
+use crate::transport::Transport;
 
 /// About how much is sent to a client in one turn.
 const WRITE_BYTES: usize = 1024 * 1024;
@@ -42,9 +46,6 @@ const ACCEPTS_MAX: usize = 1000;
 /// How soon a listener is tried again that had too many connections, or that failed because there
 /// were no more file descriptors.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(5);
-
-/// How often the log says that accepting fails.
-const ACCEPT_SAID: Duration = Duration::from_secs(1);
 
 const WAKER: Token = Token(0);
 const UNIX_LISTENER: Token = Token(1);
@@ -62,7 +63,7 @@ struct Connection {
 
 /// Where a connection's socket is.
 enum Place {
-    Here(Stream),
+    Here(Transport),
     /// In an I/O thread.
     Front(Remote),
 }
@@ -117,7 +118,8 @@ pub(crate) struct Reactor {
     readable: VecDeque<ClientKey>,
     /// Connections that may have something to read, and must wait until the log keeps up.
     held_back: Vec<ClientKey>,
-    buffer: Vec<u8>,
+    handshakes: Handshakes,
+    buffer: ReadBuffer,
     fronts: Fronts,
     /// See [`AHEAD_BYTES_MAX`]; no bound before the end.
     ahead_bytes_max: usize,
@@ -126,8 +128,8 @@ pub(crate) struct Reactor {
     /// Connections whose front may read more when the iteration ends.
     owed: Vec<ClientKey>,
     waker: Arc<Waker>,
-    /// When the log last said that accepting fails.
-    accept_failed_at: Option<Instant>,
+    accept_fails: SparseWarning,
+    handshake_fails: SparseWarning,
     logger: Logger,
 }
 
@@ -137,13 +139,14 @@ impl Reactor {
     /// # Errors
     /// When the system refuses.
     pub(crate) fn new(
-        tcp: Vec<std::net::TcpListener>,
+        tcp: Vec<Opened>,
+        acceptor: Option<Acceptor>,
         unix: Option<std::os::unix::net::UnixListener>,
         logger: Logger,
-    ) -> std::io::Result<Self> {
+    ) -> io::Result<Self> {
         let poll = Poll::new()?;
         let registry = poll.registry().try_clone()?;
-        let listeners = Listeners::new(registry, FIRST_TCP_LISTENER, tcp)?;
+        let listeners = Listeners::new(registry, FIRST_TCP_LISTENER, tcp, acceptor)?;
         let tcp_listeners = SharedListeners(Rc::new(RefCell::new(listeners)));
         let mut unix_listener = unix.map(UnixListener::from_std);
         if let Some(listener) = &mut unix_listener {
@@ -158,13 +161,15 @@ impl Reactor {
             unfinished: Vec::new(),
             readable: VecDeque::new(),
             held_back: Vec::new(),
-            buffer: vec![0; READ_BYTES],
+            handshakes: Handshakes::default(),
+            buffer: ReadBuffer::new(READ_BYTES),
             fronts: Fronts::new(Arc::clone(&waker)),
             ahead_bytes_max: AHEAD_BYTES_MAX,
             news: Vec::new(),
             owed: Vec::new(),
             waker,
-            accept_failed_at: None,
+            accept_fails: SparseWarning::default(),
+            handshake_fails: SparseWarning::default(),
             logger,
         })
     }
@@ -173,7 +178,7 @@ impl Reactor {
     ///
     /// # Errors
     /// When the system refuses.
-    pub(crate) fn start_fronts(&mut self, count: usize) -> std::io::Result<()> {
+    pub(crate) fn start_fronts(&mut self, count: usize) -> io::Result<()> {
         self.fronts.start(count)
     }
 
@@ -219,6 +224,7 @@ impl Reactor {
                             self.list(key);
                         }
                         if event.is_writable() {
+                            self.flush(key, engine);
                             self.write(key, engine);
                         }
                     }
@@ -229,6 +235,7 @@ impl Reactor {
             }
             let is_quiet = events.is_empty() && !self.hear_fronts(engine);
             self.read_all(engine);
+            self.shake_hands(engine);
             engine.tick();
             engine.end_iteration(is_quiet && self.readable.is_empty());
             hooks.turn(engine);
@@ -269,7 +276,7 @@ impl Reactor {
     fn timeout(&self, engine: &mut Engine) -> Duration {
         let is_let_go = |key: &ClientKey| !engine.is_held_back(*key);
         let is_more = self.held_back.iter().any(is_let_go);
-        if is_more || !self.readable.is_empty() {
+        if is_more || !self.readable.is_empty() || !self.handshakes.is_empty() {
             return Duration::ZERO;
         }
         let timeout = Duration::from_micros(engine.until_next_event_us());
@@ -306,6 +313,7 @@ impl Reactor {
         remote.ahead = remote.ahead.saturating_sub(sent);
         let is_finished = remote.is_finishing && remote.ahead == 0;
         match what {
+            What::Secured(name) => engine.secured(key, name.as_deref()),
             What::Bytes(bytes) => {
                 remote.arrived = Some(bytes);
                 self.list(key);
@@ -316,10 +324,7 @@ impl Reactor {
                 connection.has_ended = true;
                 self.list(key);
             }
-            What::Failed(doing, error) => {
-                self.logger.verbose(&format!("{doing} client: {error}"));
-                return self.close(key, engine);
-            }
+            What::Failed(doing, error) => return self.fail(key, doing, &error, engine),
         }
         if is_finished || was_full {
             self.write(key, engine);
@@ -349,7 +354,21 @@ impl Reactor {
         if let Some(Some(connection)) = self.connections.get_mut(key.0)
             && !std::mem::replace(&mut connection.is_listed, true)
         {
-            self.readable.push_back(key);
+            match &connection.place {
+                Place::Here(transport) if transport.is_handshaking() => self.handshakes.push(key),
+                _ => self.readable.push_back(key),
+            }
+        }
+    }
+
+    /// Gives handshakes their turn.
+    fn shake_hands(&mut self, engine: &mut Engine) {
+        self.handshakes.begin(Instant::now());
+        while let Some(key) = self.handshakes.next(Instant::now()) {
+            if let Some(Some(connection)) = self.connections.get_mut(key.0) {
+                connection.is_listed = false;
+                self.read(key, engine);
+            }
         }
     }
 
@@ -379,8 +398,8 @@ impl Reactor {
         if !engine.is_listened_to(key) {
             return;
         }
-        let stream = match &mut connection.place {
-            Place::Here(stream) => stream,
+        let transport = match &mut connection.place {
+            Place::Here(transport) => transport,
             Place::Front(remote) => {
                 let Some(bytes) = remote.arrived.take() else {
                     if connection.has_ended && engine.end_of_input(key) {
@@ -395,28 +414,55 @@ impl Reactor {
                 return;
             }
         };
-        match stream.read(&mut self.buffer) {
-            Ok(0) => {
+        let doing = if transport.is_handshaking() { Doing::Handshake } else { Doing::Read };
+        match transport.read(&mut self.buffer) {
+            Ok(Arrival::End) => {
                 if engine.end_of_input(key) {
                     self.close(key, engine);
                 }
             }
-            Ok(count) => {
-                // Less than there was room for: the socket is empty, and tells when it is not. Its
-                // end, though, it may have told already.
-                let is_drained = count < self.buffer.len() && !connection.has_ended;
-                engine.receive(key, &self.buffer[..count]);
-                engine.seal_if_large();
+            Ok(Arrival::Opened) => {
+                engine.secured(key, transport.peer_name().as_deref());
+                self.list(key);
+            }
+            Ok(Arrival::Bytes { count, is_drained }) => {
+                // A socket that is empty tells when it is not. Its end, though, it may have told already.
+                let is_drained = is_drained && !connection.has_ended;
+                if count > 0 {
+                    engine.receive(key, self.buffer.first(count));
+                    engine.seal_if_large();
+                }
                 if !is_drained {
                     self.list(key);
                 }
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) if error.kind() == ErrorKind::Interrupted => self.list(key),
-            Err(error) => {
-                self.logger.verbose(&format!("Reading from client: {error}"));
-                self.close(key, engine);
+            Err(error) => self.fail(key, doing, &error, engine),
+        }
+    }
+
+    /// Ends a connection that is of no use.
+    fn fail(&mut self, key: ClientKey, doing: Doing, error: &io::Error, engine: &mut Engine) {
+        match doing {
+            Doing::Handshake => {
+                let message = format!("Error accepting a client connection: {error}");
+                self.handshake_fails.write(&self.logger, &message);
             }
+            Doing::Register => self.logger.warning(&format!("Registering a client: {error}")),
+            Doing::Read => self.logger.verbose(&format!("Reading from client: {error}")),
+            Doing::Write => self.logger.verbose(&format!("Error writing to client: {error}")),
+        }
+        self.close(key, engine);
+    }
+
+    /// Sends what is left of records, as far as the socket takes it.
+    fn flush(&mut self, key: ClientKey, engine: &mut Engine) {
+        if let Some(Some(connection)) = self.connections.get_mut(key.0)
+            && let Place::Here(transport) = &mut connection.place
+            && let Err(error) = transport.flush()
+        {
+            self.fail(key, Doing::Write, &error, engine);
         }
     }
 
@@ -424,8 +470,8 @@ impl Reactor {
         let mut written = 0;
         loop {
             let Some(Some(connection)) = self.connections.get_mut(key.0) else { return };
-            let stream = match &mut connection.place {
-                Place::Here(stream) => stream,
+            let transport = match &mut connection.place {
+                Place::Here(transport) => transport,
                 Place::Front(_) => return self.hand_over(key, engine),
             };
             let outgoing = engine.outgoing(key);
@@ -436,19 +482,19 @@ impl Reactor {
                 }
                 return;
             }
-            match stream.write_pieces(outgoing.bytes.slices()) {
+            match transport.write(outgoing.bytes.slices()) {
                 Ok(count) => {
                     engine.sent(key, count);
                     if count == len && ends {
                         self.close(key, engine);
                         return;
                     }
-                    if count < len {
+                    if count < len && !transport.takes_pieces() {
                         // What is left waits until the socket says that there is room.
                         engine.stuck(key, 0);
                         return;
                     }
-                    if is_all {
+                    if count == len && is_all {
                         return;
                     }
                     written += count;
@@ -463,11 +509,7 @@ impl Reactor {
                     engine.stuck(key, 0);
                     return;
                 }
-                Err(error) => {
-                    self.logger.verbose(&format!("Error writing to client: {error}"));
-                    self.close(key, engine);
-                    return;
-                }
+                Err(error) => return self.fail(key, Doing::Write, &error, engine),
             }
         }
     }
@@ -523,7 +565,7 @@ impl Reactor {
     }
 
     fn close(&mut self, key: ClientKey, engine: &mut Engine) {
-        // Dropping the stream closes it, which also ends its registration.
+        // Dropping the socket closes it, which also ends its registration.
         let closed = self.connections.get_mut(key.0).and_then(Option::take);
         if let Some(Connection { place: Place::Front(remote), .. }) = closed {
             self.fronts.close(remote.front, key);
@@ -542,13 +584,9 @@ impl Reactor {
                 Ok((stream, peer)) => self.add(stream, peer, engine),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    // Without descriptors every turn fails: once a second says it.
-                    let is_news =
-                        self.accept_failed_at.is_none_or(|at| at.elapsed() >= ACCEPT_SAID);
-                    if is_news {
-                        self.accept_failed_at = Some(Instant::now());
-                        self.logger.warning(&format!("Accepting client connection: {error}"));
-                    }
+                    // Without descriptors every turn fails.
+                    let message = format!("Accepting client connection: {error}");
+                    self.accept_fails.write(&self.logger, &message);
                     break;
                 }
             }
@@ -556,22 +594,21 @@ impl Reactor {
         self.unfinished.push(listener);
     }
 
-    fn accept_tcp(&self, token: Token, engine: &Engine) -> std::io::Result<(Stream, Peer)> {
-        let listeners = self.tcp_listeners.0.borrow();
-        let listener = listeners.by_token(token).ok_or(ErrorKind::WouldBlock)?;
-        let (stream, address) = listener.accept()?;
+    fn accept_tcp(&self, token: Token, engine: &Engine) -> io::Result<(Stream, Peer)> {
+        let Accepted { stream, address, wire } = self.tcp_listeners.0.borrow().accept(token)?;
         listen::prepare(&stream, engine.config().number("tcp-keepalive"));
         let peer = Peer {
             address: address.to_string(),
             local_address: stream.local_addr().map(|local| local.to_string()).unwrap_or_default(),
             is_loopback: address.ip().to_canonical().is_loopback(),
             is_unix_socket: false,
+            is_tls: wire == Wire::Tls,
             socket: stream.as_raw_fd(),
         };
         Ok((Stream::Tcp(stream), peer))
     }
 
-    fn accept_unix(&self, engine: &Engine) -> std::io::Result<(Stream, Peer)> {
+    fn accept_unix(&self, engine: &Engine) -> io::Result<(Stream, Peer)> {
         let listener = self.unix_listener.as_ref().ok_or(ErrorKind::WouldBlock)?;
         let (stream, _) = listener.accept()?;
         let path = engine.config().value("unixsocket").to_owned() + ":0";
@@ -580,6 +617,7 @@ impl Reactor {
             local_address: path,
             is_loopback: true,
             is_unix_socket: true,
+            is_tls: false,
             socket: stream.as_raw_fd(),
         };
         Ok((Stream::Unix(stream), peer))
@@ -588,25 +626,30 @@ impl Reactor {
     fn add(&mut self, mut stream: Stream, peer: Peer, engine: &mut Engine) {
         let devices = engine.config().words("log-devices").count();
         let is_reserved = Descriptors::with_devices(devices).is_reserved(peer.socket);
+        let wire = if peer.is_tls { Wire::Tls } else { Wire::Plain };
         let connected = if is_reserved { Err(engine.reject()) } else { engine.connect(peer) };
         let key = match connected {
             Ok(key) => key,
             Err(refusal) => {
-                // Best effort: the connection ends either way.
-                let _ignored = stream.write(refusal);
+                // Best effort: the connection ends either way. In TLS nothing can be said before the handshake.
+                if wire == Wire::Plain {
+                    let _ignored = stream.write(refusal);
+                }
                 return;
             }
         };
-        let place = if self.fronts.is_empty() {
-            let token = Token(FIRST_CLIENT + key.0);
-            if let Err(error) = stream.register(self.poll.registry(), token) {
-                self.logger.warning(&format!("Registering a client: {error}"));
-                engine.remove(key);
-                return;
+        let transport = self.tcp_listeners.0.borrow().transport(wire, stream);
+        let token = Token(FIRST_CLIENT + key.0);
+        let placed = transport.and_then(|mut transport| {
+            if self.fronts.is_empty() {
+                transport.register(self.poll.registry(), token)?;
+                return Ok(Place::Here(transport));
             }
-            Place::Here(stream)
-        } else {
-            Place::Front(Remote::new(self.fronts.give(key, stream)))
+            Ok(Place::Front(Remote::new(self.fronts.give(key, transport))))
+        });
+        let place = match placed {
+            Ok(place) => place,
+            Err(error) => return self.fail(key, Doing::Register, &error, engine),
         };
         if self.connections.len() <= key.0 {
             self.connections.resize_with(key.0 + 1, || None);

@@ -33,11 +33,13 @@ use crate::loader::{Loader, Report};
 use crate::log_start::{FETCHERS, Loaded, LogStart, survey_and_start};
 use crate::logger::Logger;
 use crate::migrate::MigrateThreads;
+use crate::network::Listening;
 use crate::owned_log::start_without_index;
 use crate::process::Signals;
 use crate::reactor::{LoopHooks, Reactor};
 use crate::save::{KnownDump, SaveThreads, is_dump_of, remove_temporaries};
 use crate::tail::TailThread;
+use crate::tls::{Acceptor, TlsSettings};
 use crate::to_import::ToImport;
 use crate::verify_thread::VerifyThread;
 use crate::{listen, process};
@@ -109,6 +111,13 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     config.set_directory(&directory);
     // Before anything is imported, or listened to.
     check_acl_file(&config)?;
+    let tls = TlsSettings::of(&config);
+    let acceptor = tls.as_ref().map(Acceptor::load).transpose()?;
+    if tls.is_none() && !config.value("tls-cert-file").is_empty() {
+        logger.warning(
+            "WARNING: tls-cert-file is set and tls-port is not: connections are not encrypted",
+        );
+    }
     let files = Descriptors::fetched_files(config.options().fetched_files());
     if files > FETCHED_FILES_MIN {
         Descriptors::keep_for_fetchers(FETCHERS, files);
@@ -125,13 +134,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     let appends = Appends::of(&config, is_kept);
     // Before sockets are made: those that are there may be another server's that imports the same.
     let import = ToImport::find(&*world.disk, &directory, &config, appends, logger)?;
-    let bind: Vec<&str> = config.words("bind").collect();
-    let port: u16 = config.number("port");
-    let tcp = if port == 0 {
-        Vec::new()
-    } else {
-        listen::tcp(&bind, port, config.number("tcp-backlog"))?
-    };
+    let tcp = listen::tcp(&Listening::of(&config))?;
     let socket_path = PathBuf::from(config.value("unixsocket"));
     let permissions =
         u32::from_str_radix(config.value("unixsocketperm"), 8).expect("the table has checked it");
@@ -142,7 +145,8 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
         return Err(ServeError::InUse { path: directory });
     }
     let unix = if has_socket { Some(listen::unix(&socket_path, permissions)?) } else { None };
-    let mut reactor = Reactor::new(tcp, unix, logger.clone()).map_err(ServeError::EventLoop)?;
+    let mut reactor =
+        Reactor::new(tcp, acceptor, unix, logger.clone()).map_err(ServeError::EventLoop)?;
     let waker = reactor.waker();
     reactor.start_fronts(front_count).map_err(ServeError::EventLoop)?;
 
@@ -269,9 +273,14 @@ fn announce(config: &Config, options: &Options, commit: &str, logger: &Logger) {
     if config.is_default {
         logger.notice("No configuration file given: using the defaults");
     }
+    let bind = config.value("bind");
     let port = match config.value("port") {
         "0" => "none".to_owned(),
-        port => format!("{port} of {}", config.value("bind")),
+        port => format!("{port} of {bind}"),
+    };
+    let tls = match config.value("tls-port") {
+        "0" => String::new(),
+        port => format!(", TLS port {port} of {bind}"),
     };
     let socket = match config.value("unixsocket") {
         "" => String::new(),
@@ -281,7 +290,7 @@ fn announce(config: &Config, options: &Options, commit: &str, logger: &Logger) {
         0 => "unlimited".to_owned(),
         bytes => format!("{bytes} bytes, {}", config.value("maxmemory-policy")),
     };
-    logger.notice(&format!("Port {port}{socket}; memory limit: {memory}"));
+    logger.notice(&format!("Port {port}{tls}{socket}; memory limit: {memory}"));
     let directory = config.value("dir");
     if options.log.enabled {
         let devices = match config.value("log-devices") {

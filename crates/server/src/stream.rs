@@ -12,22 +12,24 @@ pub(crate) enum Stream {
     Unix(UnixStream),
 }
 
-impl Stream {
-    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         match self {
             Self::Tcp(stream) => stream.read(buffer),
             Self::Unix(stream) => stream.read(buffer),
         }
     }
+}
 
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
         match self {
             Self::Tcp(stream) => stream.write(bytes),
             Self::Unix(stream) => stream.write(bytes),
         }
     }
 
-    pub(crate) fn write_pieces(&mut self, pieces: &[IoSlice<'_>]) -> Result<usize> {
+    fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> Result<usize> {
         match (pieces, self) {
             ([piece], stream) => stream.write(piece),
             (pieces, Self::Tcp(stream)) => stream.write_vectored(pieces),
@@ -35,6 +37,12 @@ impl Stream {
         }
     }
 
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Stream {
     /// Has the loop of `registry` told, once each, that there is something to read or room to write.
     pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> Result<()> {
         let interest = Interest::READABLE | Interest::WRITABLE;

@@ -9,6 +9,7 @@ use anyhow::{Context as _, bail};
 
 use super::Finding;
 use crate::client::{Client, Reply};
+use crate::login::Login;
 use crate::size::Size;
 
 /// So long a server may take to answer.
@@ -28,15 +29,15 @@ pub(super) struct Server {
 ///
 /// # Errors
 /// When it cannot be asked.
-pub(super) fn ask(place: &str, user: Option<&str>) -> anyhow::Result<Server> {
+pub(super) fn ask(place: &str, login: &Login) -> anyhow::Result<Server> {
     let address = match place.rsplit_once(':') {
         Some((host, port)) if port.parse::<u16>().is_ok() && !host.ends_with(':') => {
             place.to_owned()
         }
         _ => format!("{place}:6379"),
     };
-    let mut client = Client::connect_within(&address, PATIENCE)?;
-    client.authenticate(user)?;
+    let mut client = Client::connect_within(&address, &login.way, PATIENCE)?;
+    client.authenticate(login.user.as_deref())?;
     let info = Info::ask(&mut client).with_context(|| address.clone())?;
     let mut directories: Vec<PathBuf> = Vec::new();
     let dir = setting(&mut client, "dir").unwrap_or_default();

@@ -342,7 +342,7 @@ fn what_would_be_unsafe_to_ignore_stops_the_start() {
     let place = directory.path().to_str().unwrap();
     let log = directory.path().join("log.txt");
     for (options, reason) in [
-        (&["--tls-port", "6390"][..], "TLS is not supported yet"),
+        (&["--tls-port", "6390"][..], "No tls-cert-file configured!"),
         (&["--cluster-enabled", "yes"], "cluster mode is not supported yet"),
         (&["--min-replicas-to-write", "1"], "replication is not supported yet"),
         (&["--masterauth", "secret"], "replication is not supported yet"),

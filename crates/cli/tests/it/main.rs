@@ -22,6 +22,7 @@
 //!   archive · archive_loss · _s3 · _transfer      a server killed and its data removed: what comes back from elsewhere
 //!   full_disk_backups                             history, backups and archives on disks without room
 //!   exit_codes                                    what backup, restore and view end with: damage, gaps, no log
+//!   tls ── tls_client                             certificates, handshakes; and tests of connections, over TLS
 //!   tracking                                      what clients are told that keep copies, next to Redis
 //!   scripting                                     Lua scripts that run for long, and kills while they write
 //!   hot_keys                                      what was used before a restart is in memory first
@@ -149,6 +150,8 @@ mod tap_inspect;
 mod tap_process;
 mod tap_recording;
 mod tap_replay;
+mod tls;
+mod tls_client;
 mod tracking;
 mod transfer;
 mod transfer_device;

@@ -3,6 +3,7 @@
 //! A port is chosen by the system and could be taken by another process before the server binds it; a server
 //! that ends at once is therefore started again on another port.
 
+use crate::tls_client;
 use crate::wire::Connection;
 use rustix::net::{self, AddressFamily, SocketType};
 use std::fs::File;
@@ -205,8 +206,9 @@ fn start_on_free_port(
         let port = free_port();
         let log =
             File::options().create(true).append(true).open(directory.join("log.txt")).unwrap();
-        let mut command = program.command(&["--port", &port.to_string(), "--dir"]);
-        command.arg(data).args(options).current_dir(directory);
+        let mut command = program.command(&["--dir"]);
+        command.arg(data).args(tls_client::listening_options(port));
+        command.args(options).current_dir(directory);
         let mut child = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
         if answers(&mut child, port) {
             return (child, port);

@@ -4,6 +4,7 @@
 //! would share its mistakes.
 
 use crate::process::PATIENCE;
+use crate::tls_client::{self, TlsStream};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -102,16 +103,60 @@ pub(crate) fn encode<A: AsRef<[u8]>>(arguments: &[A]) -> Vec<u8> {
     bytes
 }
 
+/// What a connection's bytes travel over.
+enum Stream {
+    Plain(TcpStream),
+    Tls(TlsStream),
+}
+
+impl Stream {
+    fn socket(&self) -> &TcpStream {
+        match self {
+            Stream::Plain(socket) => socket,
+            Stream::Tls(stream) => stream.socket(),
+        }
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(socket) => socket.read(buffer),
+            Stream::Tls(stream) => stream.read(buffer),
+        }
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Stream::Plain(socket) => socket.write_all(bytes),
+            Stream::Tls(stream) => stream.write_all(bytes),
+        }
+    }
+}
+
 /// A connection to a server.
 pub(crate) struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     received: Vec<u8>,
 }
 
 impl Connection {
-    /// Connects to a port of this machine.
+    /// Connects to a port of this machine, over TLS where all tests of this process do.
     pub(crate) fn open(port: u16) -> io::Result<Connection> {
-        Connection::over(TcpStream::connect(("127.0.0.1", port))?)
+        let socket = TcpStream::connect(("127.0.0.1", port))?;
+        match tls_client::everywhere() {
+            None => Connection::over(socket),
+            Some(certificates) => Connection::over_tls(socket, certificates.client()),
+        }
+    }
+
+    /// The protocol over TLS over a stream that is connected.
+    pub(crate) fn over_tls(
+        socket: TcpStream,
+        config: std::sync::Arc<rustls::ClientConfig>,
+    ) -> io::Result<Connection> {
+        let mut connection = Connection::over(socket)?;
+        let Stream::Plain(socket) = connection.stream else { unreachable!("it was made so") };
+        connection.stream = Stream::Tls(TlsStream::over(socket, config)?);
+        Ok(connection)
     }
 
     /// The protocol over a stream that is connected.
@@ -119,12 +164,17 @@ impl Connection {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Connection { stream, received: Vec::new() })
+        Ok(Connection { stream: Stream::Plain(stream), received: Vec::new() })
     }
 
     /// A second handle on the same connection, for a thread that only receives.
     pub(crate) fn split(&self) -> Connection {
-        let stream = self.stream.try_clone().expect("a socket can be duplicated");
+        let stream = match &self.stream {
+            Stream::Plain(socket) => {
+                Stream::Plain(socket.try_clone().expect("a socket can be duplicated"))
+            }
+            Stream::Tls(stream) => Stream::Tls(stream.split()),
+        };
         Connection { stream, received: Vec::new() }
     }
 
@@ -156,9 +206,9 @@ impl Connection {
 
     /// Waits this long for the next reply; nothing if none has come.
     pub(crate) fn receive_within(&mut self, patience: Duration) -> io::Result<Option<Reply>> {
-        self.stream.set_read_timeout(Some(patience))?;
+        self.stream.socket().set_read_timeout(Some(patience))?;
         let received = self.receive();
-        self.stream.set_read_timeout(Some(PATIENCE))?;
+        self.stream.socket().set_read_timeout(Some(PATIENCE))?;
         match received {
             Ok(reply) => Ok(Some(reply)),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {

@@ -20,8 +20,14 @@ const ULONG_MAX: i128 = u64::MAX as i128;
 const MB: i128 = 1 << 20;
 
 /// Why a directive is refused, and how to go on.
-const NO_TLS: &str =
-    "TLS is not supported yet: put a TLS proxy in front, and remove all tls- directives";
+const NO_TLS_PEERS: &str = "connections of this kind are not supported yet, and would not be encrypted: remove \
+                            this directive";
+const NO_OUTGOING_TLS: &str =
+    "the server opens no TLS connections (MIGRATE is not encrypted): remove this directive";
+const NO_DH: &str = "Diffie-Hellman over finite fields is not supported: remove this directive, clients agree to \
+                     ECDHE";
+const NO_TLS_RELOAD: &str = "certificates are not reloaded by themselves: remove this directive, and use CONFIG SET \
+                             tls-cert-file when there is a new one";
 const NO_CLUSTER: &str = "cluster mode is not supported yet: remove cluster-enabled";
 const NO_REPLICATION: &str = "replication is not supported yet: remove this directive";
 const NO_REPLICAS: &str = "replication is not supported yet, so no replica could ever confirm a \
@@ -149,10 +155,10 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     yes_no("latency-tracking", true),
     yes_no("aof-disable-auto-gc", false).without_effect(),
     yes_no("replica-ignore-disk-write-errors", false).without_effect(),
-    yes_no("tls-cluster", false).refused(NO_TLS),
-    yes_no("tls-replication", false).refused(NO_TLS),
-    yes_no("tls-prefer-server-ciphers", false).refused(NO_TLS),
-    yes_no("tls-session-caching", true).refused(NO_TLS),
+    yes_no("tls-cluster", false).refused(NO_TLS_PEERS),
+    yes_no("tls-replication", false).refused(NO_TLS_PEERS),
+    yes_no("tls-prefer-server-ciphers", false),
+    yes_no("tls-session-caching", true),
     // One of a few words.
     choice("supervised", &["upstart", "systemd", "auto", "no"], "no").immutable(),
     choice("log-format", &["legacy", "logfmt", "json"], "legacy").hidden(),
@@ -199,7 +205,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
         .without_effect(),
     choices("shutdown-on-sigint", &["default", "save", "nosave", "now", "force"], "default"),
     choices("shutdown-on-sigterm", &["default", "save", "nosave", "now", "force"], "default"),
-    choice("tls-auth-clients", &["no", "yes", "optional"], "yes").refused(NO_TLS),
+    choice("tls-auth-clients", &["no", "yes", "optional"], "yes"),
     // Numbers.
     integer("databases", 1..=INT_MAX, 16).immutable(),
     integer("port", 0..=65535, 6379),
@@ -265,9 +271,9 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     integer("loading-process-events-interval-bytes", 1024..=INT_MAX, 2_097_152)
         .hidden()
         .without_effect(),
-    integer("tls-port", 0..=65535, 0).refused(NO_TLS),
-    integer("tls-session-cache-size", 0..=INT_MAX, 20_480).refused(NO_TLS),
-    integer("tls-session-cache-timeout", 0..=INT_MAX, 300).refused(NO_TLS),
+    integer("tls-port", 0..=65535, 0),
+    integer("tls-session-cache-size", 0..=INT_MAX, 20_480),
+    integer("tls-session-cache-timeout", 0..=INT_MAX, 300),
     // Bytes.
     memory("proto-max-bulk-len", MB..=LONG_MAX, 536_870_912),
     memory("repl-backlog-size", 1..=LONG_MAX, 1_048_576).without_effect(),
@@ -308,18 +314,18 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     text("logfile", "").immutable(),
     text("masterauth", "").sensitive().later_names(&["primaryauth"]).refused(NO_REPLICATION),
     text("requirepass", "").sensitive(),
-    text("tls-cert-file", "").refused(NO_TLS),
-    text("tls-key-file", "").refused(NO_TLS),
-    text("tls-key-file-pass", "").sensitive().refused(NO_TLS),
-    text("tls-client-cert-file", "").refused(NO_TLS),
-    text("tls-client-key-file", "").refused(NO_TLS),
-    text("tls-client-key-file-pass", "").sensitive().refused(NO_TLS),
-    text("tls-dh-params-file", "").refused(NO_TLS),
-    text("tls-ca-cert-file", "").refused(NO_TLS),
-    text("tls-ca-cert-dir", "").refused(NO_TLS),
-    text("tls-protocols", "").refused(NO_TLS),
-    text("tls-ciphers", "").refused(NO_TLS),
-    text("tls-ciphersuites", "").refused(NO_TLS),
+    text("tls-cert-file", ""),
+    text("tls-key-file", ""),
+    text("tls-key-file-pass", "").sensitive(),
+    text("tls-client-cert-file", "").refused(NO_OUTGOING_TLS),
+    text("tls-client-key-file", "").refused(NO_OUTGOING_TLS),
+    text("tls-client-key-file-pass", "").sensitive().refused(NO_OUTGOING_TLS),
+    text("tls-dh-params-file", "").refused(NO_DH),
+    text("tls-ca-cert-file", ""),
+    text("tls-ca-cert-dir", ""),
+    text("tls-protocols", ""),
+    text("tls-ciphers", ""),
+    text("tls-ciphersuites", ""),
     // Several words.
     several("dir", words::directory, ".").protected(),
     several("save", words::save_points, ""),
@@ -455,8 +461,8 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     integer("cluster-slot-migration-write-pause-timeout", 0..=LONG_MAX, 10_000)
         .hidden()
         .without_effect(),
-    text("tls-auth-clients-user", "off").hidden().refused(NO_TLS),
-    integer("tls-auto-reload-interval", 0..=INT_MAX, 0).hidden().refused(NO_TLS),
+    choice("tls-auth-clients-user", &["off", "CN"], "off").hidden(),
+    integer("tls-auto-reload-interval", 0..=INT_MAX, 0).hidden().refused(NO_TLS_RELOAD),
     integer("rdma-port", 0..=65535, 0).hidden().refused(NO_RDMA),
     several("rdma-bind", words::list, "").hidden().refused(NO_RDMA),
     integer("rdma-rx-size", 65_536..=(1 << 24), MB).hidden().immutable().without_effect(),

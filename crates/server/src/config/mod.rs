@@ -182,7 +182,8 @@ impl Config {
         if self.merges_without_log() {
             return Err(CannotServe::NoLogToMerge);
         }
-        let is_nowhere = self.value("port") == "0" || self.value("bind").trim().is_empty();
+        let has_port = self.value("port") != "0" || self.value("tls-port") != "0";
+        let is_nowhere = !has_port || self.value("bind").trim().is_empty();
         if is_nowhere && self.value("unixsocket").is_empty() {
             return Err(CannotServe::Nowhere);
         }
@@ -395,7 +396,7 @@ mod tests {
         for (index, directive, why) in refused {
             let words: &[&str] = match (directive.name, directive.default_text().as_str()) {
                 ("replicaof", _) => &["10.0.0.1", "6379"],
-                ("tls-auth-clients", _) | (_, "yes") => &["no"],
+                (_, "yes") => &["no"],
                 (_, "no") => &["yes"],
                 _ => &["1"],
             };
@@ -412,7 +413,7 @@ mod tests {
             }
             count += 1;
         }
-        assert!(count >= 25, "{count}");
+        assert!(count >= 15, "{count}");
     }
 
     #[test]

@@ -86,6 +86,8 @@ pub struct AccessOptions {
     pub protected_configs: ProtectedAction,
     /// No client changes the data: `read-only`.
     pub is_read_only: bool,
+    /// A client is the user that its certificate names: `tls-auth-clients-user CN`.
+    pub takes_certificate_names: bool,
 }
 
 /// Settings of the redo log.
@@ -292,6 +294,7 @@ impl Config {
                 debug_command: self.protected_action("enable-debug-command"),
                 protected_configs: self.protected_action("enable-protected-configs"),
                 is_read_only: self.is_yes("read-only"),
+                takes_certificate_names: self.value("tls-auth-clients-user") == "CN",
             },
             // Keys and elements have lengths of 32 bits in memory.
             bulk_bytes_max: self.number::<u64>("proto-max-bulk-len").min(u32::MAX.into()),

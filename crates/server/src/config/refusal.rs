@@ -249,7 +249,9 @@ pub enum CannotServe {
     #[error(transparent)]
     User(#[from] acl::DeclarationError),
     /// No client could connect.
-    #[error("nothing to listen on: port is 0 or bind is empty, and there is no unixsocket")]
+    #[error(
+        "nothing to listen on: port and tls-port are 0 or bind is empty, and there is no unixsocket"
+    )]
     Nowhere,
     /// What leaves memory would be nowhere.
     #[error(

@@ -24,9 +24,9 @@ use command::spec::Flags;
 use command::table::{self, Command};
 use env::{FileError, Unpublished};
 
-use super::client::{Closing, Session};
+use super::client::{Closing, Opening, Peer, Session};
 use super::pubsub::Kind;
-use super::{ClientKey, Engine};
+use super::{ClientKey, Engine, PROTECTED_MODE};
 use crate::config::Config;
 
 /// A million users with short lines.
@@ -247,6 +247,42 @@ impl Engine {
         let context = if in_multi { Context::Multi } else { Context::TopLevel };
         self.note_refused(key, Event { reason: Reason::Auth, context, object: args[0], user });
         Err(CommandError::other("WRONGPASS invalid username-password pair or user is disabled."))
+    }
+
+    /// Whether protected mode keeps connections of this kind out.
+    pub(super) fn keeps_out(&self, peer: &Peer) -> bool {
+        self.options.access.protected_mode
+            && self.access.users.default_user().needs_no_password()
+            && !peer.is_loopback
+            && !peer.is_unix_socket
+    }
+
+    /// The TLS handshake of a client is done; `name` is the common name in its certificate, if it has shown one. With
+    /// `tls-auth-clients-user CN` it is the user of that name. If there is none, or it is off, it stays what it is without a
+    /// certificate, and may authenticate.
+    pub fn secured(&mut self, key: ClientKey, name: Option<&[u8]>) {
+        let now_us = self.time.now_us;
+        let Some(client) = self.sessions.clients.get_mut(key) else { return };
+        client.connection.opening = Opening::Done;
+        client.connection.active_us = now_us;
+        if self.keeps_out(&self.sessions[key].connection.peer) {
+            self.observed.counters.rejected_connections += 1;
+            self.sessions[key].connection.output.writer().raw(PROTECTED_MODE.as_bytes());
+            self.end_client(key, Closing::AfterReply);
+            return;
+        }
+        let Some(name) = name.filter(|_| self.options.access.takes_certificate_names) else {
+            return;
+        };
+        let user = self.access.users.key_of(name);
+        let is_on = |user: &UserKey| self.access.users.get(*user).is_some_and(User::is_on);
+        if let Some(user) = user.filter(is_on) {
+            self.sessions[key].session.identity = Identity::User(user);
+        } else {
+            let context = Context::TopLevel;
+            let event = Event { reason: Reason::TlsCert, context, object: b"", user: name };
+            self.note_refused(key, event);
+        }
     }
 
     /// Takes from connections what their users have lost. The client that has changed the users, if one has, is told before

@@ -27,8 +27,20 @@ pub struct Peer {
     pub is_loopback: bool,
     /// Whether it came through the unix socket.
     pub is_unix_socket: bool,
+    /// Whether it came to the TLS port.
+    pub is_tls: bool,
     /// The number of the socket, for CLIENT LIST.
     pub socket: i32,
+}
+
+/// Whether the connection has begun.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Opening {
+    /// It has.
+    #[default]
+    Done,
+    /// Its TLS handshake is not done.
+    Handshake,
 }
 
 /// Whether the connection is to end.
@@ -97,6 +109,7 @@ pub(crate) struct Connection {
     pub(crate) output: Output,
     /// Whether the engine has put it on the list of those to look at.
     pub(crate) is_noted: bool,
+    pub(crate) opening: Opening,
     pub(crate) closing: Closing,
     pub(crate) connected_us: u64,
     pub(crate) active_us: u64,

@@ -195,6 +195,11 @@ impl Engine {
 
     /// Ends connections that were silent, or slow, for too long.
     fn check_clients(&mut self) {
+        let now_us = self.time.now_us;
+        while let Some(key) = self.sessions.half_open.take_late(&self.sessions.clients, now_us) {
+            self.deps.logger.verbose("Closing client: its TLS handshake takes too long");
+            self.end_client(key, Closing::Now);
+        }
         let timeout_us = self.options.timeout_s * 1_000_000;
         for key in self.sessions.clients.keys() {
             let client = &self.sessions[key];

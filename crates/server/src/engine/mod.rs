@@ -34,6 +34,7 @@ mod cycles;
 mod dispatch;
 mod fetch_budget;
 mod fetches;
+mod half_open;
 mod held;
 mod histogram;
 mod host_request;
@@ -94,7 +95,7 @@ pub use shard::{
 pub use slab::ClientKey;
 
 use batch::Batch;
-use client::{Client, Closing, Connection, Session};
+use client::{Client, Closing, Connection, Opening, Session};
 use observed::Observed;
 use sessions::Sessions;
 use shard::{HotPlan, Shard};
@@ -260,28 +261,35 @@ impl Engine {
         self.observed.counters.connections += 1;
         if self.sessions.clients.len() >= self.options.max_clients {
             self.observed.counters.rejected_connections += 1;
-            return Err(TOO_MANY_CLIENTS);
+            let Some(oldest) = self.sessions.half_open.take_oldest(&self.sessions.clients) else {
+                return Err(TOO_MANY_CLIENTS);
+            };
+            self.end_client(oldest, Closing::Now);
         }
-        if self.options.access.protected_mode
-            && self.access.users.default_user().needs_no_password()
-            && !peer.is_loopback
-            && !peer.is_unix_socket
-        {
+        // What comes to the TLS port is told in a session: see `secured`.
+        if !peer.is_tls && self.keeps_out(&peer) {
             self.observed.counters.rejected_connections += 1;
             return Err(PROTECTED_MODE.as_bytes());
         }
+        let opening = if peer.is_tls { Opening::Handshake } else { Opening::Done };
         self.sessions.last_client_id += 1;
         let client = Client {
             id: self.sessions.last_client_id,
             connection: Connection {
                 peer,
+                opening,
                 connected_us: self.time.now_us,
                 active_us: self.time.now_us,
                 ..Connection::default()
             },
             session: Session { identity: self.access.of_new_connection(), ..Session::default() },
         };
-        Ok(self.sessions.clients.insert(client))
+        let id = client.id;
+        let key = self.sessions.clients.insert(client);
+        if opening == Opening::Handshake {
+            self.sessions.half_open.add(key, id, self.time.now_us);
+        }
+        Ok(key)
     }
 
     /// A client has connected that there is no room for; what to send to it.
@@ -297,6 +305,7 @@ impl Engine {
         self.observed.counters.input_bytes += bytes.len() as u64;
         self.observed.counters.reads += 1;
         let Some(client) = self.sessions.clients.get_mut(key) else { return };
+        debug_assert_eq!(client.connection.opening, Opening::Done, "nothing comes before");
         client.connection.active_us = self.time.now_us;
         if client.connection.input.is_empty() && client.may_execute() && !self.sleep.is_on() {
             let consumed = self.run(key, bytes);

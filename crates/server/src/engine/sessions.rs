@@ -15,6 +15,7 @@ use super::client::Client;
 use super::client_eviction::ClientEviction;
 use super::congestion::Congestion;
 use super::fetch_budget::RequestId;
+use super::half_open::HalfOpen;
 use super::held::Held;
 use super::pubsub::Registry;
 use super::ready_keys::ReadyKeys;
@@ -26,6 +27,7 @@ use super::tracking::Tracking;
 pub(crate) struct Sessions {
     pub(super) clients: Slab,
     pub(super) last_client_id: u64,
+    pub(super) half_open: HalfOpen,
     /// Clients that have something to send or are to be disconnected.
     pub(super) noted: VecDeque<ClientKey>,
     /// Clients whose replies wait for the log.

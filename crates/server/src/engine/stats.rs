@@ -71,7 +71,7 @@ pub(crate) struct Counters {
     /// The sum of what was read while commands ran.
     pub(crate) fetched: u64,
     /// What users may not do, by [`acl::Reason`].
-    pub(crate) denied: [u64; 4],
+    pub(crate) denied: [u64; acl::REASON_COUNT],
 }
 
 impl Default for Counters {
@@ -86,7 +86,7 @@ impl Default for Counters {
             writes: 0,
             error_replies: 0,
             errors: BTreeMap::new(),
-            denied: [0; 4],
+            denied: [0; acl::REASON_COUNT],
             by_command: (0..ORDINAL_COUNT).map(|_| CommandStats::default()).collect(),
             fetched: 0,
         }

@@ -232,11 +232,12 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
     FolderOrder {
         krate: "server",
         layers: &[
-            &["config", "courtesy", "descriptors", "file_bytes", "host", "logger", "network"],
-            &["crash", "mailbox", "process", "stream"],
+            &["config", "courtesy", "descriptors", "file_bytes", "host", "logger", "stream"],
+            &["tls"],
+            &["crash", "mailbox", "network", "process", "transport"],
             &["archive_threads", "verify_thread", "migrate", "save", "tail"],
             &["engine", "listen"],
-            &["index_thread"],
+            &["handshakes", "index_thread"],
             &["owned_log"],
             &["restore"],
             &["load", "loader"],

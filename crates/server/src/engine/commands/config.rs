@@ -5,6 +5,8 @@ use command::error::{CommandError, Done};
 use super::super::{ClientKey, Engine, HostRequest};
 use super::error;
 use crate::config::Config;
+use crate::network::Listening;
+use crate::tls::{Acceptor, TlsSettings};
 
 /// CONFIG GET.
 pub(super) fn get(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
@@ -104,20 +106,26 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
             "ERR CONFIG SET failed (possibly related to argument '{argument}') - snapshot-algorithm hourglass needs the redo log"
         )));
     }
+    // A file that is named again may have another certificate.
+    let is_tls = |name: &&&str| name.starts_with("tls-") && **name != "tls-auth-clients-user";
+    let tls = names.iter().find(is_tls);
+    let acceptor = tls.map(|name| load_tls(engine, &config, name)).transpose()?.flatten();
     let changes_devices = is_new("log-devices");
-    let listens = is_new("port") || is_new("bind");
-    if listens {
-        let argument = if is_new("port") { "port" } else { "bind" };
+    let listening = ["port", "tls-port", "bind"].into_iter().find(|name| is_new(name));
+    if let Some(argument) = listening {
         listen(engine, &config, argument)?;
     }
     if changes_devices {
         let changed = change_devices(engine, &config, turns_log);
-        if changed.is_err() && listens {
+        if changed.is_err() && listening.is_some() {
             // All or nothing: back to where it listened a moment ago.
             let old = engine.config.clone();
             let _ignored = listen(engine, &old, "port");
         }
         changed?;
+    }
+    if let Some(acceptor) = acceptor {
+        engine.network.secure(acceptor);
     }
     let changes = engine.config.describe_changes(&config);
     if !changes.is_empty() {
@@ -167,15 +175,29 @@ fn change_devices(engine: &mut Engine, config: &Config, turns_log: bool) -> Done
     Ok(())
 }
 
+/// Reads the files that secure connections, if the new configuration has a port for these.
+fn load_tls(
+    engine: &Engine,
+    config: &Config,
+    argument: &str,
+) -> Result<Option<Acceptor>, CommandError> {
+    let Some(settings) = TlsSettings::of(config) else { return Ok(None) };
+    engine.network.load_tls(&settings).map_err(|why| {
+        engine.deps.logger.warning(&format!("TLS stays as it is: {why}"));
+        error(format!(
+            "ERR CONFIG SET failed (possibly related to argument '{argument}') - Unable to update TLS configuration. \
+             Check server logs."
+        ))
+    })
+}
+
 /// Listens where the new configuration says.
 fn listen(engine: &mut Engine, config: &Config, argument: &str) -> Done {
-    let bind: Vec<&str> = config.words("bind").collect();
-    let (port, backlog) = (config.number("port"), config.number("tcp-backlog"));
-    engine.network.listen(&bind, port, backlog).map_err(|why| {
+    engine.network.listen(&Listening::of(config)).map_err(|why| {
         engine.deps.logger.warning(&why.to_string());
         let refusal = match argument {
-            "port" => "Unable to listen on this port. Check server logs.",
-            _ => "Failed to bind to specified addresses.",
+            "bind" => "Failed to bind to specified addresses.",
+            _ => "Unable to listen on this port. Check server logs.",
         };
         error(format!(
             "ERR CONFIG SET failed (possibly related to argument '{argument}') - {refusal}"

@@ -46,7 +46,8 @@ pub(super) fn server(engine: &Engine, out: &mut String) {
     line(out, "process_id", std::process::id());
     line(out, "process_supervised", engine.config.value("supervised"));
     line(out, "run_id", &engine.run_id);
-    line(out, "tcp_port", engine.config.value("port"));
+    let ports = ["port", "tls-port"].map(|name| engine.config.value(name));
+    line(out, "tcp_port", ports.into_iter().find(|port| *port != "0").unwrap_or("0"));
     line(out, "server_time_usec", engine.time.unix_us());
     line(out, "uptime_in_seconds", uptime_s);
     line(out, "uptime_in_days", uptime_s / 86_400);
@@ -393,7 +394,8 @@ pub(super) fn stats(engine: &Engine, out: &mut String) {
     line(out, "eventloop_duration_cmd_sum", cycles.commands_us);
     line(out, "instantaneous_eventloop_cycles_per_sec", rates.cycles.mean());
     line(out, "instantaneous_eventloop_duration_usec", rates.cycle_us.mean());
-    for (what, count) in ["cmd", "key", "channel", "auth"].into_iter().zip(counters.denied) {
+    let reasons = ["cmd", "key", "channel", "auth", "tls_cert"];
+    for (what, count) in reasons.into_iter().zip(counters.denied) {
         line(out, &format!("acl_access_denied_{what}"), count);
     }
 }

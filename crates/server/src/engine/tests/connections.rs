@@ -250,3 +250,61 @@ fn clients_are_ended_by_what_they_are() {
         assert_eq!(clients.map(|client| server.ends(client)), ended, "{filters}");
     }
 }
+
+fn over_tls(address: &str) -> Peer {
+    let is_loopback = address.starts_with("127.");
+    Peer { address: address.to_owned(), is_loopback, is_tls: true, ..Peer::default() }
+}
+
+#[test]
+fn a_handshake_has_ten_seconds() {
+    let mut server = TestServer::new(&[]);
+    let slow = server.engine.connect(over_tls("127.0.0.1:1")).unwrap();
+    let fast = server.engine.connect(over_tls("127.0.0.1:2")).unwrap();
+    server.pass_ms(5_000);
+    server.engine.secured(fast, None);
+    let later = server.engine.connect(over_tls("127.0.0.1:3")).unwrap();
+    server.pass_ms(4_900);
+    assert!(!server.ends(slow));
+    server.pass_ms(200);
+    assert!(server.ends(slow) && !server.ends(fast) && !server.ends(later));
+    server.engine.remove(slow);
+    // The place is another client's now.
+    let again = server.engine.connect(over_tls("127.0.0.1:4")).unwrap();
+    assert_eq!(again, slow);
+    server.pass_ms(5_000);
+    assert!(server.ends(later) && !server.ends(again) && !server.ends(fast));
+    assert_eq!(server.send(fast, "PING\r\n"), "+PONG\r\n");
+}
+
+#[test]
+fn a_handshake_gives_way_where_there_is_no_other_place() {
+    let mut server = TestServer::new(&["--maxclients", "3"]);
+    let client = server.connect();
+    let [one, two] = [1, 2].map(|_| server.engine.connect(over_tls("127.0.0.1:1")).unwrap());
+    let new = server.engine.connect(over_tls("127.0.0.1:2")).unwrap();
+    assert!(server.ends(one) && !server.ends(two));
+    server.engine.remove(one);
+    server.engine.secured(new, None);
+    let plain = server.connect();
+    assert!(server.ends(two));
+    server.engine.remove(two);
+    // Clients do not.
+    assert!(server.engine.connect(over_tls("127.0.0.1:3")).is_err());
+    for client in [client, new, plain] {
+        assert_eq!(server.send(client, "PING\r\n"), "+PONG\r\n");
+    }
+    let stats = server.send(client, "INFO stats\r\n");
+    assert!(stats.contains("rejected_connections:3\r\n"), "{stats}");
+}
+
+#[test]
+fn protected_mode_says_no_when_the_client_can_hear_it() {
+    let mut server = TestServer::new(&[]);
+    let stranger = server.engine.connect(over_tls("10.0.0.1:1")).unwrap();
+    assert_eq!(server.read(stranger), "", "nothing can be said before the handshake");
+    server.engine.secured(stranger, None);
+    assert!(!server.engine.is_listened_to(stranger));
+    assert!(server.read(stranger).starts_with("-DENIED "));
+    assert!(server.ends(stranger));
+}
