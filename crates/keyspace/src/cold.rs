@@ -43,7 +43,7 @@ use crate::libraries::Libraries;
 use crate::lost::{LostKey, LostName};
 use crate::object::Object;
 use crate::record_check::{self, BadRecord};
-use crate::source::{RestoreError, Restorer, Source};
+use crate::source::{Need, RestoreError, Restorer, Source};
 use crate::stream::LargeStream;
 use crate::string;
 use crate::table::{Keyed, Place};
@@ -62,8 +62,10 @@ pub struct Restored {
     lost_name: Option<(Identity, LostName)>,
     /// Of a stream without its value: its end.
     end: Option<Box<Object>>,
-    /// Elements that could not be read, and why not the first of them.
-    unread: Option<(Vec<RecordAddr>, RestoreError)>,
+    /// Of a stream the name of its last node, as the root says it, until that was gathered.
+    last_node: Option<Box<[u8]>>,
+    /// Elements that could not be read, and why not.
+    unread: Vec<(RecordAddr, RestoreError)>,
 }
 
 impl Restored {
@@ -92,7 +94,9 @@ impl Restored {
         };
         entry.set_addr(Some(addr));
         let is_unnamed = record.kind == RecordKind::KeyLost;
+        let is_stream = record.kind == RecordKind::Stream;
         Ok(Self {
+            last_node: is_stream.then(|| LargeStream::last_node_of(record.value)).flatten(),
             lost_name: is_unnamed.then(|| LostName::of(record, addr)),
             db: record.db,
             hash: hasher.hash(record.key),
@@ -102,7 +106,7 @@ impl Restored {
             known: Lsn(u64::MAX),
             hasher,
             end: None,
-            unread: None,
+            unread: Vec::new(),
         })
     }
 
@@ -119,16 +123,16 @@ impl Restored {
             hasher,
             lost_name: None,
             end: None,
-            unread: None,
+            last_node: None,
+            unread: Vec::new(),
         }
     }
 
-    /// The name of the element that the last node of a stream is, as its root says; `None` if it has no node, or the record is not
-    /// that of a stream.
+    /// The name of the element that the last node of a stream is, as its root says; `None` if it has no node, or that was gathered, or this
+    /// is no stream.
     #[must_use]
-    pub fn last_node_of(root: &Record<'_>) -> Option<Box<[u8]>> {
-        let is_stream = root.kind == RecordKind::Stream;
-        is_stream.then(|| LargeStream::last_node_of(root.value)).flatten()
+    pub fn last_node(&self) -> Option<&[u8]> {
+        self.last_node.as_deref()
     }
 
     /// As [`Restored::of`], without its value, which cannot be read.
@@ -167,7 +171,8 @@ impl Restored {
             known,
             hasher,
             end: None,
-            unread: None,
+            last_node: None,
+            unread: Vec::new(),
         }
     }
 
@@ -226,6 +231,7 @@ impl Restored {
         if record.object != object.id() || !object.is_of(record.kind) || record.kind.is_root() {
             return Err(bad("an element of something else"));
         }
+        self.last_node.take_if(|name| **name == *record.sub);
         match object.apply_element(self.hasher, record, addr, true) {
             None => Ok(()),
             Some(_) => Err(bad("an element is there twice")),
@@ -234,29 +240,40 @@ impl Restored {
 
     /// An element could not be read. It may have been superseded before: see [`Restored::whole`].
     pub fn note_unread(&mut self, addr: RecordAddr, why: RestoreError) {
-        self.unread.get_or_insert_with(|| (Vec::new(), why)).0.push(addr);
+        self.unread.push((addr, why));
     }
 
     /// How many elements could not be read.
     #[must_use]
-    pub fn unread_count(&self) -> usize {
-        self.unread.as_ref().map_or(0, |(addrs, _)| addrs.len())
+    pub const fn unread_count(&self) -> usize {
+        self.unread.len()
     }
 
     /// The same, if nothing that could not be read is needed.
     ///
     /// # Errors
-    /// Why it could not be read.
-    pub(crate) fn whole(mut self, journal: &dyn Journal) -> Result<Self, RestoreError> {
-        match self.unread.take() {
-            Some((addrs, why)) if !addrs.iter().all(|addr| journal.is_retired(*addr)) => Err(why),
-            _ => Ok(self),
+    /// Why something that is needed could not be read: damage before all else.
+    pub(crate) fn whole(self, journal: &dyn Journal) -> Result<Self, RestoreError> {
+        match self.lacks(journal) {
+            Some(why) => Err(why.clone()),
+            None => Ok(self),
         }
     }
 
-    fn is_whole(&self, journal: &dyn Journal) -> bool {
-        let is_retired = |addr: &RecordAddr| journal.is_retired(*addr);
-        self.unread.as_ref().is_none_or(|(addrs, _)| addrs.iter().all(is_retired))
+    fn lacks(&self, journal: &dyn Journal) -> Option<&RestoreError> {
+        let needed = self.unread.iter().filter(|(addr, _)| !journal.is_retired(*addr));
+        let reasons = needed.map(|(_, why)| why);
+        reasons.min_by_key(|why| !matches!(why, RestoreError::Corrupt(_)))
+    }
+
+    /// The end of a stream, if no more of it was read.
+    pub(crate) fn end(&self) -> Option<&Object> {
+        self.end.as_deref()
+    }
+
+    /// See [`Restored::end`].
+    pub(crate) fn into_end(self) -> Option<Box<Object>> {
+        self.end
     }
 
     /// Ends the gathering of a stream of which the last node alone was read: its entry has no value, and this is its end.
@@ -266,7 +283,7 @@ impl Restored {
     pub fn arrange_end(self) -> Result<Self, BadRecord> {
         let mut arranged = self.arrange()?;
         if let Some(mut object) = arranged.entry.take_object() {
-            object.estimate_unit();
+            object.note_partial_unit();
             arranged.stand_for(&object);
             arranged.end = Some(object);
         }
@@ -293,11 +310,15 @@ impl Restored {
     /// Ends the gathering: what is cheaper to build at once is built.
     ///
     /// # Errors
-    /// [`BadRecord`] for an object without elements: no command leaves one.
+    /// [`BadRecord`] for an object without elements, as no command leaves one, and for a stream without its last node.
     pub fn arrange(mut self) -> Result<Self, BadRecord> {
         let Some(mut object) = self.object.take() else { return Ok(self) };
+        let bad = |what| BadRecord { kind: object.root_kind(), what };
         if object.len() == 0 {
-            return Err(BadRecord { kind: object.root_kind(), what: "it has no elements" });
+            return Err(bad("it has no elements"));
+        }
+        if self.last_node.is_some() {
+            return Err(bad("its last node is not there"));
         }
         object.arrange(self.hasher);
         if self.known < Lsn(u64::MAX) {
@@ -316,8 +337,8 @@ impl Restored {
     /// About how many bytes it takes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let object = self.entry.object().map_or(0, |object| object.allocated_bytes(16));
-        self.entry.block_bytes() + object
+        let object = self.entry.object().or(self.end.as_deref());
+        self.entry.block_bytes() + object.map_or(0, |object| object.allocated_bytes(16))
     }
 }
 
@@ -447,15 +468,27 @@ impl Keyspace {
         }
     }
 
-    /// Where a key is that the table does not have, if it is cold.
+    /// Where a key is that the table does not have, if it is cold. It comes back as a whole, or as an end, if that is the need.
     #[inline]
-    pub(crate) fn locate_cold(&mut self, db: DbIndex, hash: u64, key: &[u8]) -> Option<Place> {
+    pub(crate) fn locate_cold(
+        &mut self,
+        db: DbIndex,
+        hash: u64,
+        key: &[u8],
+        need: Need,
+    ) -> Option<Place> {
         let may_be = self.cold.is_some() || self.lost.may_be;
-        if may_be { self.restore_key(db, hash, key) } else { None }
+        if may_be { self.restore_key(db, hash, key, need) } else { None }
     }
 
     #[cold]
-    fn restore_key(&mut self, db: DbIndex, hash: u64, key: &[u8]) -> Option<Place> {
+    fn restore_key(
+        &mut self,
+        db: DbIndex,
+        hash: u64,
+        key: &[u8],
+        need: Need,
+    ) -> Option<Place> {
         if let Some(place) = self.name_lost(db, hash, key) {
             return Some(place);
         }
@@ -466,7 +499,7 @@ impl Keyspace {
         if !dbs[db].may_be_cold || cold.looked_up.contains(&name) {
             return None;
         }
-        match source.restore(id, key, &recorder.journal) {
+        match source.restore(id, key, need, &recorder.journal) {
             Ok(restored) => {
                 cold.looked_up.insert(name);
                 self.install_restored(db, restored?, Warmth::Asked);
@@ -527,7 +560,7 @@ impl Keyspace {
         let is_same = has_value && (has_end || entry.addr() == restored.entry.addr());
         let is_wanted = is_same
             && entry.bare_changed_at() <= restored.known
-            && restored.is_whole(&self.recorder.journal);
+            && restored.lacks(&self.recorder.journal).is_none();
         if let Some(restored) = slot.take_if(|_| is_wanted) {
             self.had_expiring_fields |= hash::has_expiring_fields(&restored.entry);
             self.dbs[db].fill(place, restored.hash, restored.entry);
@@ -546,7 +579,7 @@ impl Keyspace {
         let is_wanted =
             is_same && entry.bare_changed_at() <= restored.known && !self.ends.has_of(entry);
         if let Some(end) = restored.end.take_if(|_| is_wanted) {
-            self.ends.insert(end);
+            self.ends.insert(end, restored.db, restored.entry.key());
             // The request that waits for it is to find it.
             self.dbs[db].entry_mut(place).note_returned();
             self.count_warmed();
@@ -554,8 +587,8 @@ impl Keyspace {
         is_wanted
     }
 
-    /// Puts a key in its place, which comes unasked, or for the reason that `warmth` says. One that is there already is left as it is; and if
-    /// memory is short, the value stays in the log only, if it may.
+    /// Puts a key in its place, which comes unasked, or for the reason that `warmth` says. One that is there already is left as it is, but
+    /// may get its value; and if memory is short, the value stays in the log only, if it may.
     pub fn install_key(&mut self, restored: Restored, with_value: bool, warmth: Warmth) -> bool {
         self.put_or_discard(restored, |it, slot| it.put_key(slot, with_value, warmth))
     }
@@ -582,8 +615,7 @@ impl Keyspace {
         }
         if self.dbs[db].has_key(restored.hasher, restored.hash, restored.entry.key()) {
             let entry = self.dbs[db].keys().find(restored.hash, restored.entry.key());
-            let has_end = entry.is_some_and(|entry| self.ends.has_of(entry));
-            return with_value && has_end && self.put(slot);
+            return with_value && entry.is_some_and(Entry::is_bare) && self.put(slot);
         }
         let indexed = self.indexed_lsn();
         let has_value = !restored.entry.is_bare();
@@ -591,17 +623,16 @@ impl Keyspace {
             forget_value(&mut restored.entry, &mut self.free);
             self.may_be_bare = true;
         }
-        let Some(mut restored) = slot.take() else { return false };
+        let Some(restored) = slot.take() else { return false };
         self.count_warmed();
-        let end = restored.end.take();
         self.install_restored(db, restored, warmth);
-        end.into_iter().for_each(|end| self.ends.insert(end));
         true
     }
 
     pub(crate) fn install_restored(&mut self, db: DbIndex, restored: Restored, warmth: Warmth) {
         debug_assert!(restored.object.is_none(), "it was arranged");
-        let Restored { hash, mut entry, expires_at_ms, .. } = restored;
+        let Restored { db: id, hash, mut entry, expires_at_ms, end, .. } = restored;
+        end.into_iter().for_each(|end| self.ends.insert(end, id, entry.key()));
         let (settings, now_ms) = (&self.settings, self.now_ms);
         let started_at_ms = self.cold.as_ref().map_or(now_ms, |cold| cold.started_at_ms);
         entry.set_access(match warmth {

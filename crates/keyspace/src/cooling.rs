@@ -257,7 +257,7 @@ impl Keyspace {
     }
 
     fn cool_page(&mut self, hand: &mut Hand) -> Cooled {
-        let indexed = self.indexed_lsn();
+        let (indexed, known) = (self.indexed_lsn(), self.known_of_ends());
         let Self { dbs, recorder, settings, free, ends, now_ms, .. } = self;
         let mut cooled = Cooled::default();
         while let Some(db) = dbs.get_mut(hand.db) {
@@ -272,8 +272,9 @@ impl Keyspace {
                     if ends.has_of(entry) {
                         let is_passed_over = entry.take_returned();
                         let goes = !is_passed_over && heat(entry, settings, *now_ms) <= threshold;
-                        let is_less = ends.cool(entry, &recorder.journal, indexed, goes, free);
-                        hand.dropped += u64::from(is_less);
+                        let end = ends.cool(entry, &recorder.journal, known, goes, free);
+                        hand.dropped += u64::from(end.is_less);
+                        cooled.lacks_index |= end.lacks_index;
                         hand.passed_over += u64::from(is_passed_over);
                     }
                     continue;
@@ -321,7 +322,7 @@ impl Keyspace {
         if self.is_walked() {
             return;
         }
-        let indexed = self.indexed_lsn();
+        let (indexed, known) = (self.indexed_lsn(), self.known_of_ends());
         self.may_be_bare = true;
         let Self { dbs, recorder, free, ends, hand, rng, .. } = self;
         let Some(db) = dbs.get_mut(hand.db) else {
@@ -336,7 +337,7 @@ impl Keyspace {
         for entry in entries {
             if ends.has_of(entry) {
                 let goes = rng.u8(..100) < percentage;
-                ends.cool(entry, &recorder.journal, indexed, goes, free);
+                ends.cool(entry, &recorder.journal, known, goes, free);
                 continue;
             }
             let is_chosen = !entry.is_bare() && rng.u8(..100) < percentage;
@@ -385,12 +386,13 @@ impl Keyspace {
 
     /// Drops the value of a key, or what memory has of it, if the log has it and memory comes free. Whether it was dropped.
     pub fn cool_key(&mut self, db: DbIndex, key: &[u8]) -> bool {
-        let (hash, indexed) = (self.hash_of(key), self.indexed_lsn());
+        let (hash, indexed, known) =
+            (self.hash_of(key), self.indexed_lsn(), self.known_of_ends());
         let Self { dbs, recorder, free, ends, walk, .. } = self;
         let Parts { keys, bare_count, due_hashes, .. } = dbs[db].parts();
         let Some(entry) = keys.find_mut(hash, key) else { return false };
         if ends.has_of(entry) {
-            return ends.cool(entry, &recorder.journal, indexed, true, free);
+            return ends.cool(entry, &recorder.journal, known, true, free).is_less;
         }
         if walk.is_some() || entry.is_bare() || !may_go(entry, &recorder.journal, indexed) {
             return false;

@@ -9,6 +9,7 @@ use crate::entry::Entry;
 use crate::hash::{self, Hash, HashGuard};
 use crate::keyspace::Keyspace;
 use crate::settings::{EvictionPolicy, Settings};
+use crate::source::Need;
 use crate::table::{Keyed, Place};
 use crate::value_type::{Type, entry_type};
 
@@ -53,7 +54,7 @@ impl Keyspace {
         }
         let place = match self.dbs[db].keys().locate(hash, key) {
             Some(place) => place,
-            None => self.locate_cold(db, hash, key)?,
+            None => self.locate_cold(db, hash, key, Need::Value)?,
         };
         let entry = self.dbs[db].keys().at(place);
         if self.is_expired(entry) {

@@ -82,8 +82,13 @@ impl FreeQueue {
         if object.is_shadowed() {
             self.held_bytes += object.allocated_bytes(HELD_SAMPLES);
             self.held.insert(object.id(), object);
-            return;
+        } else {
+            self.elements(to, object);
         }
+    }
+
+    /// Whether they were freed at once.
+    fn elements(&mut self, to: &mut (impl Retire + ?Sized), object: Object) -> bool {
         let at_once = object.len() <= AT_ONCE_MAX;
         let elements = object.into_addrs();
         if at_once {
@@ -91,6 +96,7 @@ impl FreeQueue {
         } else {
             self.garbage.push_back(Garbage::Elements(elements));
         }
+        at_once
     }
 
     /// An object that a walk has still to emit.
@@ -131,6 +137,14 @@ impl FreeQueue {
         }
     }
 
+    /// What has left memory, in pieces, and stays in the log.
+    pub(crate) fn spent_pieces(
+        &mut self,
+        pieces: impl Iterator<Item = Option<RecordAddr>> + Send + 'static,
+    ) {
+        self.garbage.push_back(Garbage::Spent(Box::new(pieces)));
+    }
+
     /// Objects whose elements are garbage that only an index can list.
     pub(crate) fn take_bare(&mut self) -> Vec<ObjectId> {
         self.listing += self.bare.len();
@@ -147,13 +161,17 @@ impl FreeQueue {
         }
     }
 
-    /// One of them is to be listed, but for its end, which is in memory: what was freed is retired, and listed no more.
-    pub(crate) fn rest(&mut self, to: &mut (impl Retire + ?Sized), end: Object) {
+    /// The end of one of them, which was in memory: what is freed is retired, and listed no more. Whether the rest can be
+    /// listed now; otherwise it is among those of a later [`FreeQueue::take_bare`].
+    pub(crate) fn end_of(&mut self, to: &mut (impl Retire + ?Sized), end: Object) -> bool {
         let id = end.id();
-        self.listing -= 1;
-        self.ending += 1;
-        self.object(to, end);
-        self.garbage.push_back(Garbage::Rest(id));
+        let at_once = self.elements(to, end);
+        if !at_once {
+            self.listing -= 1;
+            self.ending += 1;
+            self.garbage.push_back(Garbage::Rest(id));
+        }
+        at_once
     }
 
     /// How many of them there are.

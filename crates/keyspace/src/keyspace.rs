@@ -25,7 +25,7 @@ use crate::lost::Lost;
 use crate::object::Object;
 use crate::recorder::Recorder;
 use crate::settings::Settings;
-use crate::source::Source;
+use crate::source::{Need, Source};
 use crate::stream::end::Ends;
 use crate::table::Place;
 use crate::value_type::{Type, WrongType, entry_type};
@@ -289,7 +289,7 @@ impl Keyspace {
         );
         let place = match self.dbs[db].keys().locate(hash, key) {
             Some(place) => place,
-            None => self.locate_cold(db, hash, key)?,
+            None => self.locate_cold(db, hash, key, Need::Value)?,
         };
         if self.is_expired(self.dbs[db].keys().at(place)) {
             self.expire(db, hash, key);

@@ -169,9 +169,9 @@ impl Object {
     }
 
     /// Of a stream the last node alone was read.
-    pub(crate) fn estimate_unit(&mut self) {
+    pub(crate) fn note_partial_unit(&mut self) {
         if let Body::Stream(stream) = &mut self.body {
-            stream.estimate_unit();
+            stream.note_partial_unit();
         }
     }
 

@@ -112,6 +112,7 @@ impl Keyspace {
                     let is_asked = walk.is_thorough && entry.bare_object().is_some();
                     let concerns = walk.concerns(entry, source, &self.ends);
                     left = left.saturating_sub(if is_asked || concerns { READ_COST } else { 0 });
+                    left = left.saturating_sub(self.ends.nodes_of(entry));
                     let stream = entry.bare_object().map(|(_, id)| id);
                     let stream = stream.filter(|stream| self.ends.has(*stream));
                     let mut read = || match stream {
@@ -133,7 +134,8 @@ impl Keyspace {
                         Some(Err(RestoreError::Corrupt(_))) => {
                             *lost_count += 1;
                             let (recorder, free) = (&mut self.recorder, &mut self.free);
-                            self.lost.give_up((walk.db, id), entry, recorder, free);
+                            let added = self.ends.added_to(entry);
+                            self.lost.give_up((walk.db, id), entry, added, recorder, free);
                         }
                         // It does not say that it is lost. A device that fails may take long for it: one at a time.
                         Some(Err(_)) => left = left.min(1),

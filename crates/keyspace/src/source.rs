@@ -25,7 +25,8 @@ use crate::keyspace::Keyspace;
 use crate::list::List;
 use crate::lost::{KeysIn, LostKey};
 use crate::names::{Listings, NamesFound, NamesWanted};
-use crate::stream::end::{END_BYTES, Ends};
+use crate::stream::end::{Ends, Known};
+use crate::object::Object;
 use crate::table::{Keyed, Place};
 use crate::value_type::{Type, entry_type};
 
@@ -124,11 +125,11 @@ pub trait Restorer: Send {
     /// As [`Restorer::read`].
     fn read_end(
         &mut self,
-        db: DbId,
-        key: &[u8],
-        addr: RecordAddr,
+        _db: DbId,
+        _key: &[u8],
+        _addr: RecordAddr,
     ) -> Result<Restored, RestoreError> {
-        self.read(db, key, addr)
+        Err(RestoreError::Io("there is no index to find an end by".to_owned()))
     }
 
     /// All elements of a stream whose end memory has: [`Restored::of_elements`]. One that is not there, or is damaged, may be
@@ -202,6 +203,8 @@ pub(crate) struct Source {
     failure: Option<RestoreError>,
     /// The block up to which it finds elements, whatever becomes of the index.
     indexed: Option<Lsn>,
+    /// The block up to which an index does that is pinned: see [`Keyspace::note_pinned`].
+    pinned: Option<Lsn>,
     /// Names that were asked for.
     pub(crate) listings: Listings,
     stats: ColdStats,
@@ -216,6 +219,7 @@ impl Source {
             restorer,
             failure: None,
             indexed: None,
+            pinned: None,
             listings: Listings::default(),
             stats: ColdStats::default(),
             read_bytes: 0,
@@ -223,7 +227,7 @@ impl Source {
         }
     }
 
-    /// A cold key, if it is one.
+    /// A cold key, if it is one; of a stream no more than its end, if that is the `need`.
     ///
     /// # Errors
     /// When that cannot be read; why is noted.
@@ -231,6 +235,7 @@ impl Source {
         &mut self,
         db: DbId,
         key: &[u8],
+        need: Need,
         journal: &dyn Journal,
     ) -> Result<Option<Restored>, ()> {
         self.stats.lookups += 1;
@@ -238,7 +243,13 @@ impl Source {
             self.restorer.find(db, key).map(|addr| addr.filter(|addr| !journal.is_retired(*addr)));
         match found {
             Ok(None) => Ok(None),
-            Ok(Some(addr)) => self.read(db, key, addr).map(Some).ok_or(()),
+            Ok(Some(addr)) => {
+                let restored = self.read_by(|restorer| match need {
+                    Need::End => restorer.read_end(db, key, addr),
+                    Need::Name | Need::Value => restorer.read(db, key, addr),
+                });
+                restored.map(Some).ok_or(())
+            }
             Err(error) => {
                 self.fail(error);
                 Err(())
@@ -276,14 +287,21 @@ impl Source {
         self.read_by(|restorer| restorer.read(db, key, addr))
     }
 
-    /// The end of the stream at `addr`. That it cannot be read is not noted: all of it may be.
-    pub(crate) fn try_read_end(
+    /// The end of a stream whose root is at `addr`; `None` if it cannot be read.
+    pub(crate) fn read_end(
         &mut self,
         db: DbId,
         key: &[u8],
         addr: RecordAddr,
-    ) -> Result<Restored, RestoreError> {
-        self.restorer.read_end(db, key, addr)
+        stream: ObjectId,
+    ) -> Option<Box<Object>> {
+        let restored = self.read_by(|restorer| {
+            let restored = restorer.read_end(db, key, addr)?;
+            let other = || RestoreError::Unlisted(format!("the stream at {addr} is another one"));
+            restored.end().filter(|end| end.id() == stream).ok_or_else(other)?;
+            Ok(restored)
+        });
+        restored?.into_end()
     }
 
     /// All of a stream but its end; `None` if it cannot be read.
@@ -354,7 +372,7 @@ impl Keyspace {
     /// Nothing is read any more: the log is about to be closed. What memory lacks is lost to it.
     pub fn drop_restorer(&mut self) {
         (self.source, self.cold, self.may_be_bare) = (None, None, false);
-        self.ends = Ends::default();
+        self.free.spent_pieces(std::mem::take(&mut self.ends).into_pieces());
         self.free.forget_bare();
     }
 
@@ -364,6 +382,20 @@ impl Keyspace {
         if let Some(source) = &mut self.source {
             source.indexed = lsn;
         }
+    }
+
+    /// From now on an index is kept as it is, which knows all elements up to this block; or none is any more. It alone may
+    /// say what is garbage of what is deleted meanwhile.
+    pub fn note_pinned(&mut self, lsn: Option<Lsn>) {
+        if let Some(source) = &mut self.source {
+            source.pinned = lsn;
+        }
+    }
+
+    /// What is known of what leaves the end of a stream.
+    pub(crate) fn known_of_ends(&self) -> Known {
+        let pinned = self.source.as_ref().and_then(|source| source.pinned);
+        Known { indexed: self.indexed_lsn(), pinned }
     }
 
     /// Up to this block the index knows all elements, and so does the restorer; `None` without an index.
@@ -431,7 +463,8 @@ impl Keyspace {
         let (id, may_be_cold) = (dbs[db].id, dbs[db].may_be_cold);
         let mut rest_of = None;
         let (addr, bytes) = match dbs[db].keys().find(hash, key) {
-            Some(entry) if need == Need::End && lacks_end(entry, ends) => (entry.addr(), END_BYTES),
+            // The last node may be one entry of any size.
+            Some(entry) if need == Need::End && lacks_end(entry, ends) => (entry.addr(), 0),
             Some(entry) if need == Need::Value && entry.is_bare() && !entry.is_lost() => {
                 rest_of = entry.bare_object().map(|(_, id)| id).filter(|id| ends.has(*id));
                 (entry.addr().filter(|_| rest_of.is_none()), entry.bare_bytes())
@@ -503,7 +536,7 @@ impl Keyspace {
                 self.note_looked_up(db, key);
                 Some(place)
             }
-            None => self.locate_cold(db, hash, key),
+            None => self.locate_cold(db, hash, key, need),
         };
         if let Some(place) = place.filter(|place| self.dbs[db].keys().at(*place).is_bare()) {
             match need {
@@ -576,13 +609,7 @@ impl Keyspace {
         let mut gone = self.free.take_bare();
         if !self.ends.is_empty() {
             let Self { ends, free, recorder, .. } = self;
-            gone.retain(|id| match ends.take(*id) {
-                Some(end) => {
-                    free.rest(recorder, *end);
-                    false
-                }
-                None => true,
-            });
+            gone.retain(|id| ends.take(*id).is_none_or(|end| free.end_of(recorder, *end)));
         }
         gone
     }

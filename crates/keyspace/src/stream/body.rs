@@ -73,8 +73,8 @@ impl LargeStream {
     }
 
     /// Of the last unit the last node alone was read.
-    pub(crate) fn estimate_unit(&mut self) {
-        self.entries.estimate_unit();
+    pub(crate) fn note_partial_unit(&mut self) {
+        self.entries.note_partial_unit();
     }
 
     /// Puts the end of the stream behind what the log had of it; see [`super::end`].

@@ -71,6 +71,8 @@ pub struct Trim {
 struct OpenUnit {
     entries: u64,
     bytes: u64,
+    /// Not all of its nodes are in memory: how many bytes it has is not known, and it gets no other node.
+    is_partial: bool,
 }
 
 /// See the file's top.
@@ -176,12 +178,12 @@ impl Entries {
         };
         let is_full = self.unit.bytes >= shared_bytes as u64 && self.unit.is_full(limits, bytes);
         let is_new_unit = self.nodes.is_empty() || is_full;
-        if is_new_unit {
-            self.unit = OpenUnit::default();
-            self.units += 1;
-        }
         let bytes_max = shared_bytes.max(NODE_BYTES_MAX);
         if is_new_unit || !self.append_to_last(id, pairs, bytes_max, tracker) {
+            if is_new_unit || self.unit.is_partial {
+                self.unit = OpenUnit::default();
+                self.units += 1;
+            }
             tracker.touch_new(Name::Node(id));
             // It names the last node.
             tracker.is_root_touched = true;
@@ -462,14 +464,12 @@ impl Entries {
         }
     }
 
-    /// Of the last unit the last node alone is here: what was before it is taken to be of the same size.
-    pub(super) fn estimate_unit(&mut self) {
-        let Some(last) = self.nodes.last() else { return };
-        let (bytes, count) = (last.bytes() as u64, u64::from(last.count()));
-        self.unit.bytes = bytes + (bytes / count).saturating_mul(u64::from(last.in_unit));
+    /// Of the last unit the last node alone is here.
+    pub(super) fn note_partial_unit(&mut self) {
+        self.unit.is_partial = self.nodes.last().is_some_and(|last| last.in_unit > 0);
     }
 
-    /// Puts `end` behind these: it has the numbers as they are now, and all nodes from its first one on.
+    /// Puts `end` behind these, node by node: it has the numbers as they are now, and all nodes from its first one on.
     pub(super) fn join(&mut self, end: Self) {
         let Self { mut nodes, last_id, added, max_deleted_id, added_of_last, .. } = end;
         let first = nodes.first().map_or(StreamId::MAX, |node| node.master);
@@ -501,8 +501,8 @@ impl Entries {
     /// Counts the last unit again.
     fn count_unit(&mut self) {
         let Some(last) = self.nodes.last() else { return };
-        self.unit =
-            OpenUnit { entries: u64::from(last.in_unit) + u64::from(last.count()), bytes: 0 };
+        let entries = u64::from(last.in_unit) + u64::from(last.count());
+        self.unit = OpenUnit { entries, ..OpenUnit::default() };
         for node in self.nodes.iter_from_back(self.nodes.len()) {
             self.unit.bytes += node.bytes() as u64;
             if node.in_unit == 0 {

@@ -34,6 +34,10 @@ struct Reach {
     indexed: Lsn,
     is_broken: bool,
     damaged: BTreeSet<RecordAddr>,
+    /// The index does not say where these are.
+    unlisted: BTreeSet<RecordAddr>,
+    /// They are not in the log any more.
+    gone: BTreeSet<RecordAddr>,
     records_read: usize,
 }
 
@@ -55,6 +59,7 @@ impl Blocks {
                 }
             }
         }
+        elements.retain(|_, addr| self.with(|reach| !reach.unlisted.contains(addr)));
         elements
     }
 
@@ -108,7 +113,7 @@ impl Blocks {
         db: DbId,
         key: &[u8],
         addr: RecordAddr,
-    ) -> Result<(Restored, Option<Box<[u8]>>), RestoreError> {
+    ) -> Result<Restored, RestoreError> {
         if self.with(|reach| reach.is_broken) {
             return Err(RestoreError::Io("the device does not answer".to_owned()));
         }
@@ -122,7 +127,7 @@ impl Blocks {
         if restored.object() != ObjectId::NONE {
             restored.gather_as_of(self.with(|reach| reach.indexed));
         }
-        Ok((restored, Restored::last_node_of(&record)))
+        Ok(restored)
     }
 
     fn gather(&self, restored: &mut Restored, addr: RecordAddr) -> Result<(), RestoreError> {
@@ -153,6 +158,16 @@ impl Blocks {
     /// A record can be read no more.
     pub(crate) fn damage(&self, addr: RecordAddr) {
         self.with(|reach| reach.damaged.insert(addr));
+    }
+
+    /// The index does not say any more where a record is.
+    pub(crate) fn unlist(&self, addr: RecordAddr) {
+        self.with(|reach| reach.unlisted.insert(addr));
+    }
+
+    /// A record is not in the log any more, though it is needed.
+    pub(crate) fn lose(&self, addr: RecordAddr) {
+        self.with(|reach| reach.gone.insert(addr));
     }
 
     /// No record can be read for a while.
@@ -290,11 +305,12 @@ impl Restorer for Blocks {
     }
 
     fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Result<Restored, RestoreError> {
-        let (mut restored, _) = self.root_at(db, key, addr)?;
+        let mut restored = self.root_at(db, key, addr)?;
+        self.with(|reach| reach.records_read += 1);
         for addr in self.elements(restored.object()).values() {
             self.gather(&mut restored, *addr)?;
         }
-        Ok(restored.arrange().expect("it has elements"))
+        restored.arrange().map_err(|error| RestoreError::Unlisted(error.to_string()))
     }
 
     fn read_end(
@@ -303,13 +319,15 @@ impl Restorer for Blocks {
         key: &[u8],
         addr: RecordAddr,
     ) -> Result<Restored, RestoreError> {
-        let (mut restored, last_node) = self.root_at(db, key, addr)?;
+        let mut restored = self.root_at(db, key, addr)?;
         self.with(|reach| reach.records_read += 1);
-        if let Some(last_node) = last_node {
-            let addr = self.elements(restored.object())[&last_node];
-            self.gather(&mut restored, addr)?;
+        if let Some(last_node) = restored.last_node() {
+            let elements = self.elements(restored.object());
+            if let Some(addr) = elements.get(last_node) {
+                self.gather(&mut restored, *addr)?;
+            }
         }
-        Ok(restored.arrange_end().expect("it has its root"))
+        restored.arrange_end().map_err(|error| RestoreError::Unlisted(error.to_string()))
     }
 
     fn read_elements(
@@ -322,7 +340,8 @@ impl Restorer for Blocks {
         restored.gather_as_of(self.with(|reach| reach.indexed));
         for addr in self.elements(stream).values() {
             // As if it were compacted away.
-            let is_gone = self.log.is_retired(*addr) && addr.ordinal() % 2 == 0;
+            let is_gone = self.log.is_retired(*addr) && addr.ordinal() % 2 == 0
+                || self.with(|reach| reach.gone.contains(addr));
             let gathered = match is_gone {
                 true => Err(RestoreError::Unlisted("it is gone".to_owned())),
                 false => self.gather(&mut restored, *addr),
