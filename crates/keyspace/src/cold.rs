@@ -47,6 +47,7 @@ use crate::source::{Need, RestoreError, Restorer, Source};
 use crate::stream::LargeStream;
 use crate::string;
 use crate::table::{Keyed, Place};
+use crate::value_type::Type;
 
 /// A key that was built from its records, and belongs to no keyspace yet.
 pub struct Restored {
@@ -276,11 +277,15 @@ impl Restored {
         self.end
     }
 
-    /// Ends the gathering of a stream of which the last node alone was read: its entry has no value, and this is its end.
+    /// Ends the gathering of a large value of which no more is wanted than a stream's end: the entry has no value. Of a stream its last
+    /// node was gathered, if it has one; of another value nothing.
     ///
     /// # Errors
     /// As [`Restored::arrange`].
-    pub fn arrange_end(self) -> Result<Self, BadRecord> {
+    pub fn arrange_end(mut self) -> Result<Self, BadRecord> {
+        if let Some(object) = self.object.take_if(|object| object.value_type() != Type::Stream) {
+            self.stand_for(&object);
+        }
         let mut arranged = self.arrange()?;
         if let Some(mut object) = arranged.entry.take_object() {
             object.note_partial_unit();
@@ -288,15 +293,6 @@ impl Restored {
             arranged.end = Some(object);
         }
         Ok(arranged)
-    }
-
-    /// Ends the gathering of a large value of which nothing is wanted but its name.
-    #[must_use]
-    pub fn without_elements(mut self) -> Self {
-        if let Some(object) = self.object.take() {
-            self.stand_for(&object);
-        }
-        self
     }
 
     /// The entry stands for `object`, which the log has as it was after the block that is known.
@@ -482,13 +478,7 @@ impl Keyspace {
     }
 
     #[cold]
-    fn restore_key(
-        &mut self,
-        db: DbIndex,
-        hash: u64,
-        key: &[u8],
-        need: Need,
-    ) -> Option<Place> {
+    fn restore_key(&mut self, db: DbIndex, hash: u64, key: &[u8], need: Need) -> Option<Place> {
         if let Some(place) = self.name_lost(db, hash, key) {
             return Some(place);
         }

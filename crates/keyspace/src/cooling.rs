@@ -386,8 +386,7 @@ impl Keyspace {
 
     /// Drops the value of a key, or what memory has of it, if the log has it and memory comes free. Whether it was dropped.
     pub fn cool_key(&mut self, db: DbIndex, key: &[u8]) -> bool {
-        let (hash, indexed, known) =
-            (self.hash_of(key), self.indexed_lsn(), self.known_of_ends());
+        let (hash, indexed, known) = (self.hash_of(key), self.indexed_lsn(), self.known_of_ends());
         let Self { dbs, recorder, free, ends, walk, .. } = self;
         let Parts { keys, bare_count, due_hashes, .. } = dbs[db].parts();
         let Some(entry) = keys.find_mut(hash, key) else { return false };

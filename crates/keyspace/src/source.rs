@@ -25,8 +25,8 @@ use crate::keyspace::Keyspace;
 use crate::list::List;
 use crate::lost::{KeysIn, LostKey};
 use crate::names::{Listings, NamesFound, NamesWanted};
-use crate::stream::end::{Ends, Known};
 use crate::object::Object;
+use crate::stream::end::{Ends, Known};
 use crate::table::{Keyed, Place};
 use crate::value_type::{Type, entry_type};
 

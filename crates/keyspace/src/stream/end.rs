@@ -342,7 +342,7 @@ impl Keyspace {
     /// [`WrongType`] when the key holds something else.
     pub fn stream_end(&mut self, db: DbIndex, key: &[u8]) -> Result<Option<StreamId>, WrongType> {
         let hash = self.hash_of(key);
-        if self.dbs[db].keys().locate(hash, key).is_none() {
+        if self.may_lack() && self.dbs[db].keys().locate(hash, key).is_none() {
             self.locate_cold(db, hash, key, Need::End);
         }
         let Some(place) = self.peek_place(db, key) else { return Ok(None) };

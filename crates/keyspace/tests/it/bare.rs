@@ -108,12 +108,7 @@ impl Blocks {
         nodes.map(|(at, _)| addr(at)).collect()
     }
 
-    fn root_at(
-        &self,
-        db: DbId,
-        key: &[u8],
-        addr: RecordAddr,
-    ) -> Result<Restored, RestoreError> {
+    fn root_at(&self, db: DbId, key: &[u8], addr: RecordAddr) -> Result<Restored, RestoreError> {
         if self.with(|reach| reach.is_broken) {
             return Err(RestoreError::Io("the device does not answer".to_owned()));
         }

@@ -114,16 +114,17 @@ fn fetch(
     Some((missing, restored.ok()?))
 }
 
-/// Of what there are records that are not retired, and what they say; of a node all but how many entries its unit has before it.
+/// Of what there are records that are not retired, and what they say; of a node its entries alone: units
+/// differ, and a node that begins one when the one before it goes is logged again.
 fn names(log: &MemoryLog) -> BTreeSet<String> {
     let records = log.records();
     let needed = records.iter().filter(|it| !it.is_retired && !it.kind.is_delete());
     let name = |it: &Logged| {
         let mut value = &it.value[..];
         if it.kind == RecordKind::StreamNode {
-            let added = varint::take(&mut value);
-            varint::take(&mut value);
-            return format!("{:?} {:?} {added:?} {value:?}", it.object, it.sub);
+            // How many entries there were says that of the last one alone.
+            _ = (varint::take(&mut value), varint::take(&mut value));
+            return format!("{:?} {:?} {value:?}", it.object, it.sub);
         }
         format!("{:?} {:?} {:?} {:?} {value:?}", it.kind, it.key, it.object, it.sub)
     };
@@ -212,7 +213,7 @@ fn live(seed: u64, count: usize) {
     while lean.free_step(100) {}
     assert_eq!(lean.unlisted(), 0);
     if is_exact {
-        assert_eq!(names(&blocks.log), names(&full_log), "both have logged and retired the same");
+        assert!(names(&blocks.log) == names(&full_log), "both have logged and retired the same");
     }
     for key in KEYS {
         lean.begin_command(0);
@@ -453,18 +454,12 @@ fn an_end_that_the_index_does_not_know_wants_a_cut_of_it() {
     for key_bytes_max in [None, Some(0)] {
         blocks.make_durable();
         keyspace.note_indexed(blocks.indexed());
-        let mut lacks_index = false;
-        loop {
-            let cooled = keyspace.cool_step(key_bytes_max);
-            lacks_index |= cooled.lacks_index;
-            if cooled.round.is_some() {
-                break;
-            }
-        }
-        assert!(lacks_index);
+        // The hand comes round.
+        let lacks_index = |_| keyspace.cool_step(key_bytes_max).lacks_index;
+        assert!((0..20).any(lacks_index));
     }
     settle(&mut keyspace, &blocks);
-    assert!(!keyspace.cool_step(None).lacks_index, "it knows all of it");
+    assert!((0..20).all(|_| !keyspace.cool_step(None).lacks_index), "it knows all of it");
 }
 
 #[test]
@@ -473,7 +468,11 @@ fn an_end_that_cannot_be_read_is_told_and_the_rest_is_not_read_for_it() {
         let blocks = Blocks::default();
         let mut keyspace = away(&blocks, 10_000);
         let last = *blocks.nodes().last().expect("some");
-        if is_damaged { blocks.damage(last) } else { blocks.unlist(last) }
+        if is_damaged {
+            blocks.damage(last)
+        } else {
+            blocks.unlist(last)
+        }
         let (read, logged) = (blocks.records_read(), blocks.log.records().len());
         let is_told = |error: Option<RestoreError>| match error {
             Some(RestoreError::Corrupt(_)) => is_damaged,
@@ -589,6 +588,7 @@ fn of_a_key_that_is_not_in_memory_the_end_comes_too() {
     for is_in_script in [true, false] {
         let blocks = Blocks::default();
         let mut keyspace = away(&blocks, 10_000);
+        settle(&mut keyspace, &blocks);
         assert!(keyspace.depart_key(DB0, b"s"));
         keyspace.begin_command(0);
         let read = blocks.records_read();
@@ -686,7 +686,7 @@ fn is_flushed(blocks: &Blocks) -> bool {
 fn streams_of_all_kinds_have_ends() {
     type Change = fn(&mut keyspace::stream::StreamGuard<'_>);
     let empty: Change = |stream| _ = stream.trim(Trim { keep: Keep::Newest(0), about: None });
-    let set: Change = |stream| stream.set(StreamId::new(7, 7), Some(5000), None);
+    let set: Change = |stream| stream.set_ids(StreamId::new(7, 7), Some(5000), None);
     let message: Change = |stream| {
         let id = StreamId::new(2, 1);
         stream.append(id, &[b"f", b"v"]);
@@ -717,7 +717,8 @@ fn streams_of_all_kinds_have_ends() {
         assert_eq!(lean.restore(DB0, b"s", Need::Value), Ok(()));
         assert_eq!(all(&lean), all(&full));
         let known = |keyspace: &mut LoggedKeyspace| {
-            let stream = keyspace.read::<Stream>(DB0, b"s").expect("a stream").expect("it is there");
+            let stream =
+                keyspace.read::<Stream>(DB0, b"s").expect("a stream").expect("it is there");
             (stream.message(b"producer", b"message", 0), seen(stream))
         };
         assert_eq!(known(&mut lean), known(&mut full));

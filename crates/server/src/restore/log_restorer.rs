@@ -13,11 +13,12 @@ use keyspace::{
 use logindex::{Cached, EXPIRY_MS_MAX, Entry, Hash96, Index, Name, Place, Scope};
 use redo::{FoundRecord, Reader, ReaderLimits};
 
+use super::last_nodes::{LastNodes, last_node_of};
 use super::newest_index::{NewestIndex, note_contradiction};
 use crate::engine::{Fetched, Sweep, Wanted};
 
 /// Of a stream whose end is in memory one element may be superseded and gone, that which was the last node when the index
-/// was cut: more than so many are not left out.
+/// was cut. So what is gone or damaged is left out at first; more than so many are not.
 const UNREAD_MAX: usize = 8;
 /// So many names are read in the order of the log.
 const NAMES_CHUNK: usize = 1 << 20;
@@ -105,6 +106,7 @@ impl LogRestorer {
             names.filter(are_unknown).for_each(|name| index.fetch_ahead(name));
         }
         let (mut found, mut large) = (Vec::with_capacity(wanted.len()), Vec::new());
+        let mut ends = LastNodes::default();
         for missing in wanted {
             match self.place_of(&missing, index.as_ref()) {
                 Whereabouts::At(addr) => found.push((addr, missing)),
@@ -123,7 +125,10 @@ impl LogRestorer {
             let root = root_of(hasher, &at, &found);
             note_contradiction(self.index.as_ref(), &root);
             match root.ok() {
-                Some(root) if root.object() != ObjectId::NONE => large.push(missing),
+                Some(root) if root.object() != ObjectId::NONE => match missing.need {
+                    Need::End => ends.push(missing, root),
+                    Need::Name | Need::Value => large.push(missing),
+                },
                 root => {
                     let restored = root.and_then(|root| root.arrange().ok());
                     let restored = restored.map(|restored| restored.named(&missing.key));
@@ -132,6 +137,9 @@ impl LogRestorer {
             }
         });
         large.extend(others.into_iter().filter_map(|which| missing[which].take()));
+        if let Some(index) = &index {
+            large.extend(ends.read(&self.namer, index, &mut self.reader, tell));
+        }
         large
     }
 
@@ -451,24 +459,6 @@ impl LogRestorer {
     }
 }
 
-impl LogRestorer {
-    /// Reads the last node of the stream that a root is, into it.
-    fn gather_end(
-        &mut self,
-        restored: &mut Restored,
-        last_node: &[u8],
-        index: &Index,
-    ) -> Result<(), RestoreError> {
-        let name = Name::new(Scope::object(restored.object()), self.namer.hash(last_node));
-        let entry = index.probe(name).map_err(of_index)?;
-        let addr = entry.as_ref().and_then(Entry::place).map(Place::addr);
-        let gone = || RestoreError::Unlisted("the last node of a stream is not listed".to_owned());
-        let addr = addr.ok_or_else(gone)?;
-        let found = self.record(addr)?.ok_or_else(gone)?;
-        restored.gather(&found.record(), addr).map_err(unlisted)
-    }
-}
-
 impl Restorer for LogRestorer {
     fn find(&mut self, db: DbId, key: &[u8]) -> Result<Option<RecordAddr>, RestoreError> {
         let Some(index) = &self.index else { return Ok(None) };
@@ -552,16 +542,14 @@ impl Restorer for LogRestorer {
         let found = self.record(addr)?.ok_or_else(gone)?;
         let root = root_of(self.hasher, &key_at(self.hasher, db, key, addr), &found);
         note_contradiction(self.index.as_ref(), &root);
-        let (mut root, record) = (root?, found.record());
+        let mut root = root?;
         if root.object() != ObjectId::NONE {
             let index = self.newest()?;
-            if let Some(last_node) = Restored::last_node_of(&record) {
-                self.gather_end(&mut root, &last_node, &index)?;
-            }
             root.gather_as_of(index.cut().unwrap_or(Lsn::ZERO));
-            if record.kind != RecordKind::Stream {
-                // Another large value would be read in vain.
-                return Ok(root.without_elements().named(key));
+            if let Some(addr) = last_node_of(&root, &self.namer, &index)? {
+                let gone = || RestoreError::Unlisted(format!("the node at {addr} is gone"));
+                let found = self.record(addr)?.ok_or_else(gone)?;
+                root.gather(&found.record(), addr).map_err(unlisted)?;
             }
         }
         Ok(root.arrange_end().map_err(unlisted)?.named(key))
