@@ -372,7 +372,9 @@ impl Keyspace {
     /// Nothing is read any more: the log is about to be closed. What memory lacks is lost to it.
     pub fn drop_restorer(&mut self) {
         (self.source, self.cold, self.may_be_bare) = (None, None, false);
-        self.free.spent_pieces(std::mem::take(&mut self.ends).into_pieces());
+        if !self.ends.is_empty() {
+            self.free.spent_pieces(std::mem::take(&mut self.ends).into_pieces());
+        }
         self.free.forget_bare();
     }
 

@@ -433,7 +433,8 @@ fn whatever_is_done_to_a_stream_with_an_end_is_done_to_all_of_it() {
     assert_eq!(number_of(&server, "cold_values"), NAMES.len() as u64);
 
     assert_eq!(connection.words("SORT list STORE sort").text(), "2");
-    let restore = "return redis.call('RESTORE', KEYS[1], 0, redis.call('DUMP', KEYS[2]), 'REPLACE')";
+    let restore =
+        "return redis.call('RESTORE', KEYS[1], 0, redis.call('DUMP', KEYS[2]), 'REPLACE')";
     let restored = connection.call(&["EVAL", restore, "2", "restore", "other"]).unwrap();
     assert_eq!(restored.text(), "OK");
     assert_eq!(connection.words("COPY copy another REPLACE").text(), "1");
@@ -447,7 +448,8 @@ fn whatever_is_done_to_a_stream_with_an_end_is_done_to_all_of_it() {
     assert_eq!(replies, ["5040-1", "3040", "5041-1"]);
     let in_script = "return redis.call('XADD', 'undeclared', '5040-1', 'field', 'x')";
     assert_eq!(connection.call(&["EVAL", in_script, "0"]).unwrap().text(), "5040-1");
-    let in_script = "redis.call('XADD', KEYS[1], '5040-1', 'f', 'x') return redis.call('XLEN', KEYS[1])";
+    let in_script =
+        "redis.call('XADD', KEYS[1], '5040-1', 'f', 'x') return redis.call('XLEN', KEYS[1])";
     assert_eq!(connection.call(&["EVAL", in_script, "1", "script"]).unwrap().text(), "3040");
     let again = connection.words("XADD message IDMP producer m1 * field x").text();
     assert_eq!(again, "4000-1", "the message is known");

@@ -523,42 +523,36 @@ mod tests {
 
     #[test]
     fn what_ends_of_streams_take_is_learnt_apart_from_what_values_take() {
-        let unknown = |number, need| Missing { need, ..key(number, 0) };
-        let asked = |world: &mut World, budget_bytes, from: u32, need| {
-            world.enter((from..from + 100).map(|number| unknown(number, need)));
+        const BUDGET: u64 = 10 << 20;
+        /// How many of a hundred are asked for within the budget, behind one that waits.
+        fn asked(world: &mut World, need: Need) -> usize {
+            let wanted = (0..100).map(|number| Missing { need, ..key(number, 0) });
+            let requests = [world.enter([key(5000, 1)]), world.enter(wanted)];
             let mut count = 0;
-            while let Some((id, missing)) = world.fetches.next(budget_bytes) {
+            while let Some((id, missing)) = world.fetches.next(BUDGET) {
                 world.fetches.note_asked(missing, Some(id));
                 count += 1;
             }
-            let waits: Vec<_> = world.fetches.requests.keys().copied().collect();
-            waits.into_iter().for_each(|id| _ = world.fetches.release(id));
+            requests.into_iter().for_each(|id| _ = world.fetches.release(id));
             let all: Vec<_> = world.fetches.asked.keys().cloned().collect();
             all.iter().for_each(|missing| world.come(missing, 0));
-            count
+            count - 1
+        }
+        let end_comes = |world: &mut World, bytes| {
+            let end = Missing { need: Need::End, ..key(1000, 0) };
+            let id = world.enter([end.clone()]);
+            assert!(world.fetches.next(BUDGET).is_some());
+            world.fetches.note_asked(end.clone(), Some(id));
+            world.come(&end, bytes);
+            world.fetches.release(id);
         };
         let mut world = World::new();
-        let budget = 10 << 20;
-        assert_eq!(asked(&mut world, budget, 0, Need::End), 40, "of a quarter of a megabyte");
-        world.enter([unknown(1000, Need::End)]);
-        let (id, missing) = world.fetches.next(budget).unwrap();
-        world.fetches.note_asked(missing.clone(), Some(id));
-        world.come(&missing, 50 << 20);
-        world.fetches.release(id);
-        assert_eq!(asked(&mut world, budget, 0, Need::End), 1, "others may be as large");
-        assert_eq!(asked(&mut world, budget, 0, Need::Value), 40);
-        for _ in 0..100 {
-            world.enter([unknown(1000, Need::End)]);
-            let (id, missing) = world.fetches.next(budget).unwrap();
-            world.fetches.note_asked(missing.clone(), Some(id));
-            world.come(&missing, 300);
-            world.fetches.release(id);
-        }
-        assert_eq!(asked(&mut world, budget, 0, Need::End), 100);
-        assert_eq!(
-            asked(&mut world, budget, 0, Need::Value),
-            40,
-            "small ends say nothing of values"
-        );
+        assert_eq!(asked(&mut world, Need::End), 40, "of a quarter of a megabyte");
+        end_comes(&mut world, 50 << 20);
+        assert_eq!(asked(&mut world, Need::End), 1, "others may be as large");
+        assert_eq!(asked(&mut world, Need::Value), 40);
+        (0..100).for_each(|_| end_comes(&mut world, 300));
+        assert_eq!(asked(&mut world, Need::End), 100);
+        assert_eq!(asked(&mut world, Need::Value), 40, "small ends say nothing of values");
     }
 }
