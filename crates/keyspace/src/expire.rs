@@ -59,7 +59,7 @@ impl Keyspace {
         let entry = self.dbs[db].keys().at(place);
         if self.is_expired(entry) {
             // That nothing is there is news of this entry: an older one may not have expired.
-            self.recorder.note_read(entry);
+            self.note_read(db, place);
             return None;
         }
         Some(place)

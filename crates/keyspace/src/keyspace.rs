@@ -328,8 +328,17 @@ impl Keyspace {
         };
         self.stats.hits += 1;
         self.mark_used(db, place);
-        self.recorder.note_read(self.dbs[db].keys().at(place));
+        self.note_read(db, place);
         Some(place)
+    }
+
+    /// The running command has read the entry at `place`, or what it stands for: of a stream in the log its end may be newer.
+    pub(crate) fn note_read(&mut self, db: DbIndex, place: Place) {
+        let entry = self.dbs[db].keys().at(place);
+        self.recorder.note_read(entry);
+        if let Some(lsn) = self.ends.changed_at(entry) {
+            self.recorder.note_read_of(lsn);
+        }
     }
 
     /// Logs the entry at `place`.
@@ -372,7 +381,7 @@ impl Keyspace {
             self.recorder.note_missing(self.dbs[db].id, hash);
             return None;
         };
-        self.recorder.note_read(self.dbs[db].keys().at(place));
+        self.note_read(db, place);
         Some(place)
     }
 
@@ -463,7 +472,7 @@ impl Keyspace {
         let mut found = self.locate_name(db, hash, key);
         if let Some(place) = found {
             if entry_type(self.dbs[db].keys().at(place)) != C::TYPE {
-                self.recorder.note_read(self.dbs[db].keys().at(place));
+                self.note_read(db, place);
                 return Err(WrongType);
             }
             found = self.with_value(db, place);
@@ -571,7 +580,7 @@ impl Keyspace {
             self.dbs[db].set_expiry(&mut self.walk, place, hash, at_ms);
             self.log_key(db, place);
         } else {
-            self.recorder.note_read(self.dbs[db].keys().at(place));
+            self.note_read(db, place);
         }
         self.mark_changed(db, place);
         self.modified(db, key);

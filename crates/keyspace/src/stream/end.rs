@@ -206,6 +206,11 @@ impl Ends {
         self.of(entry).map_or(0, End::allocated_bytes)
     }
 
+    /// The block of the last addition to the end of a bare entry.
+    pub(crate) fn changed_at(&self, entry: &Entry) -> Option<Lsn> {
+        self.of(entry).map(|end| end.object.changed_at)
+    }
+
     /// How many nodes the end of a bare entry has.
     pub(crate) fn nodes_of(&self, entry: &Entry) -> usize {
         self.of(entry).map_or(0, End::nodes)
@@ -352,9 +357,7 @@ impl Keyspace {
         }
         if entry.bare_object().is_some() {
             let Some(id) = self.bring_end(db, place) else { return Ok(None) };
-            let end = &self.ends.all[&id];
-            self.recorder.note_read_of(end.object.changed_at);
-            return Ok(Some(end.stream().entries.last_id()));
+            return Ok(Some(self.ends.all[&id].stream().entries.last_id()));
         }
         let Some(place) = self.with_value(db, place) else { return Ok(None) };
         let value = ValueRef(self.dbs[db].keys().at(place).payload(), self.hasher(), ALL_SEEN);

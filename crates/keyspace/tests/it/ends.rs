@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use base::{DbIndex, RecordKind, SegmentId, varint};
+use keyspace::hash::Hash;
 use keyspace::stream::{Delivery, Keep, Stream, StreamId, Trim};
 use keyspace::{
     EvictionPolicy, Expiry, Journal as _, Missing, Need, RestoreError, Restored, Restorer,
@@ -724,5 +725,43 @@ fn streams_of_all_kinds_have_ends() {
         assert_eq!(known(&mut lean), known(&mut full));
         assert_eq!(names(&blocks.log), names(&full_log));
         assert_eq!(all(&blocks.log.replay(|_| true)), all(&full));
+    }
+}
+
+#[test]
+fn what_is_read_of_a_stream_with_an_end_waits_for_its_last_addition() {
+    type Read = fn(&mut LoggedKeyspace);
+    let end: Read = |keyspace| assert!(keyspace.stream_end(DB0, b"s").is_ok_and(|id| id.is_some()));
+    let name: Read = |keyspace| assert!(keyspace.exists(DB0, b"s", true));
+    let value: Read = |keyspace| assert_eq!(len(keyspace), Some(996));
+    let other: Read = |keyspace| {
+        assert!(keyspace.string(DB0, b"s").is_err() && keyspace.read::<Hash>(DB0, b"s").is_err());
+    };
+    let change: Read = |keyspace| {
+        let changed = keyspace.change_string(DB0, b"s", 1, 0..1, |_| unreachable!("a stream"));
+        assert!(changed.is_err());
+        assert!(keyspace.update::<Hash, _>(DB0, b"s", true, |_| ()).is_err());
+    };
+    let expired: Read = |keyspace| {
+        keyspace.set_frozen(true);
+        assert!(!keyspace.exists(DB0, b"s", true));
+        keyspace.set_frozen(false);
+    };
+    for (read, now_ms) in [(end, 0), (name, 0), (value, 0), (other, 0), (change, 0), (expired, 99)]
+    {
+        let blocks = Blocks::default();
+        let mut keyspace = blocks.keyspace();
+        keyspace.begin_command(0);
+        add(&mut keyspace, 1, 995);
+        assert!(keyspace.set_expires_at_ms(DB0, b"s", Some(50)));
+        settle(&mut keyspace, &blocks);
+        assert!(keyspace.cool_key(DB0, b"s"));
+        let nodes = blocks.nodes().len();
+        add(&mut keyspace, 996, 1);
+        assert_eq!(blocks.nodes().len(), nodes, "its root is durable");
+        let open = blocks.open_lsn();
+        keyspace.begin_command(now_ms);
+        read(&mut keyspace);
+        assert_eq!(keyspace.end_command(), (open, false));
     }
 }
