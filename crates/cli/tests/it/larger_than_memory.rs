@@ -417,7 +417,7 @@ fn whatever_is_done_to_a_stream_with_an_end_is_done_to_all_of_it() {
     }
     assert_eq!(connection.words("RPUSH list 2 1").text(), "2");
     assert_eq!(connection.words("XADD other 7-1 field value").text(), "7-1");
-    assert_eq!(connection.words("XADD message IDMP producer m1 4000-1 field x").text(), "4000-1");
+    let message = connection.words("XADD message IDMP producer m1 * field x").text();
     wait_for_a_cut(&server);
     server.kill();
     server.restart_with(&COLD);
@@ -427,7 +427,14 @@ fn whatever_is_done_to_a_stream_with_an_end_is_done_to_all_of_it() {
         assert_eq!(added, format!("{ms}-1"));
     };
     for name in NAMES {
-        (5001..5040).for_each(|ms| add(&mut connection, name, ms));
+        for ms in 5001..5040 {
+            if name == "message" {
+                // Its last id is of today.
+                connection.words("XADD message * field x").text();
+            } else {
+                add(&mut connection, name, ms);
+            }
+        }
     }
     assert_eq!(number_of(&server, "cold_stream_ends"), NAMES.len() as u64);
     assert_eq!(number_of(&server, "cold_values"), NAMES.len() as u64);
@@ -452,7 +459,7 @@ fn whatever_is_done_to_a_stream_with_an_end_is_done_to_all_of_it() {
         "redis.call('XADD', KEYS[1], '5040-1', 'f', 'x') return redis.call('XLEN', KEYS[1])";
     assert_eq!(connection.call(&["EVAL", in_script, "1", "script"]).unwrap().text(), "3040");
     let again = connection.words("XADD message IDMP producer m1 * field x").text();
-    assert_eq!(again, "4000-1", "the message is known");
+    assert_eq!(again, message, "the message is known");
     // The script has added to its end alone.
     assert_eq!(number_of(&server, "cold_stream_ends"), 1);
     for restart in [None, Some("auto"), Some("full")] {
