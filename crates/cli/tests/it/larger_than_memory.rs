@@ -462,10 +462,10 @@ fn whatever_is_done_to_a_stream_with_an_end_is_done_to_all_of_it() {
     assert_eq!(again, message, "the message is known");
     // The script has added to its end alone.
     assert_eq!(number_of(&server, "cold_stream_ends"), 1);
-    for restart in [None, Some("auto"), Some("full")] {
-        if let Some(recovery) = restart {
+    for restart in [None, Some(&[][..]), Some(&["--recovery", "full"])] {
+        if let Some(options) = restart {
             server.kill();
-            server.restart_with(&[&COLD[..], &["--recovery", recovery]].concat());
+            server.restart_with(&[&COLD[..], options].concat());
         }
         let mut connection = server.connect();
         let mut text = |command: &str| connection.words(command).text();
