@@ -42,4 +42,5 @@ pub use command_spec::{keys, names, spec, table};
 pub use dump::value_of;
 pub use list::moving::lacks_elements;
 pub use scan::parse_cursor;
+pub use stream::adds_at_the_end;
 pub use stream::{add_group, set_numbers};

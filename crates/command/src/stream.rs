@@ -15,10 +15,10 @@ mod reading;
 
 use std::borrow::Cow;
 
-use keyspace::Notify;
 use keyspace::stream::{
     MessageLimits, Removal, Stream, StreamEntry, StreamGuard, StreamId, StreamView,
 };
+use keyspace::{Notify, Settings};
 use resp::Writer;
 
 use crate::argument;
@@ -84,6 +84,9 @@ pub(crate) fn xadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         let name = message.name.map_or_else(automatic, message::shortened);
         (message::shortened(message.producer), name)
     });
+    if message.is_none() && options.trim.is_none() {
+        return add_at_the_end(ctx, key, &options, rest);
+    }
     let stream = ctx.keyspace.read_to_change::<Stream>(ctx.db, key)?;
     if stream.is_none() && options.no_mkstream {
         ctx.reply.null();
@@ -101,18 +104,7 @@ pub(crate) fn xadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         return Err(TOO_MANY_PRODUCERS);
     }
     let last_id = stream.map_or(StreamId::MIN, StreamView::last_id);
-    if last_id == StreamId::MAX {
-        return Err(CommandError::other(
-            "ERR The stream has exhausted the last possible ID, unable to add more items",
-        ));
-    }
-    let id = options.id.after(last_id, now_ms).filter(|id| *id > last_id);
-    let id = id.ok_or(CommandError::other(
-        "ERR The ID specified in XADD is equal or smaller than the target stream top item",
-    ))?;
-    if rest.iter().map(|part| part.len()).sum::<usize>() > ENTRY_BYTES_MAX {
-        return Err(CommandError::other("ERR Elements are too large to be stored"));
-    }
+    let id = next_id(&options, last_id, now_ms, rest)?;
     if message.is_some() {
         ctx.bring_message()?;
     } else {
@@ -131,6 +123,59 @@ pub(crate) fn xadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         ctx.notify(Notify::STREAM, "xtrim", key);
     }
     Ok(())
+}
+
+/// The id of an entry of these names and values behind the one with `last_id`.
+fn next_id(
+    options: &AddOptions<'_>,
+    last_id: StreamId,
+    now_ms: i64,
+    pairs: &[&[u8]],
+) -> Result<StreamId, CommandError> {
+    if last_id == StreamId::MAX {
+        return Err(CommandError::other(
+            "ERR The stream has exhausted the last possible ID, unable to add more items",
+        ));
+    }
+    let id = options.id.after(last_id, now_ms).filter(|id| *id > last_id);
+    let id = id.ok_or(CommandError::other(
+        "ERR The ID specified in XADD is equal or smaller than the target stream top item",
+    ))?;
+    if pairs.iter().map(|part| part.len()).sum::<usize>() > ENTRY_BYTES_MAX {
+        return Err(CommandError::other("ERR Elements are too large to be stored"));
+    }
+    Ok(id)
+}
+
+/// XADD that only adds: of a stream that is not in memory it needs the end alone.
+fn add_at_the_end(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    options: &AddOptions<'_>,
+    pairs: &[&[u8]],
+) -> Done {
+    let last_id = ctx.keyspace.stream_end(ctx.db, key)?;
+    if ctx.keyspace.has_restore_failure() {
+        // It may be there: the caller says why that is not known.
+        return Ok(());
+    }
+    if last_id.is_none() && options.no_mkstream {
+        ctx.reply.null();
+        return Ok(());
+    }
+    let id = next_id(options, last_id.unwrap_or(StreamId::MIN), ctx.keyspace.now_ms(), pairs)?;
+    ctx.bring_stream()?;
+    ctx.keyspace.append_to_stream(ctx.db, key, id, pairs)?;
+    write_id(ctx.reply, id);
+    ctx.notify(Notify::STREAM, "xadd", key);
+    Ok(())
+}
+
+/// Whether an XADD only adds: of a stream that is not in memory it needs the end alone.
+#[must_use]
+pub fn adds_at_the_end(args: &[&[u8]]) -> bool {
+    let options = AddOptions::parse(args.get(2..).unwrap_or_default(), &Settings::default());
+    options.is_ok_and(|(options, _)| options.message.is_none() && options.trim.is_none())
 }
 
 pub(crate) fn xlen(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {

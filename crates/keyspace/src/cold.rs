@@ -43,9 +43,11 @@ use crate::libraries::Libraries;
 use crate::lost::{LostKey, LostName};
 use crate::object::Object;
 use crate::record_check::{self, BadRecord};
-use crate::source::{Restorer, Source};
+use crate::source::{Need, RestoreError, Restorer, Source};
+use crate::stream::LargeStream;
 use crate::string;
 use crate::table::{Keyed, Place};
+use crate::value_type::Type;
 
 /// A key that was built from its records, and belongs to no keyspace yet.
 pub struct Restored {
@@ -59,6 +61,12 @@ pub struct Restored {
     hasher: KeyHasher,
     /// Not even the name of the key is known.
     lost_name: Option<(Identity, LostName)>,
+    /// Of a stream without its value: its end.
+    end: Option<Box<Object>>,
+    /// Of a stream the name of its last node, as the root says it, until that was gathered.
+    last_node: Option<Box<[u8]>>,
+    /// Elements that could not be read, and why not.
+    unread: Vec<(RecordAddr, RestoreError)>,
 }
 
 impl Restored {
@@ -87,7 +95,9 @@ impl Restored {
         };
         entry.set_addr(Some(addr));
         let is_unnamed = record.kind == RecordKind::KeyLost;
+        let is_stream = record.kind == RecordKind::Stream;
         Ok(Self {
+            last_node: is_stream.then(|| LargeStream::last_node_of(record.value)).flatten(),
             lost_name: is_unnamed.then(|| LostName::of(record, addr)),
             db: record.db,
             hash: hasher.hash(record.key),
@@ -96,7 +106,34 @@ impl Restored {
             object,
             known: Lsn(u64::MAX),
             hasher,
+            end: None,
+            unread: Vec::new(),
         })
+    }
+
+    /// Begins with nothing but the name of a stream, of which memory has the end: the root with it.
+    #[must_use]
+    pub fn of_elements(db: DbId, key: &[u8], stream: ObjectId, hasher: KeyHasher) -> Self {
+        Self {
+            db,
+            hash: hasher.hash(key),
+            entry: Entry::with_int(key, 0),
+            expires_at_ms: None,
+            object: Some(Box::new(Object::rooted_stream(stream))),
+            known: Lsn(u64::MAX),
+            hasher,
+            lost_name: None,
+            end: None,
+            last_node: None,
+            unread: Vec::new(),
+        }
+    }
+
+    /// The name of the element that the last node of a stream is, as its root says; `None` if it has no node, or that was gathered, or this
+    /// is no stream.
+    #[must_use]
+    pub fn last_node(&self) -> Option<&[u8]> {
+        self.last_node.as_deref()
     }
 
     /// As [`Restored::of`], without its value, which cannot be read.
@@ -134,6 +171,9 @@ impl Restored {
             object: None,
             known,
             hasher,
+            end: None,
+            last_node: None,
+            unread: Vec::new(),
         }
     }
 
@@ -192,20 +232,89 @@ impl Restored {
         if record.object != object.id() || !object.is_of(record.kind) || record.kind.is_root() {
             return Err(bad("an element of something else"));
         }
+        self.last_node.take_if(|name| **name == *record.sub);
         match object.apply_element(self.hasher, record, addr, true) {
             None => Ok(()),
             Some(_) => Err(bad("an element is there twice")),
         }
     }
 
+    /// An element could not be read. It may have been superseded before: see [`Restored::whole`].
+    pub fn note_unread(&mut self, addr: RecordAddr, why: RestoreError) {
+        self.unread.push((addr, why));
+    }
+
+    /// How many elements could not be read.
+    #[must_use]
+    pub const fn unread_count(&self) -> usize {
+        self.unread.len()
+    }
+
+    /// The same, if nothing that could not be read is needed.
+    ///
+    /// # Errors
+    /// Why something that is needed could not be read: damage before all else.
+    pub(crate) fn whole(self, journal: &dyn Journal) -> Result<Self, RestoreError> {
+        match self.lacks(journal) {
+            Some(why) => Err(why.clone()),
+            None => Ok(self),
+        }
+    }
+
+    fn lacks(&self, journal: &dyn Journal) -> Option<&RestoreError> {
+        let needed = self.unread.iter().filter(|(addr, _)| !journal.is_retired(*addr));
+        let reasons = needed.map(|(_, why)| why);
+        reasons.min_by_key(|why| !matches!(why, RestoreError::Corrupt(_)))
+    }
+
+    /// The end of a stream, if no more of it was read.
+    pub(crate) fn end(&self) -> Option<&Object> {
+        self.end.as_deref()
+    }
+
+    /// See [`Restored::end`].
+    pub(crate) fn into_end(self) -> Option<Box<Object>> {
+        self.end
+    }
+
+    /// Ends the gathering of a large value of which no more is wanted than a stream's end: the entry has no value. Of a stream its last
+    /// node was gathered, if it has one; of another value nothing.
+    ///
+    /// # Errors
+    /// As [`Restored::arrange`].
+    pub fn arrange_end(mut self) -> Result<Self, BadRecord> {
+        if let Some(object) = self.object.take_if(|object| object.value_type() != Type::Stream) {
+            self.stand_for(&object);
+        }
+        let mut arranged = self.arrange()?;
+        if let Some(mut object) = arranged.entry.take_object() {
+            object.note_partial_unit();
+            arranged.stand_for(&object);
+            arranged.end = Some(object);
+        }
+        Ok(arranged)
+    }
+
+    /// The entry stands for `object`, which the log has as it was after the block that is known.
+    fn stand_for(&mut self, object: &Object) {
+        let addr = self.entry.addr();
+        let of = Some((object.id(), self.known));
+        self.entry = Entry::bare(self.entry.key(), object.value_type(), of);
+        self.entry.set_addr(addr);
+    }
+
     /// Ends the gathering: what is cheaper to build at once is built.
     ///
     /// # Errors
-    /// [`BadRecord`] for an object without elements: no command leaves one.
+    /// [`BadRecord`] for an object without elements, as no command leaves one, and for a stream without its last node.
     pub fn arrange(mut self) -> Result<Self, BadRecord> {
         let Some(mut object) = self.object.take() else { return Ok(self) };
+        let bad = |what| BadRecord { kind: object.root_kind(), what };
         if object.len() == 0 {
-            return Err(BadRecord { kind: object.root_kind(), what: "it has no elements" });
+            return Err(bad("it has no elements"));
+        }
+        if self.last_node.is_some() {
+            return Err(bad("its last node is not there"));
         }
         object.arrange(self.hasher);
         if self.known < Lsn(u64::MAX) {
@@ -224,8 +333,8 @@ impl Restored {
     /// About how many bytes it takes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let object = self.entry.object().map_or(0, |object| object.allocated_bytes(16));
-        self.entry.block_bytes() + object
+        let object = self.entry.object().or(self.end.as_deref());
+        self.entry.block_bytes() + object.map_or(0, |object| object.allocated_bytes(16))
     }
 }
 
@@ -355,15 +464,21 @@ impl Keyspace {
         }
     }
 
-    /// Where a key is that the table does not have, if it is cold.
+    /// Where a key is that the table does not have, if it is cold. It comes back as a whole, or as an end, if that is the need.
     #[inline]
-    pub(crate) fn locate_cold(&mut self, db: DbIndex, hash: u64, key: &[u8]) -> Option<Place> {
+    pub(crate) fn locate_cold(
+        &mut self,
+        db: DbIndex,
+        hash: u64,
+        key: &[u8],
+        need: Need,
+    ) -> Option<Place> {
         let may_be = self.cold.is_some() || self.lost.may_be;
-        if may_be { self.restore_key(db, hash, key) } else { None }
+        if may_be { self.restore_key(db, hash, key, need) } else { None }
     }
 
     #[cold]
-    fn restore_key(&mut self, db: DbIndex, hash: u64, key: &[u8]) -> Option<Place> {
+    fn restore_key(&mut self, db: DbIndex, hash: u64, key: &[u8], need: Need) -> Option<Place> {
         if let Some(place) = self.name_lost(db, hash, key) {
             return Some(place);
         }
@@ -374,7 +489,7 @@ impl Keyspace {
         if !dbs[db].may_be_cold || cold.looked_up.contains(&name) {
             return None;
         }
-        match source.restore(id, key, &recorder.journal) {
+        match source.restore(id, key, need, &recorder.journal) {
             Ok(restored) => {
                 cold.looked_up.insert(name);
                 self.install_restored(db, restored?, Warmth::Asked);
@@ -423,20 +538,47 @@ impl Keyspace {
             return self.put_key(slot, true, Warmth::Asked);
         };
         let entry = self.dbs[db].keys().at(place);
+        if restored.end.is_some() {
+            return self.put_end(db, place, restored);
+        }
         // An object keeps its address when its elements change: it may have been here meanwhile.
         let has_value = entry.is_bare() && !restored.entry.is_bare();
-        let is_same = has_value && entry.addr() == restored.entry.addr();
-        let is_wanted = is_same && entry.bare_changed_at() <= restored.known;
+        // A stream of which memory has the end may have a later root.
+        let incarnation = restored.entry.object().map(|object| object.id());
+        let has_end =
+            self.ends.has_of(entry) && entry.bare_object().map(|(_, stream)| stream) == incarnation;
+        let is_same = has_value && (has_end || entry.addr() == restored.entry.addr());
+        let is_wanted = is_same
+            && entry.bare_changed_at() <= restored.known
+            && restored.lacks(&self.recorder.journal).is_none();
         if let Some(restored) = slot.take_if(|_| is_wanted) {
             self.had_expiring_fields |= hash::has_expiring_fields(&restored.entry);
             self.dbs[db].fill(place, restored.hash, restored.entry);
+            self.ends.join(self.dbs[db].entry_mut(place));
             self.count_warmed();
         }
         is_wanted
     }
 
-    /// Puts a key in its place, which comes unasked, or for the reason that `warmth` says. One that is there already is left as it is; and if
-    /// memory is short, the value stays in the log only, if it may.
+    /// Takes the end of the stream at `place`, if the value is not in memory, nor its end.
+    fn put_end(&mut self, db: DbIndex, place: Place, restored: &mut Restored) -> bool {
+        let entry = self.dbs[db].keys().at(place);
+        let is_same = entry.addr() == restored.entry.addr()
+            && entry.bare_object().is_some()
+            && entry.bare_object() == restored.entry.bare_object();
+        let is_wanted =
+            is_same && entry.bare_changed_at() <= restored.known && !self.ends.has_of(entry);
+        if let Some(end) = restored.end.take_if(|_| is_wanted) {
+            self.ends.insert(end, restored.db, restored.entry.key());
+            // The request that waits for it is to find it.
+            self.dbs[db].entry_mut(place).note_returned();
+            self.count_warmed();
+        }
+        is_wanted
+    }
+
+    /// Puts a key in its place, which comes unasked, or for the reason that `warmth` says. One that is there already is left as it is, but
+    /// may get its value; and if memory is short, the value stays in the log only, if it may.
     pub fn install_key(&mut self, restored: Restored, with_value: bool, warmth: Warmth) -> bool {
         self.put_or_discard(restored, |it, slot| it.put_key(slot, with_value, warmth))
     }
@@ -462,7 +604,8 @@ impl Keyspace {
             return !is_named;
         }
         if self.dbs[db].has_key(restored.hasher, restored.hash, restored.entry.key()) {
-            return false;
+            let entry = self.dbs[db].keys().find(restored.hash, restored.entry.key());
+            return with_value && entry.is_some_and(Entry::is_bare) && self.put(slot);
         }
         let indexed = self.indexed_lsn();
         let has_value = !restored.entry.is_bare();
@@ -478,7 +621,8 @@ impl Keyspace {
 
     pub(crate) fn install_restored(&mut self, db: DbIndex, restored: Restored, warmth: Warmth) {
         debug_assert!(restored.object.is_none(), "it was arranged");
-        let Restored { hash, mut entry, expires_at_ms, .. } = restored;
+        let Restored { db: id, hash, mut entry, expires_at_ms, end, .. } = restored;
+        end.into_iter().for_each(|end| self.ends.insert(end, id, entry.key()));
         let (settings, now_ms) = (&self.settings, self.now_ms);
         let started_at_ms = self.cold.as_ref().map_or(now_ms, |cold| cold.started_at_ms);
         entry.set_access(match warmth {

@@ -24,6 +24,7 @@ impl<J: Journal> Keyspace<J> {
         Keyspace {
             dbs: self.dbs,
             free: self.free,
+            ends: self.ends,
             rng: self.rng,
             scratch: self.scratch,
             databases_addr: self.databases_addr,

@@ -19,7 +19,7 @@
 //! # Invariants
 //! - A value goes only if its record is durable; a large one only if the index knows all of its elements.
 //! - A key goes only if the index knows its record, and after its value, unless that is no larger than a trace of
-//!   it.
+//!   it. One of a stream whose end is in memory stays.
 //! - No record is written, none is retired.
 //! - While a walk is under way ([`crate::walk`]) nothing goes.
 
@@ -227,12 +227,12 @@ impl Keyspace {
             departed.lacks_index = true;
             return departed;
         };
-        let Self { dbs, recorder, settings, watched, now_ms, .. } = self;
+        let Self { dbs, recorder, settings, watched, ends, now_ms, .. } = self;
         let (db, page) = (hand.db, hand.page);
         let Some(from) = dbs.get_mut(db) else { return departed };
         let threshold = if hand.takes_all() { u8::MAX } else { hand.threshold };
         let goes = |entry: &mut Entry| {
-            if entry.is_lost() || !(entry.is_bare() || is_small(entry)) {
+            if entry.is_lost() || !(entry.is_bare() || is_small(entry)) || ends.has_of(entry) {
                 return false;
             }
             let heat = heat(entry, settings, *now_ms);
@@ -257,8 +257,8 @@ impl Keyspace {
     }
 
     fn cool_page(&mut self, hand: &mut Hand) -> Cooled {
-        let indexed = self.indexed_lsn();
-        let Self { dbs, recorder, settings, free, now_ms, .. } = self;
+        let (indexed, known) = (self.indexed_lsn(), self.known_of_ends());
+        let Self { dbs, recorder, settings, free, ends, now_ms, .. } = self;
         let mut cooled = Cooled::default();
         while let Some(db) = dbs.get_mut(hand.db) {
             let Parts { keys, bare_count, due_hashes, .. } = db.parts();
@@ -267,7 +267,18 @@ impl Keyspace {
                 continue;
             };
             let threshold = if hand.takes_all() { u8::MAX } else { hand.threshold };
-            for entry in entries.filter(|entry| !entry.is_bare()) {
+            for entry in entries {
+                if entry.is_bare() {
+                    if ends.has_of(entry) {
+                        let is_passed_over = entry.take_returned();
+                        let goes = !is_passed_over && heat(entry, settings, *now_ms) <= threshold;
+                        let end = ends.cool(entry, &recorder.journal, known, goes, free);
+                        hand.dropped += u64::from(end.is_less);
+                        cooled.lacks_index |= end.lacks_index;
+                        hand.passed_over += u64::from(is_passed_over);
+                    }
+                    continue;
+                }
                 hand.small += u64::from(is_small(entry));
                 if !may_go(entry, &recorder.journal, indexed) {
                     cooled.lacks_index |= entry.object().is_some();
@@ -311,9 +322,9 @@ impl Keyspace {
         if self.is_walked() {
             return;
         }
-        let indexed = self.indexed_lsn();
+        let (indexed, known) = (self.indexed_lsn(), self.known_of_ends());
         self.may_be_bare = true;
-        let Self { dbs, recorder, free, hand, rng, .. } = self;
+        let Self { dbs, recorder, free, ends, hand, rng, .. } = self;
         let Some(db) = dbs.get_mut(hand.db) else {
             hand.db = DbIndex::FIRST;
             return;
@@ -324,6 +335,11 @@ impl Keyspace {
             return;
         };
         for entry in entries {
+            if ends.has_of(entry) {
+                let goes = rng.u8(..100) < percentage;
+                ends.cool(entry, &recorder.journal, known, goes, free);
+                continue;
+            }
             let is_chosen = !entry.is_bare() && rng.u8(..100) < percentage;
             if is_chosen && is_in_log(entry, &recorder.journal, indexed) {
                 forget_in_table(entry, recorder.hasher, due_hashes, free);
@@ -337,13 +353,14 @@ impl Keyspace {
     pub fn drop_some_keys(&mut self, percentage: u8) {
         self.forget_lookups();
         let Some(indexed) = self.indexed_lsn().filter(|_| !self.is_walked()) else { return };
-        let Self { dbs, recorder, watched, hand, rng, .. } = self;
+        let Self { dbs, recorder, watched, ends, hand, rng, .. } = self;
         let (db, page) = (hand.db, hand.page);
         let Some(from) = dbs.get_mut(db) else { return };
         let goes = |entry: &mut Entry| {
             let is_chosen = rng.u8(..100) < percentage;
             is_chosen
                 && may_depart(entry, &recorder.journal, indexed)
+                && !ends.has_of(entry)
                 && !watched.has(db, entry.key())
         };
         let taken = from.take_from_page(recorder.hasher, page, goes);
@@ -356,9 +373,10 @@ impl Keyspace {
         self.forget_lookups();
         let indexed = self.indexed_lsn().filter(|_| !self.is_walked());
         let (hash, Some(indexed)) = (self.hash_of(key), indexed) else { return false };
-        let Self { dbs, recorder, watched, .. } = self;
+        let Self { dbs, recorder, watched, ends, .. } = self;
         let Some(entry) = dbs[db].keys().find(hash, key) else { return false };
-        if !may_depart(entry, &recorder.journal, indexed) || watched.has(db, key) {
+        let may_depart = may_depart(entry, &recorder.journal, indexed) && !ends.has_of(entry);
+        if !may_depart || watched.has(db, key) {
             return false;
         }
         let Some(entry) = dbs[db].take(recorder.hasher, hash, key) else { return false };
@@ -366,12 +384,15 @@ impl Keyspace {
         true
     }
 
-    /// Drops the value of a key, if the log has it and memory comes free. Whether it was dropped.
+    /// Drops the value of a key, or what memory has of it, if the log has it and memory comes free. Whether it was dropped.
     pub fn cool_key(&mut self, db: DbIndex, key: &[u8]) -> bool {
-        let (hash, indexed) = (self.hash_of(key), self.indexed_lsn());
-        let Self { dbs, recorder, free, walk, .. } = self;
+        let (hash, indexed, known) = (self.hash_of(key), self.indexed_lsn(), self.known_of_ends());
+        let Self { dbs, recorder, free, ends, walk, .. } = self;
         let Parts { keys, bare_count, due_hashes, .. } = dbs[db].parts();
         let Some(entry) = keys.find_mut(hash, key) else { return false };
+        if ends.has_of(entry) {
+            return ends.cool(entry, &recorder.journal, known, true, free).is_less;
+        }
         if walk.is_some() || entry.is_bare() || !may_go(entry, &recorder.journal, indexed) {
             return false;
         }

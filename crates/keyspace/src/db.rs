@@ -331,6 +331,11 @@ impl Db {
         self.note_due_fields(place, hash);
     }
 
+    /// The entry at `place`, of which nothing changes that is counted here.
+    pub(crate) fn entry_mut(&mut self, place: Place) -> &mut Entry {
+        self.keys.at_mut(place)
+    }
+
     /// Takes the value of an entry away that is about to get another one.
     #[inline]
     pub(crate) fn take_value(&mut self, walk: &mut Walker, place: Place, hash: u64) -> TakenValue {
@@ -360,6 +365,11 @@ impl Db {
     /// Logs the entry at `place`.
     pub(crate) fn log_key(&mut self, recorder: &mut Recorder, place: Place) {
         recorder.log_key(self.id, self.keys.at_mut(place));
+    }
+
+    /// Logs the root of what the bare entry at `place` stands for.
+    pub(crate) fn log_root(&mut self, recorder: &mut Recorder, place: Place, object: &Object) {
+        recorder.log_root(self.id, self.keys.at_mut(place), object);
     }
 
     /// Changes what is noted of the use of the entry at `place`.

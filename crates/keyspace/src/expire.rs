@@ -9,6 +9,7 @@ use crate::entry::Entry;
 use crate::hash::{self, Hash, HashGuard};
 use crate::keyspace::Keyspace;
 use crate::settings::{EvictionPolicy, Settings};
+use crate::source::Need;
 use crate::table::{Keyed, Place};
 use crate::value_type::{Type, entry_type};
 
@@ -53,12 +54,12 @@ impl Keyspace {
         }
         let place = match self.dbs[db].keys().locate(hash, key) {
             Some(place) => place,
-            None => self.locate_cold(db, hash, key)?,
+            None => self.locate_cold(db, hash, key, Need::Value)?,
         };
         let entry = self.dbs[db].keys().at(place);
         if self.is_expired(entry) {
             // That nothing is there is news of this entry: an older one may not have expired.
-            self.recorder.note_read(entry);
+            self.note_read(db, place);
             return None;
         }
         Some(place)

@@ -43,6 +43,8 @@ enum Garbage {
     Elements(Box<dyn Iterator<Item = Option<RecordAddr>> + Send>),
     /// Memory alone: what is named stays needed.
     Spent(Box<dyn Iterator<Item = Option<RecordAddr>> + Send>),
+    /// The end of this object is freed, which was in memory; the rest was not.
+    Rest(ObjectId),
 }
 
 /// What waits to be freed.
@@ -51,6 +53,8 @@ pub(crate) struct FreeQueue {
     garbage: VecDeque<Garbage>,
     /// Objects that are gone and were not in memory: their elements are still to be listed.
     bare: Vec<ObjectId>,
+    /// How many more are when their ends have been freed, which were.
+    ending: usize,
     /// How many of these are being listed.
     listing: usize,
     /// Objects that a walk has still to emit.
@@ -78,8 +82,13 @@ impl FreeQueue {
         if object.is_shadowed() {
             self.held_bytes += object.allocated_bytes(HELD_SAMPLES);
             self.held.insert(object.id(), object);
-            return;
+        } else {
+            self.elements(to, object);
         }
+    }
+
+    /// Whether they were freed at once.
+    fn elements(&mut self, to: &mut (impl Retire + ?Sized), object: Object) -> bool {
         let at_once = object.len() <= AT_ONCE_MAX;
         let elements = object.into_addrs();
         if at_once {
@@ -87,6 +96,7 @@ impl FreeQueue {
         } else {
             self.garbage.push_back(Garbage::Elements(elements));
         }
+        at_once
     }
 
     /// An object that a walk has still to emit.
@@ -127,6 +137,14 @@ impl FreeQueue {
         }
     }
 
+    /// What has left memory, in pieces, and stays in the log.
+    pub(crate) fn spent_pieces(
+        &mut self,
+        pieces: impl Iterator<Item = Option<RecordAddr>> + Send + 'static,
+    ) {
+        self.garbage.push_back(Garbage::Spent(Box::new(pieces)));
+    }
+
     /// Objects whose elements are garbage that only an index can list.
     pub(crate) fn take_bare(&mut self) -> Vec<ObjectId> {
         self.listing += self.bare.len();
@@ -143,14 +161,29 @@ impl FreeQueue {
         }
     }
 
+    /// The end of one of them, which was in memory: what is freed is retired, and listed no more. Whether the rest can be
+    /// listed now; otherwise it is among those of a later [`FreeQueue::take_bare`].
+    pub(crate) fn end_of(&mut self, to: &mut (impl Retire + ?Sized), end: Object) -> bool {
+        let id = end.id();
+        let at_once = self.elements(to, end);
+        if !at_once {
+            self.listing -= 1;
+            self.ending += 1;
+            self.garbage.push_back(Garbage::Rest(id));
+        }
+        at_once
+    }
+
     /// How many of them there are.
     pub(crate) fn unlisted(&self) -> usize {
-        self.bare.len() + self.listing
+        self.bare.len() + self.ending + self.listing
     }
 
     /// Nothing lists them any more.
     pub(crate) fn forget_bare(&mut self) {
         (self.bare, self.listing) = (Vec::new(), 0);
+        self.ending = 0;
+        self.garbage.retain(|garbage| !matches!(garbage, Garbage::Rest(_)));
     }
 
     /// All entries of a database that was dropped by one record.
@@ -188,6 +221,11 @@ impl FreeQueue {
                     Some(addr) => to.retire(addr),
                     None => drop(self.garbage.pop_front()),
                 },
+                Garbage::Rest(id) => {
+                    self.bare.push(*id);
+                    self.ending -= 1;
+                    self.garbage.pop_front();
+                }
                 Garbage::Spent(elements) => {
                     if elements.next().is_none() {
                         self.garbage.pop_front();

@@ -141,10 +141,11 @@ impl Keyspace {
 
     /// The bytes that the key takes in memory, elements estimated from `samples` of them (0: all).
     pub fn memory_usage(&mut self, db: DbIndex, key: &[u8], samples: usize) -> Option<usize> {
-        self.peek_name(db, key).map(|entry| {
-            let object = entry.object().map_or(0, |object| object.allocated_bytes(samples));
-            TABLE_SHARE_BYTES + entry.block_bytes() + object
-        })
+        let place = self.peek_place(db, key)?;
+        let entry = self.dbs[db].keys().at(place);
+        let object = entry.object().map_or(0, |object| object.allocated_bytes(samples));
+        let end = self.ends.bytes_of(entry);
+        Some(TABLE_SHARE_BYTES + entry.block_bytes() + object + end)
     }
 
     /// How a string of bytes lies in memory.

@@ -25,7 +25,8 @@ use crate::lost::Lost;
 use crate::object::Object;
 use crate::recorder::Recorder;
 use crate::settings::Settings;
-use crate::source::Source;
+use crate::source::{Need, Source};
+use crate::stream::end::Ends;
 use crate::table::Place;
 use crate::value_type::{Type, WrongType, entry_type};
 use crate::walk::Walker;
@@ -47,6 +48,8 @@ pub struct Stats {
     pub cooled: u64,
     /// Keys that have left memory after their values.
     pub departed: u64,
+    /// Entries that were added to streams of which memory had the end alone.
+    pub added_to_ends: u64,
 }
 
 /// See the file's top.
@@ -56,6 +59,8 @@ pub struct Stats {
 pub struct Keyspace<J: ?Sized = dyn Journal> {
     pub(crate) dbs: Dbs,
     pub(crate) free: FreeQueue,
+    /// The ends of streams that are added to while they are in the log only.
+    pub(crate) ends: Ends,
     pub(crate) rng: fastrand::Rng,
     pub(crate) scratch: Vec<u8>,
     /// Where the newest `Databases` record is.
@@ -106,6 +111,7 @@ impl<J: Journal> Keyspace<J> {
         Self {
             dbs: (0..count).map(|id| Db::new(DbId(id))).collect(),
             free: FreeQueue::default(),
+            ends: Ends::default(),
             rng: fastrand::Rng::with_seed(rng_seed),
             scratch: Vec::new(),
             databases_addr: None,
@@ -283,7 +289,7 @@ impl Keyspace {
         );
         let place = match self.dbs[db].keys().locate(hash, key) {
             Some(place) => place,
-            None => self.locate_cold(db, hash, key)?,
+            None => self.locate_cold(db, hash, key, Need::Value)?,
         };
         if self.is_expired(self.dbs[db].keys().at(place)) {
             self.expire(db, hash, key);
@@ -322,8 +328,17 @@ impl Keyspace {
         };
         self.stats.hits += 1;
         self.mark_used(db, place);
-        self.recorder.note_read(self.dbs[db].keys().at(place));
+        self.note_read(db, place);
         Some(place)
+    }
+
+    /// The running command has read the entry at `place`, or what it stands for: of a stream in the log its end may be newer.
+    pub(crate) fn note_read(&mut self, db: DbIndex, place: Place) {
+        let entry = self.dbs[db].keys().at(place);
+        self.recorder.note_read(entry);
+        if let Some(lsn) = self.ends.changed_at(entry) {
+            self.recorder.note_read_of(lsn);
+        }
     }
 
     /// Logs the entry at `place`.
@@ -360,13 +375,13 @@ impl Keyspace {
         Some(self.dbs[db].keys().at(place))
     }
 
-    fn peek_place(&mut self, db: DbIndex, key: &[u8]) -> Option<Place> {
+    pub(crate) fn peek_place(&mut self, db: DbIndex, key: &[u8]) -> Option<Place> {
         let hash = self.hash_of(key);
         let Some(place) = self.locate_to_read(db, hash, key) else {
             self.recorder.note_missing(self.dbs[db].id, hash);
             return None;
         };
-        self.recorder.note_read(self.dbs[db].keys().at(place));
+        self.note_read(db, place);
         Some(place)
     }
 
@@ -457,7 +472,7 @@ impl Keyspace {
         let mut found = self.locate_name(db, hash, key);
         if let Some(place) = found {
             if entry_type(self.dbs[db].keys().at(place)) != C::TYPE {
-                self.recorder.note_read(self.dbs[db].keys().at(place));
+                self.note_read(db, place);
                 return Err(WrongType);
             }
             found = self.with_value(db, place);
@@ -565,7 +580,7 @@ impl Keyspace {
             self.dbs[db].set_expiry(&mut self.walk, place, hash, at_ms);
             self.log_key(db, place);
         } else {
-            self.recorder.note_read(self.dbs[db].keys().at(place));
+            self.note_read(db, place);
         }
         self.mark_changed(db, place);
         self.modified(db, key);

@@ -94,14 +94,18 @@ pub struct LostNews {
     pub others: u64,
     /// How many there were whose names are lost, too.
     pub unnamed: u64,
+    /// How many entries of these streams were added while the rest, and what was damaged of it, was in the log only.
+    pub added: u64,
 }
 
 impl Lost {
-    /// The value of an entry that is bare is in the log no more. The caller counts it.
+    /// The value of an entry that is bare is in the log no more, and with it go so many entries that were added to the end of a
+    /// stream. The caller counts it.
     pub(crate) fn give_up(
         &mut self,
         db: (DbIndex, DbId),
         entry: &mut Entry,
+        added: u64,
         recorder: &mut Recorder,
         free: &mut FreeQueue,
     ) {
@@ -109,6 +113,7 @@ impl Lost {
         entry.make_lost(entry_type(entry));
         recorder.log_key(db.1, entry);
         self.may_be = true;
+        self.news.added += added;
         if self.news.keys.len() < NEWS_MAX {
             self.news.keys.push((db.0, entry.key().into()));
         } else {

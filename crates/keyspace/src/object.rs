@@ -163,6 +163,18 @@ impl Object {
         Box::new(Self::new(recorder.new_object_id(), body))
     }
 
+    /// A stream without elements whose root is known.
+    pub(crate) fn rooted_stream(id: ObjectId) -> Self {
+        Self::new(id, Body::Stream(LargeStream::rooted()))
+    }
+
+    /// Of a stream the last node alone was read.
+    pub(crate) fn note_partial_unit(&mut self) {
+        if let Body::Stream(stream) = &mut self.body {
+            stream.note_partial_unit();
+        }
+    }
+
     /// An object without elements, as a root's or an element's record names it first.
     pub(crate) fn of_record(id: ObjectId, kind: RecordKind) -> Option<Self> {
         let body = match kind {

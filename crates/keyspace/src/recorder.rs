@@ -15,6 +15,7 @@ use crate::entry::{Entry, Kind, Payload};
 use crate::hasher::{Identity, KeyHasher};
 use crate::journal::Journal;
 use crate::lost::LostName;
+use crate::object::Object;
 use crate::packed::{EXPIRING_FIELDS, Packed};
 use crate::table::Keyed;
 use crate::value_type::entry_type;
@@ -140,11 +141,7 @@ impl Recorder {
             Some(Payload::Packed(kind, bytes)) => {
                 Record::whole(packed_record(kind, bytes), db, key, bytes, expires)
             }
-            Some(Payload::Object(object)) => {
-                object.root_value(&mut self.value);
-                let (kind, id) = (object.root_kind(), object.id());
-                Record::root(kind, db, key, id, &self.value, expires)
-            }
+            Some(Payload::Object(object)) => root_record(&mut self.value, db, entry, object),
         };
         // Of a stream and a hash with fields that expire, where all is logged to another log; what makes one has
         // said so before.
@@ -160,9 +157,21 @@ impl Recorder {
         if let Some(kind) = declared {
             self.journal.declare(kind);
         }
+        let addr = self.journal.append(&record.new_entry(entry.addr().is_none()));
+        self.supersede(entry, addr);
+    }
+
+    /// Logs the root of `object`, which is the end of what a bare entry stands for.
+    pub(crate) fn log_root(&mut self, db: DbId, entry: &mut Entry, object: &Object) {
+        let record = root_record(&mut self.value, db, entry, object);
+        let addr = self.journal.append(&record.new_entry(entry.addr().is_none()));
+        self.supersede(entry, addr);
+    }
+
+    /// What was logged of an entry is at `addr` now.
+    fn supersede(&mut self, entry: &mut Entry, addr: Option<RecordAddr>) {
         self.wrote = true;
         let old = entry.addr();
-        let addr = self.journal.append(&record.new_entry(old.is_none()));
         entry.set_addr(addr);
         self.retire(old);
     }
@@ -277,6 +286,18 @@ impl Recorder {
     pub(crate) fn note_flush_at(&mut self, lsn: Lsn) {
         self.deletes.flushed_at = self.deletes.flushed_at.max(lsn);
     }
+}
+
+/// The root of an object that is what `entry` has, or stands for; its value is written to `value`.
+fn root_record<'a>(
+    value: &'a mut Vec<u8>,
+    db: DbId,
+    entry: &'a Entry,
+    object: &Object,
+) -> Record<'a> {
+    object.root_value(value);
+    let (kind, id) = (object.root_kind(), object.id());
+    Record::root(kind, db, entry.key(), id, value, entry.expires_at_ms())
 }
 
 fn packed_record(kind: Kind, bytes: &[u8]) -> RecordKind {

@@ -28,6 +28,7 @@ use crate::hasher::{Identity, KeyHasher};
 use crate::keyspace::Keyspace;
 use crate::lost::KeysIn;
 use crate::source::{RestoreError, Source};
+use crate::stream::end::Ends;
 use crate::table::Keyed;
 
 /// Reading a value, or asking an index, counts as so many entries.
@@ -60,8 +61,10 @@ impl RewriteLost {
     }
 
     /// Whether a record of the bare value of `entry` is in one of the segments.
-    fn concerns(&self, entry: &Entry, source: &mut Source) -> bool {
-        if entry.addr().is_some_and(|addr| self.has(addr)) {
+    fn concerns(&self, entry: &Entry, source: &mut Source, ends: &Ends) -> bool {
+        if entry.addr().is_some_and(|addr| self.has(addr))
+            || ends.concerns(entry, |addr| self.has(addr))
+        {
             return true;
         }
         let object = entry.bare_object().filter(|_| self.is_thorough);
@@ -107,11 +110,22 @@ impl Keyspace {
                     && let Some((source, addr)) = self.source.as_mut().zip(entry.addr())
                 {
                     let is_asked = walk.is_thorough && entry.bare_object().is_some();
-                    let concerns = walk.concerns(entry, source);
+                    let concerns = walk.concerns(entry, source, &self.ends);
                     left = left.saturating_sub(if is_asked || concerns { READ_COST } else { 0 });
-                    match concerns.then(|| source.try_read(id, entry.key(), addr)) {
+                    left = left.saturating_sub(self.ends.nodes_of(entry));
+                    let stream = entry.bare_object().map(|(_, id)| id);
+                    let stream = stream.filter(|stream| self.ends.has(*stream));
+                    let mut read = || match stream {
+                        Some(stream) => {
+                            let journal = &self.recorder.journal;
+                            source.try_read_rest(id, entry.key(), stream, journal)
+                        }
+                        None => source.try_read(id, entry.key(), addr),
+                    };
+                    match concerns.then(&mut read) {
                         Some(Ok(restored)) => {
                             entry.fill(restored.into_entry());
+                            self.ends.join(entry);
                             let first_ms = hash::first_expiry_ms(entry);
                             self.had_expiring_fields |= hash::has_expiring_fields(entry);
                             due_hashes.set(self.recorder.hasher.hash(entry.key()), first_ms);
@@ -120,7 +134,8 @@ impl Keyspace {
                         Some(Err(RestoreError::Corrupt(_))) => {
                             *lost_count += 1;
                             let (recorder, free) = (&mut self.recorder, &mut self.free);
-                            self.lost.give_up((walk.db, id), entry, recorder, free);
+                            let added = self.ends.added_to(entry);
+                            self.lost.give_up((walk.db, id), entry, added, recorder, free);
                         }
                         // It does not say that it is lost. A device that fails may take long for it: one at a time.
                         Some(Err(_)) => left = left.min(1),

@@ -17,6 +17,7 @@ use base::{DbId, DbIndex, Lsn, ObjectId, RecordAddr, SegmentId};
 
 use crate::cold::Restored;
 use crate::collection::{Collection, ValueRef};
+use crate::entry::Entry;
 use crate::hash;
 use crate::hasher::Identity;
 use crate::journal::Journal;
@@ -24,6 +25,8 @@ use crate::keyspace::Keyspace;
 use crate::list::List;
 use crate::lost::{KeysIn, LostKey};
 use crate::names::{Listings, NamesFound, NamesWanted};
+use crate::object::Object;
+use crate::stream::end::{Ends, Known};
 use crate::table::{Keyed, Place};
 use crate::value_type::{Type, entry_type};
 
@@ -115,6 +118,34 @@ pub trait Restorer: Send {
         Ok(None)
     }
 
+    /// The key whose newest record is at `addr`: of a stream its end alone (see [`Restored::arrange_end`]), of another
+    /// large value nothing but its name, or more than that.
+    ///
+    /// # Errors
+    /// As [`Restorer::read`].
+    fn read_end(
+        &mut self,
+        _db: DbId,
+        _key: &[u8],
+        _addr: RecordAddr,
+    ) -> Result<Restored, RestoreError> {
+        Err(RestoreError::Io("there is no index to find an end by".to_owned()))
+    }
+
+    /// All elements of a stream whose end memory has: [`Restored::of_elements`]. One that is not there, or is damaged, may be
+    /// left out ([`Restored::note_unread`]).
+    ///
+    /// # Errors
+    /// As [`Restorer::read`].
+    fn read_elements(
+        &mut self,
+        _db: DbId,
+        _key: &[u8],
+        _stream: ObjectId,
+    ) -> Result<Restored, RestoreError> {
+        Err(RestoreError::Io("there is no index to list elements by".to_owned()))
+    }
+
     /// The key whose newest record is at `addr`, with all its elements.
     ///
     /// # Errors
@@ -127,6 +158,8 @@ pub trait Restorer: Send {
 pub enum Need {
     /// Whether it is there, of which type, until when.
     Name,
+    /// Of a stream its end, to which something is added.
+    End,
     /// Its value, too.
     Value,
 }
@@ -140,6 +173,8 @@ pub struct Missing {
     pub key: Box<[u8]>,
     /// Where its record is, if that is known.
     pub addr: Option<RecordAddr>,
+    /// The stream of which memory has the end, and nothing else.
+    pub rest_of: Option<ObjectId>,
     /// About how many bytes it takes in memory, if that is known.
     pub bytes: u64,
     /// What of it.
@@ -168,6 +203,8 @@ pub(crate) struct Source {
     failure: Option<RestoreError>,
     /// The block up to which it finds elements, whatever becomes of the index.
     indexed: Option<Lsn>,
+    /// The block up to which an index does that is pinned: see [`Keyspace::note_pinned`].
+    pinned: Option<Lsn>,
     /// Names that were asked for.
     pub(crate) listings: Listings,
     stats: ColdStats,
@@ -182,6 +219,7 @@ impl Source {
             restorer,
             failure: None,
             indexed: None,
+            pinned: None,
             listings: Listings::default(),
             stats: ColdStats::default(),
             read_bytes: 0,
@@ -189,7 +227,7 @@ impl Source {
         }
     }
 
-    /// A cold key, if it is one.
+    /// A cold key, if it is one; of a stream no more than its end, if that is the `need`.
     ///
     /// # Errors
     /// When that cannot be read; why is noted.
@@ -197,6 +235,7 @@ impl Source {
         &mut self,
         db: DbId,
         key: &[u8],
+        need: Need,
         journal: &dyn Journal,
     ) -> Result<Option<Restored>, ()> {
         self.stats.lookups += 1;
@@ -204,7 +243,13 @@ impl Source {
             self.restorer.find(db, key).map(|addr| addr.filter(|addr| !journal.is_retired(*addr)));
         match found {
             Ok(None) => Ok(None),
-            Ok(Some(addr)) => self.read(db, key, addr).map(Some).ok_or(()),
+            Ok(Some(addr)) => {
+                let restored = self.read_by(|restorer| match need {
+                    Need::End => restorer.read_end(db, key, addr),
+                    Need::Name | Need::Value => restorer.read(db, key, addr),
+                });
+                restored.map(Some).ok_or(())
+            }
             Err(error) => {
                 self.fail(error);
                 Err(())
@@ -239,11 +284,57 @@ impl Source {
 
     /// What is at `addr`; `None` if it cannot be read.
     pub(crate) fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Option<Restored> {
+        self.read_by(|restorer| restorer.read(db, key, addr))
+    }
+
+    /// The end of a stream whose root is at `addr`; `None` if it cannot be read.
+    pub(crate) fn read_end(
+        &mut self,
+        db: DbId,
+        key: &[u8],
+        addr: RecordAddr,
+        stream: ObjectId,
+    ) -> Option<Box<Object>> {
+        let restored = self.read_by(|restorer| {
+            let restored = restorer.read_end(db, key, addr)?;
+            let other = || RestoreError::Unlisted(format!("the stream at {addr} is another one"));
+            restored.end().filter(|end| end.id() == stream).ok_or_else(other)?;
+            Ok(restored)
+        });
+        restored?.into_end()
+    }
+
+    /// All of a stream but its end; `None` if it cannot be read.
+    pub(crate) fn read_rest(
+        &mut self,
+        db: DbId,
+        key: &[u8],
+        stream: ObjectId,
+        journal: &dyn Journal,
+    ) -> Option<Restored> {
+        self.read_by(|restorer| restorer.read_elements(db, key, stream)?.whole(journal))
+    }
+
+    /// As [`Source::read_rest`]; no command needs it.
+    pub(crate) fn try_read_rest(
+        &mut self,
+        db: DbId,
+        key: &[u8],
+        stream: ObjectId,
+        journal: &dyn Journal,
+    ) -> Result<Restored, RestoreError> {
+        self.restorer.read_elements(db, key, stream)?.whole(journal)
+    }
+
+    fn read_by(
+        &mut self,
+        read: impl FnOnce(&mut dyn Restorer) -> Result<Restored, RestoreError>,
+    ) -> Option<Restored> {
         if self.read_bytes > self.read_bytes_max {
             self.failure.get_or_insert(RestoreError::TooMuch);
             return None;
         }
-        match self.restorer.read(db, key, addr) {
+        match read(self.restorer.as_mut()) {
             Ok(restored) => {
                 self.stats.fetched += 1;
                 self.read_bytes += restored.bytes() as u64;
@@ -281,6 +372,9 @@ impl Keyspace {
     /// Nothing is read any more: the log is about to be closed. What memory lacks is lost to it.
     pub fn drop_restorer(&mut self) {
         (self.source, self.cold, self.may_be_bare) = (None, None, false);
+        if !self.ends.is_empty() {
+            self.free.spent_pieces(std::mem::take(&mut self.ends).into_pieces());
+        }
         self.free.forget_bare();
     }
 
@@ -290,6 +384,20 @@ impl Keyspace {
         if let Some(source) = &mut self.source {
             source.indexed = lsn;
         }
+    }
+
+    /// From now on an index is kept as it is, which knows all elements up to this block; or none is any more. It alone may
+    /// say what is garbage of what is deleted meanwhile.
+    pub fn note_pinned(&mut self, lsn: Option<Lsn>) {
+        if let Some(source) = &mut self.source {
+            source.pinned = lsn;
+        }
+    }
+
+    /// What is known of what leaves the end of a stream.
+    pub(crate) fn known_of_ends(&self) -> Known {
+        let pinned = self.source.as_ref().and_then(|source| source.pinned);
+        Known { indexed: self.indexed_lsn(), pinned }
     }
 
     /// Up to this block the index knows all elements, and so does the restorer; `None` without an index.
@@ -353,11 +461,15 @@ impl Keyspace {
     /// is put in its place at once.
     pub fn missing(&mut self, db: DbIndex, key: &[u8], need: Need) -> Option<Missing> {
         let hash = self.hash_of(key);
-        let Self { source, dbs, recorder, .. } = self;
+        let Self { source, dbs, recorder, ends, .. } = self;
         let (id, may_be_cold) = (dbs[db].id, dbs[db].may_be_cold);
+        let mut rest_of = None;
         let (addr, bytes) = match dbs[db].keys().find(hash, key) {
+            // The last node may be one entry of any size.
+            Some(entry) if need == Need::End && lacks_end(entry, ends) => (entry.addr(), 0),
             Some(entry) if need == Need::Value && entry.is_bare() && !entry.is_lost() => {
-                (entry.addr(), entry.bare_bytes())
+                rest_of = entry.bare_object().map(|(_, id)| id).filter(|id| ends.has(*id));
+                (entry.addr().filter(|_| rest_of.is_none()), entry.bare_bytes())
             }
             Some(_) => return None,
             None if !may_be_cold || dbs[db].has_key(recorder.hasher, hash, key) => return None,
@@ -380,7 +492,7 @@ impl Keyspace {
                 (None, 0)
             }
         };
-        Some(Missing { db: id, key: key.into(), addr, bytes, need })
+        Some(Missing { db: id, key: key.into(), addr, rest_of, bytes, need })
     }
 
     /// Whether memory tells that this is no list with so many elements. Nothing is noted of the key, and one that has
@@ -406,7 +518,11 @@ impl Keyspace {
     pub fn lacks(&self, missing: &Missing) -> bool {
         let Some(db) = self.dbs.index_of(missing.db) else { return false };
         match self.dbs[db].keys().find(self.hash_of(&missing.key), &missing.key) {
-            Some(entry) => missing.need == Need::Value && entry.is_bare(),
+            Some(entry) => match missing.need {
+                Need::Name => false,
+                Need::End => lacks_end(entry, &self.ends),
+                Need::Value => entry.is_bare(),
+            },
             None => self.dbs[db].may_be_cold,
         }
     }
@@ -422,12 +538,14 @@ impl Keyspace {
                 self.note_looked_up(db, key);
                 Some(place)
             }
-            None => self.locate_cold(db, hash, key),
+            None => self.locate_cold(db, hash, key, need),
         };
-        let is_wanted =
-            |place: &Place| need == Need::Value && self.dbs[db].keys().at(*place).is_bare();
-        if let Some(place) = place.filter(is_wanted) {
-            self.read_value(db, place);
+        if let Some(place) = place.filter(|place| self.dbs[db].keys().at(*place).is_bare()) {
+            match need {
+                Need::Name => {}
+                Need::End => self.restore_end(db, place),
+                Need::Value => _ = self.read_value(db, place),
+            }
         }
         self.take_restore_failure().map_or(Ok(()), Err)
     }
@@ -455,18 +573,23 @@ impl Keyspace {
     /// Reads the value of the key at `place` as it was when it left memory.
     #[cold]
     fn read_value(&mut self, db: DbIndex, place: Place) -> Option<Place> {
-        let Self { source, dbs, lost, recorder, had_expiring_fields, .. } = self;
+        let Self { source, dbs, lost, recorder, had_expiring_fields, ends, .. } = self;
         let entry = dbs[db].keys().at(place);
         if entry.is_lost() {
             lost.fail();
             return None;
         }
         let (source, addr) = (source.as_mut()?, entry.addr()?);
-        let restored = source.read(dbs[db].id, entry.key(), addr)?;
+        let (id, key) = (dbs[db].id, entry.key());
+        let restored = match entry.bare_object().filter(|(_, id)| ends.has(*id)) {
+            Some((_, stream)) => source.read_rest(id, key, stream, &recorder.journal)?,
+            None => source.read(id, key, addr)?,
+        };
         let hash = recorder.hasher.hash(entry.key());
         let restored = restored.into_entry();
         *had_expiring_fields |= hash::has_expiring_fields(&restored);
         dbs[db].fill(place, hash, restored);
+        ends.join(dbs[db].entry_mut(place));
         Some(place)
     }
 
@@ -485,7 +608,12 @@ impl Keyspace {
     /// Objects that are gone and were not in memory: an index is to list the elements of each, and
     /// [`Keyspace::retire_elements`] to be told of them.
     pub fn take_bare_garbage(&mut self) -> Vec<ObjectId> {
-        self.free.take_bare()
+        let mut gone = self.free.take_bare();
+        if !self.ends.is_empty() {
+            let Self { ends, free, recorder, .. } = self;
+            gone.retain(|id| ends.take(*id).is_none_or(|end| free.end_of(recorder, *end)));
+        }
+        gone
     }
 
     /// Retires the records of an object that is gone, little by little. Without `elements` it is listed
@@ -502,4 +630,10 @@ impl Keyspace {
     pub fn unlisted(&self) -> usize {
         self.free.unlisted() + self.dropping()
     }
+}
+
+/// Whether this is a stream without its end in memory.
+fn lacks_end(entry: &Entry, ends: &Ends) -> bool {
+    let stream = entry.bare_object().filter(|(value_type, _)| *value_type == Type::Stream);
+    stream.is_some_and(|(_, id)| !ends.has(id))
 }

@@ -24,6 +24,7 @@
 //! (`docs/adr/0054-a-stream-is-nodes-and-pending-entries.md`).
 
 mod body;
+pub(crate) mod end;
 mod entries;
 mod group;
 mod groups;

@@ -260,7 +260,7 @@ impl Keyspace {
         };
         let entry = self.dbs[db].keys().at(place);
         if entry_type(entry) != Type::String {
-            self.recorder.note_read(entry);
+            self.note_read(db, place);
             return Err(WrongType);
         }
         if self.with_value(db, place).is_none() {

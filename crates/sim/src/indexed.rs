@@ -85,6 +85,7 @@ impl Life<'_> {
         let stats = self.machine.engine.keyspace().stats();
         self.run.tally.values_dropped += stats.cooled;
         self.run.tally.keys_departed += stats.departed;
+        self.run.tally.added_to_ends += stats.added_to_ends;
         if let Some(index) = &lock(&self.machine.works).index {
             let tally = &mut self.run.tally;
             tally.lives_with_index += 1;
@@ -102,7 +103,9 @@ impl Life<'_> {
             || run.disk.is_crashed();
         let mut waits = self.machine.engine.blocking_fetches();
         waits.retain(|(name, _)| !run.workload.may_wait(name));
-        if !is_disturbed && !waits.is_empty() {
+        // What threads could not find by a damaged index is looked for once more, and the end of a stream may be found.
+        let must_not_wait = !is_disturbed && !run.index.is_damaged;
+        if must_not_wait && !waits.is_empty() {
             return Err(format!("the server waited for the device because of {waits:?}"));
         }
         if run.shape.index.is_none() || is_disturbed || run.index.one_in(3) {

@@ -54,6 +54,8 @@ tally! {
     keys_departed,
     /// See `values_dropped`.
     values_fetched,
+    /// Entries that were added to streams of which memory had the end alone.
+    added_to_ends,
     /// Keys that were deleted because they had expired while they were in the log only.
     cold_expired,
     /// Keys and values that were asked for and fetched together with others.

@@ -339,6 +339,156 @@ fn ask_by_many(server: &Server, count: usize) {
     }
 }
 
+/// Adds entries of so many milliseconds to the stream `s`.
+fn add(connection: &mut Connection, times_ms: std::ops::Range<usize>) {
+    let times_ms: Vec<usize> = times_ms.collect();
+    for times_ms in times_ms.chunks(500) {
+        let add = |ms: &usize| encode(&["XADD", "s", &format!("{ms}-1"), "field", &ms.to_string()]);
+        connection.send_bytes(&times_ms.iter().flat_map(add).collect::<Vec<u8>>()).unwrap();
+        for ms in times_ms {
+            assert_eq!(connection.receive().unwrap().text(), format!("{ms}-1"));
+        }
+    }
+}
+
+#[test]
+fn an_addition_to_a_stream_of_the_log_reads_its_end() {
+    const ENTRIES: usize = 100_000;
+    let mut server = Program::indelible().start(&COLD);
+    add(&mut server.connect(), 1..ENTRIES);
+    assert_eq!(server.connect().words("XGROUP CREATE s g 0").text(), "OK");
+    wait_for_a_cut(&server);
+    let mut next = ENTRIES;
+    for more in [1, 3000, 20] {
+        server.kill();
+        server.restart();
+        let mut connection = server.connect();
+        let low = connection.words("XADD s 1-1 field x").text();
+        assert!(low.contains("equal or smaller than the target stream top item"), "{low}");
+        add(&mut connection, next..next + more);
+        next += more;
+        let usage: usize = connection.words("MEMORY USAGE s").text().parse().unwrap();
+        assert!(usage < 5_000 + more * 60, "{usage} bytes for {more} entries");
+        assert_eq!(number_of(&server, "cold_values"), 1, "the others stay in the log");
+        assert_eq!(number_of(&server, "cold_stream_ends"), 1);
+    }
+    let mut connection = server.connect();
+    assert_eq!(connection.words("XLEN s").text(), (next - 1).to_string());
+    assert_eq!(number_of(&server, "cold_values"), 0);
+    let all = connection.words("XRANGE s - +");
+    for (ms, entry) in (1..next).zip(all.elements()) {
+        assert_eq!(entry.elements()[0].text(), format!("{ms}-1"));
+        assert_eq!(entry.elements()[1].elements()[1].text(), ms.to_string());
+    }
+    assert_eq!(connection.words("XINFO GROUPS s").elements().len(), 1);
+    server.kill();
+    server.restart_with(&["--recovery", "full"]);
+    assert_eq!(server.connect().words("XLEN s").text(), (next - 1).to_string());
+}
+
+#[test]
+fn a_stream_that_is_added_to_while_keys_come_back_comes_back_too() {
+    const ENTRIES: usize = 30_000;
+    let index = ["--log-index", "yes", "--log-index-cut-bytes", "1mb"];
+    let mut server = Program::indelible().start(&index);
+    add(&mut server.connect(), 1..ENTRIES);
+    wait_for_a_cut(&server);
+    server.kill();
+    server.restart_with(&[&index[..], &["--debug-restore-delay-ms", "3000"]].concat());
+    let mut connection = server.connect();
+    // Its root is another one than the index knew at the start.
+    add(&mut connection, ENTRIES..ENTRIES + 3000);
+    wait_until(|| info(&server, "recovery_keys_cold") == "0");
+    wait_until(|| number_of(&server, "cold_values") + number_of(&server, "cold_stream_ends") == 0);
+    // Nothing is in the log only any more.
+    assert_eq!(connection.words("CONFIG SET appendonly no").text(), "OK");
+    assert_eq!(connection.words("XLEN s").text(), (ENTRIES + 2999).to_string());
+}
+
+#[test]
+fn whatever_is_done_to_a_stream_with_an_end_is_done_to_all_of_it() {
+    const NAMES: [&str; 8] =
+        ["sort", "restore", "copy", "rename", "exec", "script", "undeclared", "message"];
+    let mut server = Program::indelible().start(&COLD);
+    let mut connection = server.connect();
+    let make = "for i = 1, 3000 do redis.call('XADD', KEYS[1], i .. '-1', 'field', i) end";
+    for name in NAMES {
+        connection.call(&["EVAL", make, "1", name]).unwrap();
+    }
+    assert_eq!(connection.words("RPUSH list 2 1").text(), "2");
+    assert_eq!(connection.words("XADD other 7-1 field value").text(), "7-1");
+    let message = connection.words("XADD message IDMP producer m1 * field x").text();
+    wait_for_a_cut(&server);
+    server.kill();
+    server.restart_with(&COLD);
+    let mut connection = server.connect();
+    let add = |connection: &mut Connection, name: &str, ms: usize| {
+        let added = connection.words(&format!("XADD {name} {ms}-1 field x")).text();
+        assert_eq!(added, format!("{ms}-1"));
+    };
+    for name in NAMES {
+        for ms in 5001..5040 {
+            if name == "message" {
+                // Its last id is of today.
+                connection.words("XADD message * field x").text();
+            } else {
+                add(&mut connection, name, ms);
+            }
+        }
+    }
+    assert_eq!(number_of(&server, "cold_stream_ends"), NAMES.len() as u64);
+    assert_eq!(number_of(&server, "cold_values"), NAMES.len() as u64);
+
+    assert_eq!(connection.words("SORT list STORE sort").text(), "2");
+    let restore =
+        "return redis.call('RESTORE', KEYS[1], 0, redis.call('DUMP', KEYS[2]), 'REPLACE')";
+    let restored = connection.call(&["EVAL", restore, "2", "restore", "other"]).unwrap();
+    assert_eq!(restored.text(), "OK");
+    assert_eq!(connection.words("COPY copy another REPLACE").text(), "1");
+    assert_eq!(connection.words("RENAME rename renamed").text(), "OK");
+    assert_eq!(connection.words("MULTI").text(), "OK");
+    for queued in ["XADD exec 5040-1 field x", "XLEN exec", "XADD exec 5041-1 field x"] {
+        assert_eq!(connection.words(queued).text(), "QUEUED");
+    }
+    let replies = connection.words("EXEC");
+    let replies: Vec<String> = replies.elements().iter().map(|it| it.text()).collect();
+    assert_eq!(replies, ["5040-1", "3040", "5041-1"]);
+    let in_script = "return redis.call('XADD', 'undeclared', '5040-1', 'field', 'x')";
+    assert_eq!(connection.call(&["EVAL", in_script, "0"]).unwrap().text(), "5040-1");
+    let in_script =
+        "redis.call('XADD', KEYS[1], '5040-1', 'f', 'x') return redis.call('XLEN', KEYS[1])";
+    assert_eq!(connection.call(&["EVAL", in_script, "1", "script"]).unwrap().text(), "3040");
+    let again = connection.words("XADD message IDMP producer m1 * field x").text();
+    assert_eq!(again, message, "the message is known");
+    // The script has added to its end alone.
+    assert_eq!(number_of(&server, "cold_stream_ends"), 1);
+    for restart in [None, Some(&[][..]), Some(&["--recovery", "full"])] {
+        if let Some(options) = restart {
+            server.kill();
+            server.restart_with(&[&COLD[..], options].concat());
+        }
+        let mut connection = server.connect();
+        let mut text = |command: &str| connection.words(command).text();
+        assert_eq!((text("TYPE sort"), text("LLEN sort")), ("list".to_owned(), "2".to_owned()));
+        assert_eq!((text("XLEN restore"), text("EXISTS rename")), ("1".to_owned(), "0".to_owned()));
+        for (name, len) in [
+            ("copy", 3039),
+            ("another", 3039),
+            ("renamed", 3039),
+            ("exec", 3041),
+            ("script", 3040),
+            ("undeclared", 3040),
+            ("message", 3040),
+        ] {
+            assert_eq!(text(&format!("XLEN {name}")), len.to_string(), "{name}");
+        }
+    }
+    assert_eq!(server.connect().words("FLUSHALL").text(), "OK");
+    server.kill();
+    server.restart_with(&COLD);
+    assert_eq!(server.connect().words("DBSIZE").text(), "0");
+}
+
 #[test]
 fn what_only_the_command_can_name_is_bounded_too() {
     let server = Program::indelible().start(&OPTIONS);

@@ -89,9 +89,19 @@ impl Entry {
         }
     }
 
-    /// The block in which the value of a bare entry was changed last, if it is large.
+    /// The large value of a bare entry has not changed after this block, but for the end of a stream that memory may have.
     pub(crate) fn bare_changed_at(&self) -> Lsn {
         if self.bare_object().is_some() { Lsn(self.trace_number(17)) } else { Lsn::ZERO }
+    }
+
+    /// Sets [`Entry::bare_changed_at`]: of the end of a stream that memory has, or had, the log has what was changed up to this block.
+    pub(crate) fn set_bare_changed_at(&mut self, lsn: Lsn) {
+        if let Some((value_type, id)) = self.bare_object() {
+            let trace = trace_of(self.bare_bytes(), value_type, id, lsn);
+            let kind = self.kind_code();
+            self.replace_bytes(Kind::Str, &trace);
+            self.set_kind_code(kind);
+        }
     }
 
     fn trace_number(&self, at: usize) -> u64 {

@@ -62,6 +62,27 @@ impl LargeStream {
         }
     }
 
+    /// A stream whose root was logged; its elements are still to come.
+    pub(crate) fn rooted() -> Self {
+        Self { is_rooted: true, ..Self::default() }
+    }
+
+    /// The name that the last node's record has, as the value of a root's record says it.
+    pub(crate) fn last_node_of(root: &[u8]) -> Option<Box<[u8]>> {
+        Entries::last_node_of(root).map(|master| Box::from(&*Name::Node(master).sub()))
+    }
+
+    /// Of the last unit the last node alone was read.
+    pub(crate) fn note_partial_unit(&mut self) {
+        self.entries.note_partial_unit();
+    }
+
+    /// Puts the end of the stream behind what the log had of it; see [`super::end`].
+    pub(super) fn join(&mut self, end: Self) {
+        self.entries.join(end.entries);
+        self.is_rooted = true;
+    }
+
     /// Logs what has changed since the last time. Whether anything was logged, and whether the root must be, too.
     pub(super) fn log(&mut self, id: ObjectId, recorder: &mut Recorder) -> (bool, bool) {
         let touched = self.tracker.take_touched();

@@ -71,6 +71,8 @@ pub struct Trim {
 struct OpenUnit {
     entries: u64,
     bytes: u64,
+    /// Not all of its nodes are in memory: how many bytes it has is not known, and it gets no other node.
+    is_partial: bool,
 }
 
 /// See the file's top.
@@ -176,12 +178,12 @@ impl Entries {
         };
         let is_full = self.unit.bytes >= shared_bytes as u64 && self.unit.is_full(limits, bytes);
         let is_new_unit = self.nodes.is_empty() || is_full;
-        if is_new_unit {
-            self.unit = OpenUnit::default();
-            self.units += 1;
-        }
         let bytes_max = shared_bytes.max(NODE_BYTES_MAX);
         if is_new_unit || !self.append_to_last(id, pairs, bytes_max, tracker) {
+            if is_new_unit || self.unit.is_partial {
+                self.unit = OpenUnit::default();
+                self.units += 1;
+            }
             tracker.touch_new(Name::Node(id));
             // It names the last node.
             tracker.is_root_touched = true;
@@ -396,6 +398,12 @@ impl Entries {
         self.nodes.last().map_or(StreamId::MIN, |node| node.master).put(out);
     }
 
+    /// The name of the last node, as the value of a root's record says it; `None` if there is none.
+    pub(super) fn last_node_of(root: &[u8]) -> Option<StreamId> {
+        let last = Root::read(root)?.last_node;
+        (last != StreamId::MIN).then_some(last)
+    }
+
     /// Takes over the value of a root's record.
     pub(super) fn apply_root(&mut self, value: &[u8]) {
         let root = Root::read(value).expect("it was checked");
@@ -456,11 +464,45 @@ impl Entries {
         }
     }
 
+    /// Of the last unit the last node alone is here.
+    pub(super) fn note_partial_unit(&mut self) {
+        self.unit.is_partial = self.nodes.last().is_some_and(|last| last.in_unit > 0);
+    }
+
+    /// Puts `end` behind these, node by node: it has the numbers as they are now, and all nodes from its first one on.
+    pub(super) fn join(&mut self, end: Self) {
+        let Self { mut nodes, last_id, added, max_deleted_id, added_of_last, .. } = end;
+        let first = nodes.first().map_or(StreamId::MAX, |node| node.master);
+        while self.nodes.last().is_some_and(|node| node.master >= first) {
+            // As it was when it was read.
+            let old = self.nodes.pop_back().expect("there is a last one");
+            self.units -= usize::from(old.in_unit == 0);
+        }
+        while let Some(node) = nodes.pop_front() {
+            self.units += usize::from(node.in_unit == 0);
+            self.nodes.push_back(node);
+        }
+        (self.last_id, self.added, self.max_deleted_id) = (last_id, added, max_deleted_id);
+        self.added_of_last = added_of_last;
+        self.count_unit();
+    }
+
+    /// Drops nodes before this one from memory, at most so many. How many.
+    pub(super) fn drop_before(&mut self, master: StreamId, nodes_max: usize) -> usize {
+        let mut dropped = 0;
+        while dropped < nodes_max && self.nodes.first().is_some_and(|node| node.master < master) {
+            let node = self.nodes.pop_front().expect("there is a first one");
+            self.units -= usize::from(node.in_unit == 0);
+            dropped += 1;
+        }
+        dropped
+    }
+
     /// Counts the last unit again.
     fn count_unit(&mut self) {
         let Some(last) = self.nodes.last() else { return };
-        self.unit =
-            OpenUnit { entries: u64::from(last.in_unit) + u64::from(last.count()), bytes: 0 };
+        let entries = u64::from(last.in_unit) + u64::from(last.count());
+        self.unit = OpenUnit { entries, ..OpenUnit::default() };
         for node in self.nodes.iter_from_back(self.nodes.len()) {
             self.unit.bytes += node.bytes() as u64;
             if node.in_unit == 0 {
@@ -527,6 +569,8 @@ pub(super) struct Root {
     pub(super) last_id: StreamId,
     pub(super) added: u64,
     pub(super) max_deleted_id: StreamId,
+    /// For a reader that has the root alone; 0-0 if there is no node.
+    pub(super) last_node: StreamId,
 }
 
 impl Root {
@@ -536,12 +580,12 @@ impl Root {
         let last_id = StreamId::take(&mut value)?;
         let added = varint::take(&mut value)?;
         let max_deleted_id = StreamId::take(&mut value)?;
-        // Which node is the last one: for a reader that has the root alone.
-        StreamId::take(&mut value)?;
+        let last_node = StreamId::take(&mut value)?;
         (*version == ROOT_VERSION && value.is_empty()).then_some(Self {
             last_id,
             added,
             max_deleted_id,
+            last_node,
         })
     }
 }

@@ -24,7 +24,7 @@ impl StreamRoot {
     /// Reads the value of a root's record.
     #[must_use]
     pub fn read(value: &[u8], units: u64) -> Option<Self> {
-        let Root { last_id, added, max_deleted_id } = Root::read(value)?;
+        let Root { last_id, added, max_deleted_id, .. } = Root::read(value)?;
         Some(Self { last_id, entries_added: added, max_deleted_id, units })
     }
 }

@@ -34,6 +34,11 @@ struct Reach {
     indexed: Lsn,
     is_broken: bool,
     damaged: BTreeSet<RecordAddr>,
+    /// The index does not say where these are.
+    unlisted: BTreeSet<RecordAddr>,
+    /// They are not in the log any more.
+    gone: BTreeSet<RecordAddr>,
+    records_read: usize,
 }
 
 impl Blocks {
@@ -54,6 +59,7 @@ impl Blocks {
                 }
             }
         }
+        elements.retain(|_, addr| self.with(|reach| !reach.unlisted.contains(addr)));
         elements
     }
 
@@ -72,6 +78,60 @@ impl Blocks {
             }
         }
         keys
+    }
+
+    /// Time passes: another block is open, and some more may be durable and indexed.
+    pub(crate) fn pass(&self, rng: &mut fastrand::Rng) {
+        self.with(|reach| {
+            reach.open = reach.open.next();
+            let open = reach.open.0;
+            reach.durable = Lsn(rng.u64(reach.durable.0..open));
+            reach.indexed = Lsn(rng.u64(reach.indexed.0..=reach.durable.0));
+        });
+    }
+
+    /// The block up to which all is indexed.
+    pub(crate) fn indexed(&self) -> Option<Lsn> {
+        self.indexed_lsn()
+    }
+
+    /// How many records were read.
+    pub(crate) fn records_read(&self) -> usize {
+        self.with(|reach| reach.records_read)
+    }
+
+    /// Where the records of nodes of streams are that are needed, in their order.
+    pub(crate) fn nodes(&self) -> Vec<RecordAddr> {
+        let records = self.log.records();
+        let nodes = records.iter().enumerate();
+        let nodes = nodes.filter(|(_, it)| it.kind == RecordKind::StreamNode && !it.is_retired);
+        nodes.map(|(at, _)| addr(at)).collect()
+    }
+
+    fn root_at(&self, db: DbId, key: &[u8], addr: RecordAddr) -> Result<Restored, RestoreError> {
+        if self.with(|reach| reach.is_broken) {
+            return Err(RestoreError::Io("the device does not answer".to_owned()));
+        }
+        self.check_sound(addr)?;
+        assert_eq!(self.undurable_lsn_of(addr), None, "a value went that a crash could take");
+        let records = self.log.records().clone();
+        let record = records[addr.ordinal() as usize].record();
+        assert_eq!((record.db, record.key), (db, key));
+        let begun = Restored::of(&record, addr, KeyHasher::new(SEED));
+        let mut restored = begun.expect("the record of a key");
+        if restored.object() != ObjectId::NONE {
+            restored.gather_as_of(self.with(|reach| reach.indexed));
+        }
+        Ok(restored)
+    }
+
+    fn gather(&self, restored: &mut Restored, addr: RecordAddr) -> Result<(), RestoreError> {
+        self.check_sound(addr)?;
+        self.with(|reach| reach.records_read += 1);
+        let records = self.log.records();
+        let element = records[addr.ordinal() as usize].record();
+        restored.gather(&element, addr).expect("an element");
+        Ok(())
     }
 
     /// All that was logged is durable and indexed.
@@ -93,6 +153,16 @@ impl Blocks {
     /// A record can be read no more.
     pub(crate) fn damage(&self, addr: RecordAddr) {
         self.with(|reach| reach.damaged.insert(addr));
+    }
+
+    /// The index does not say any more where a record is.
+    pub(crate) fn unlist(&self, addr: RecordAddr) {
+        self.with(|reach| reach.unlisted.insert(addr));
+    }
+
+    /// A record is not in the log any more, though it is needed.
+    pub(crate) fn lose(&self, addr: RecordAddr) {
+        self.with(|reach| reach.gone.insert(addr));
     }
 
     /// No record can be read for a while.
@@ -230,25 +300,50 @@ impl Restorer for Blocks {
     }
 
     fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Result<Restored, RestoreError> {
-        if self.with(|reach| reach.is_broken) {
-            return Err(RestoreError::Io("the device does not answer".to_owned()));
+        let mut restored = self.root_at(db, key, addr)?;
+        self.with(|reach| reach.records_read += 1);
+        for addr in self.elements(restored.object()).values() {
+            self.gather(&mut restored, *addr)?;
         }
-        self.check_sound(addr)?;
-        assert_eq!(self.undurable_lsn_of(addr), None, "a value went that a crash could take");
-        let records = self.log.records().clone();
-        let record = records[addr.ordinal() as usize].record();
-        assert_eq!((record.db, record.key), (db, key));
-        let begun = Restored::of(&record, addr, KeyHasher::new(SEED));
-        let mut restored = begun.expect("the record of a key");
-        if restored.object() != ObjectId::NONE {
-            restored.gather_as_of(self.with(|reach| reach.indexed));
-            for addr in self.elements(restored.object()).values() {
-                self.check_sound(*addr)?;
-                let element = records[addr.ordinal() as usize].record();
-                restored.gather(&element, *addr).expect("an element");
+        restored.arrange().map_err(|error| RestoreError::Unlisted(error.to_string()))
+    }
+
+    fn read_end(
+        &mut self,
+        db: DbId,
+        key: &[u8],
+        addr: RecordAddr,
+    ) -> Result<Restored, RestoreError> {
+        let mut restored = self.root_at(db, key, addr)?;
+        self.with(|reach| reach.records_read += 1);
+        if let Some(last_node) = restored.last_node() {
+            let elements = self.elements(restored.object());
+            if let Some(addr) = elements.get(last_node) {
+                self.gather(&mut restored, *addr)?;
             }
         }
-        Ok(restored.arrange().expect("it has elements"))
+        restored.arrange_end().map_err(|error| RestoreError::Unlisted(error.to_string()))
+    }
+
+    fn read_elements(
+        &mut self,
+        db: DbId,
+        key: &[u8],
+        stream: ObjectId,
+    ) -> Result<Restored, RestoreError> {
+        let mut restored = Restored::of_elements(db, key, stream, KeyHasher::new(SEED));
+        restored.gather_as_of(self.with(|reach| reach.indexed));
+        for addr in self.elements(stream).values() {
+            // As if it were compacted away.
+            let is_gone = self.log.is_retired(*addr) && addr.ordinal() % 2 == 0
+                || self.with(|reach| reach.gone.contains(addr));
+            let gathered = match is_gone {
+                true => Err(RestoreError::Unlisted("it is gone".to_owned())),
+                false => self.gather(&mut restored, *addr),
+            };
+            gathered.unwrap_or_else(|why| restored.note_unread(*addr, why));
+        }
+        Ok(restored.arrange().expect("it has its root"))
     }
 }
 
@@ -347,12 +442,7 @@ fn live(seed: u64, count: usize) {
     let mut now_ms = 0;
     for _ in 0..count {
         now_ms += rng.i64(0..20);
-        blocks.with(|reach| {
-            reach.open = reach.open.next();
-            let open = reach.open.0;
-            reach.durable = Lsn(rng.u64(reach.durable.0..open));
-            reach.indexed = Lsn(rng.u64(reach.indexed.0..=reach.durable.0));
-        });
+        blocks.pass(&mut rng);
         lean.note_indexed(blocks.indexed_lsn());
         let mut same = rng.clone();
         for (keyspace, rng) in [(&mut full, &mut rng), (&mut lean, &mut same)] {

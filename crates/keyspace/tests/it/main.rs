@@ -3,6 +3,7 @@
 mod apply;
 mod bare;
 mod cold;
+mod ends;
 mod expiring_fields;
 mod flush;
 mod follow;

@@ -14,11 +14,12 @@
 //! of a request for a million.
 //!
 //! How large a value is that was never in memory is known when it has come: what is asked for is charged
-//! with what those that came last had.
+//! with what those that came last had. So is the end of a stream, whose last node may be one entry of any size; but values
+//! say nothing of ends, nor ends of values.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use keyspace::Missing;
+use keyspace::{Missing, Need};
 
 use super::ClientKey;
 
@@ -76,6 +77,39 @@ impl Request {
     }
 }
 
+/// How large what is asked for is taken to be, in bytes, where that is not known.
+#[derive(Debug, Clone, Copy)]
+struct Expected {
+    value_bytes: u64,
+    end_bytes: u64,
+}
+
+impl Default for Expected {
+    fn default() -> Self {
+        Self { value_bytes: EXPECTED_BYTES, end_bytes: EXPECTED_BYTES }
+    }
+}
+
+impl Expected {
+    const fn of(&self, missing: &Missing) -> u64 {
+        match (missing.bytes, missing.need) {
+            (0, Need::End) => self.end_bytes,
+            (0, _) => self.value_bytes,
+            (known, _) => known,
+        }
+    }
+
+    /// So large it was: as large as this, or a little less than before, the next ones are taken to be.
+    fn learn(&mut self, missing: &Missing, bytes: u64) {
+        let expected = match missing.need {
+            _ if missing.bytes > 0 || bytes == 0 => return,
+            Need::End => &mut self.end_bytes,
+            Need::Name | Need::Value => &mut self.value_bytes,
+        };
+        *expected = bytes.max(*expected - *expected / 8).max(EXPECTED_BYTES_MIN);
+    }
+}
+
 /// A key that was asked for.
 #[derive(Debug, Default)]
 struct Asked {
@@ -84,7 +118,7 @@ struct Asked {
 }
 
 /// See the file's top.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct FetchBudget {
     requests: BTreeMap<RequestId, Request>,
     /// Those that still wait, the oldest first.
@@ -97,25 +131,8 @@ pub(crate) struct FetchBudget {
     names: BTreeMap<u64, RequestId>,
     /// What has come for requests that were not executed yet.
     came_bytes: u64,
-    /// How large a value of unknown size is taken to be.
-    expected_bytes: u64,
+    expected: Expected,
     last_id: u64,
-}
-
-impl Default for FetchBudget {
-    fn default() -> Self {
-        Self {
-            requests: BTreeMap::new(),
-            waiting: BTreeSet::new(),
-            turns: VecDeque::new(),
-            asked: BTreeMap::new(),
-            asked_bytes: 0,
-            names: BTreeMap::new(),
-            came_bytes: 0,
-            expected_bytes: EXPECTED_BYTES,
-            last_id: 0,
-        }
-    }
 }
 
 impl FetchBudget {
@@ -136,8 +153,8 @@ impl FetchBudget {
 
     /// Nothing that was asked for comes any more, and no request waits.
     pub(crate) fn clear(&mut self) {
-        let Self { expected_bytes, last_id, .. } = *self;
-        *self = Self { expected_bytes, last_id, ..Self::default() };
+        let Self { expected, last_id, .. } = *self;
+        *self = Self { expected, last_id, ..Self::default() };
     }
 
     /// A request waits for `keys`, which may bring up to `bytes_max` into memory.
@@ -182,8 +199,7 @@ impl FetchBudget {
         keys.reverse();
         request.rounds += 1;
         request.unasked = keys;
-        let size = |it: &Missing| if it.bytes > 0 { it.bytes } else { self.expected_bytes };
-        let gone: u64 = request.unasked.iter().map(size).sum();
+        let gone: u64 = request.unasked.iter().map(|it| self.expected.of(it)).sum();
         let charged = gone.min(request.bytes);
         self.came_bytes -= charged;
         request.bytes -= charged;
@@ -249,10 +265,7 @@ impl FetchBudget {
 
     /// A key was asked for, now or before, by a request or ahead of any.
     pub(crate) fn note_asked(&mut self, missing: Missing, id: Option<RequestId>) {
-        let expected_bytes = match missing.bytes {
-            0 => self.expected_bytes,
-            known => known,
-        };
+        let expected_bytes = self.expected.of(&missing);
         let asked = self.asked.entry(missing).or_insert_with(|| {
             self.asked_bytes += expected_bytes;
             Asked { expected_bytes, requests: Vec::new() }
@@ -289,10 +302,7 @@ impl FetchBudget {
     ) {
         let Some(asked) = self.asked.remove(missing) else { return };
         self.asked_bytes -= asked.expected_bytes;
-        if missing.bytes == 0 && bytes > 0 {
-            let expected_bytes = self.expected_bytes - self.expected_bytes / 8;
-            self.expected_bytes = bytes.max(expected_bytes).max(EXPECTED_BYTES_MIN);
-        }
+        self.expected.learn(missing, bytes);
         // It is there once, however many have waited for it.
         let mut charged_bytes = bytes;
         for id in asked.requests {
@@ -340,7 +350,7 @@ mod tests {
     fn key(number: u32, bytes: u64) -> Missing {
         let addr = (bytes > 0).then(|| RecordAddr::new(SegmentId(1), number));
         let key = number.to_le_bytes().into();
-        Missing { db: DbId(0), key, addr, bytes, need: Need::Value }
+        Missing { db: DbId(0), key, addr, rest_of: None, bytes, need: Need::Value }
     }
 
     struct World {
@@ -430,12 +440,12 @@ mod tests {
         let mut world = World::new();
         let first = world.enter((0..20).map(|number| key(number, 0)));
         let second = world.enter((20..40).map(|number| key(number, 0)));
-        world.fetches.expected_bytes = 100;
+        world.fetches.expected.value_bytes = 100;
         assert_eq!(world.ask().len(), 20 + 5, "the oldest, and half of the budget");
         world.come(&key(0, 0), 900);
         world.come(&key(20, 0), 10);
         assert_eq!(world.ask(), [], "one was large, and the oldest has all that it needs");
-        assert_eq!(world.fetches.expected_bytes, 900 - 900 / 8);
+        assert_eq!(world.fetches.expected.value_bytes, 900 - 900 / 8);
         world.fetches.release(first);
         world.come(&key(21, 0), 10);
         (22..25).for_each(|number| world.come(&key(number, 0), 10));
@@ -509,5 +519,40 @@ mod tests {
         world.fetches.release(ids[0]);
         world.fetches.release(ids[2]);
         assert_eq!(world.fetches.bytes(), 0);
+    }
+
+    #[test]
+    fn what_ends_of_streams_take_is_learnt_apart_from_what_values_take() {
+        const BUDGET: u64 = 10 << 20;
+        /// How many of a hundred are asked for within the budget, behind one that waits.
+        fn asked(world: &mut World, need: Need) -> usize {
+            let wanted = (0..100).map(|number| Missing { need, ..key(number, 0) });
+            let requests = [world.enter([key(5000, 1)]), world.enter(wanted)];
+            let mut count = 0;
+            while let Some((id, missing)) = world.fetches.next(BUDGET) {
+                world.fetches.note_asked(missing, Some(id));
+                count += 1;
+            }
+            requests.into_iter().for_each(|id| _ = world.fetches.release(id));
+            let all: Vec<_> = world.fetches.asked.keys().cloned().collect();
+            all.iter().for_each(|missing| world.come(missing, 0));
+            count - 1
+        }
+        let end_comes = |world: &mut World, bytes| {
+            let end = Missing { need: Need::End, ..key(1000, 0) };
+            let id = world.enter([end.clone()]);
+            assert!(world.fetches.next(BUDGET).is_some());
+            world.fetches.note_asked(end.clone(), Some(id));
+            world.come(&end, bytes);
+            world.fetches.release(id);
+        };
+        let mut world = World::new();
+        assert_eq!(asked(&mut world, Need::End), 40, "of a quarter of a megabyte");
+        end_comes(&mut world, 50 << 20);
+        assert_eq!(asked(&mut world, Need::End), 1, "others may be as large");
+        assert_eq!(asked(&mut world, Need::Value), 40);
+        (0..100).for_each(|_| end_comes(&mut world, 300));
+        assert_eq!(asked(&mut world, Need::End), 100);
+        assert_eq!(asked(&mut world, Need::Value), 40, "small ends say nothing of values");
     }
 }

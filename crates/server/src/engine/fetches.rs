@@ -204,10 +204,24 @@ impl Engine {
             if !self.fetches.has_room_ahead(self.options.fetch_bytes_max()) {
                 return;
             }
-            if !self.fetches.is_asked(&missing) && self.shard.ask(Wanted::Missing(missing.clone()))
-            {
-                self.fetches.note_asked(missing, None);
-            }
+            self.fetch_unasked(missing);
+        }
+    }
+
+    /// Asks for what no request waits for yet.
+    fn fetch_unasked(&mut self, missing: Missing) {
+        if !self.fetches.is_asked(&missing) && self.shard.ask_for(&missing) {
+            self.fetches.note_asked(missing, None);
+        }
+    }
+
+    /// Asks for what has not come back by itself: see [`super::shard::Shard::next_rest`].
+    pub(super) fn fetch_rests(&mut self) {
+        while self.fetches.has_room_ahead(self.options.fetch_bytes_max())
+            && !self.is_short_of_memory()
+            && let Some(missing) = self.shard.next_rest()
+        {
+            self.fetch_unasked(missing);
         }
     }
 
@@ -234,7 +248,7 @@ impl Engine {
         while let Some((id, missing)) = fetches.next(options.fetch_bytes_max()) {
             // It may have come meanwhile, or been deleted.
             let is_asked = fetches.is_asked(&missing)
-                || (shard.keyspace.lacks(&missing) && shard.ask(Wanted::Missing(missing.clone())));
+                || (shard.keyspace.lacks(&missing) && shard.ask_for(&missing));
             if is_asked {
                 fetches.note_asked(missing, Some(id));
             } else if let Some(client) = fetches.end_if_over(id) {
@@ -267,7 +281,7 @@ impl Engine {
     ) -> Vec<Named<'a>> {
         let found = command::keys::of(command.spec(), args).unwrap_or_default();
         let named = |found: KeyAt| {
-            let need = need_of(command, found.flags);
+            let need = need_of(command, found.flags, args);
             Named { db, key: args[found.index], need }
         };
         let mut names: Vec<_> = found.into_iter().map(named).collect();
@@ -372,6 +386,7 @@ impl Engine {
     /// Something was read, or could not be: the clients that wait for it go on.
     pub(super) fn fetched(&mut self, missing: &Missing, restored: Option<Restored>) {
         let bytes = restored.as_ref().map_or(0, Restored::bytes) as u64;
+        self.shard.keyspace.note_told(missing);
         if let Some(restored) = restored {
             self.shard.keyspace.install(restored);
         }
@@ -398,13 +413,14 @@ fn names_of(command: Command, args: &[&[u8]]) -> Option<(NamesFor, usize)> {
 
 /// What a command needs of a key. One that writes a value over another needs no more than a name; but an
 /// expiry is logged with the value.
-fn need_of(command: Command, flags: KeyFlags) -> Need {
+fn need_of(command: Command, flags: KeyFlags, args: &[&[u8]]) -> Need {
     let is_overwritten = flags.has(KeyFlags::OW) && !flags.has(KeyFlags::ACCESS);
     match command.name {
         "watch" | "del" | "unlink" | "exists" | "touch" | "type" | "ttl" | "pttl"
         | "expiretime" | "pexpiretime" | "memory|usage" | "object|freq" | "object|idletime" => {
             Need::Name
         }
+        "xadd" if command::adds_at_the_end(args) => Need::End,
         // Without a condition.
         "delex" if flags.has(KeyFlags::RM) => Need::Name,
         _ if is_overwritten => Need::Name,

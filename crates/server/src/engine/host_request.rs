@@ -122,6 +122,7 @@ impl Engine {
         if let Some(garbage) = self.shard.take_garbage() {
             self.take_over(garbage);
         }
+        self.fetch_rests();
         // A log that has failed must not be closed: what is in memory is all that there is.
         let may_reload =
             self.shard.is_writable() && !self.shard.is_loading() && self.host_request.is_none();

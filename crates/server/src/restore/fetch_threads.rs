@@ -18,7 +18,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use base::{DbId, Lsn};
-use keyspace::Missing;
+use keyspace::{Missing, Need};
 use redo::Waker;
 
 use super::log_restorer::LogRestorer;
@@ -179,7 +179,11 @@ impl Asked {
 
     fn add_large(&self, large: Vec<Missing>) {
         for missing in large {
-            self.queues().large.push_back(missing);
+            // An end is two records, and what others wait for may be any number.
+            match missing.need {
+                Need::End => self.queues().large.push_front(missing),
+                Need::Name | Need::Value => self.queues().large.push_back(missing),
+            }
             self.news.notify_one();
         }
     }

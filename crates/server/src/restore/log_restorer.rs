@@ -13,9 +13,13 @@ use keyspace::{
 use logindex::{Cached, EXPIRY_MS_MAX, Entry, Hash96, Index, Name, Place, Scope};
 use redo::{FoundRecord, Reader, ReaderLimits};
 
+use super::last_nodes::{LastNodes, last_node_of};
 use super::newest_index::{NewestIndex, note_contradiction};
 use crate::engine::{Fetched, Sweep, Wanted};
 
+/// Of a stream whose end is in memory one element may be superseded and gone, that which was the last node when the index
+/// was cut. So what is gone or damaged is left out at first; more than so many are not.
+const UNREAD_MAX: usize = 8;
 /// So many names are read in the order of the log.
 const NAMES_CHUNK: usize = 1 << 20;
 /// So many records are asked for together: as many groups as are read at a time, or more.
@@ -71,8 +75,11 @@ impl LogRestorer {
     /// What is missing, if it is there and can be read.
     pub fn fetch(&mut self, missing: &Missing) -> Option<Restored> {
         let index = self.newest().ok();
+        let (db, key) = (missing.db, &missing.key);
         match self.place_of(missing, index.as_ref()) {
-            Whereabouts::At(addr) => self.read(missing.db, &missing.key, addr).ok(),
+            Whereabouts::At(addr) if missing.need == Need::End => self.read_end(db, key, addr).ok(),
+            Whereabouts::At(addr) => self.read(db, key, addr).ok(),
+            Whereabouts::Elements(stream) => self.read_elements(db, key, stream).ok(),
             Whereabouts::Known(restored) => Some(*restored),
             Whereabouts::Nowhere => None,
         }
@@ -91,16 +98,19 @@ impl LogRestorer {
         tell: &mut dyn FnMut(Missing, Option<Restored>),
     ) -> Vec<Missing> {
         let index = self.newest().ok();
-        let names = wanted.iter().filter(|missing| missing.addr.is_none());
+        let has_no_place = |it: &&Missing| it.addr.is_none() && it.rest_of.is_none();
+        let names = wanted.iter().filter(has_no_place);
         if let Some(index) = &index {
             let names = names.map(|missing| self.name(missing.db, &missing.key));
             let are_unknown = |name: &Name| index.probe_cached(*name) == Cached::Unknown;
             names.filter(are_unknown).for_each(|name| index.fetch_ahead(name));
         }
-        let mut found = Vec::with_capacity(wanted.len());
+        let (mut found, mut large) = (Vec::with_capacity(wanted.len()), Vec::new());
+        let mut ends = LastNodes::default();
         for missing in wanted {
             match self.place_of(&missing, index.as_ref()) {
                 Whereabouts::At(addr) => found.push((addr, missing)),
+                Whereabouts::Elements(_) => large.push(missing),
                 Whereabouts::Known(restored) => tell(missing, Some(*restored)),
                 Whereabouts::Nowhere => tell(missing, None),
             }
@@ -108,14 +118,17 @@ impl LogRestorer {
         found.sort_unstable_by_key(|(addr, _)| *addr);
         let (addrs, missing): (Vec<_>, Vec<_>) = found.into_iter().unzip();
         let mut missing: Vec<_> = missing.into_iter().map(Some).collect();
-        let (hasher, mut large) = (self.hasher, Vec::new());
+        let hasher = self.hasher;
         let others = self.reader.records_of_groups(&addrs, &mut |which, found| {
             let missing = missing[which].take().expect("each is told of once");
             let at = key_at(hasher, missing.db, &missing.key, addrs[which]);
             let root = root_of(hasher, &at, &found);
             note_contradiction(self.index.as_ref(), &root);
             match root.ok() {
-                Some(root) if root.object() != ObjectId::NONE => large.push(missing),
+                Some(root) if root.object() != ObjectId::NONE => match missing.need {
+                    Need::End => ends.push(missing, root),
+                    Need::Name | Need::Value => large.push(missing),
+                },
                 root => {
                     let restored = root.and_then(|root| root.arrange().ok());
                     let restored = restored.map(|restored| restored.named(&missing.key));
@@ -124,11 +137,17 @@ impl LogRestorer {
             }
         });
         large.extend(others.into_iter().filter_map(|which| missing[which].take()));
+        if let Some(index) = &index {
+            large.extend(ends.read(&self.namer, index, &mut self.reader, tell));
+        }
         large
     }
 
     /// Where the log has what is missing, or what the index knows, if that will do.
     fn place_of(&self, missing: &Missing, index: Option<&Index>) -> Whereabouts {
+        if let Some(stream) = missing.rest_of {
+            return Whereabouts::Elements(stream);
+        }
         if let Some(addr) = missing.addr {
             return Whereabouts::At(addr);
         }
@@ -513,6 +532,64 @@ impl Restorer for LogRestorer {
         self.gather(root?)
     }
 
+    fn read_end(
+        &mut self,
+        db: DbId,
+        key: &[u8],
+        addr: RecordAddr,
+    ) -> Result<Restored, RestoreError> {
+        let gone = || RestoreError::Unlisted(format!("the key at {addr} is not in the log"));
+        let found = self.record(addr)?.ok_or_else(gone)?;
+        let root = root_of(self.hasher, &key_at(self.hasher, db, key, addr), &found);
+        note_contradiction(self.index.as_ref(), &root);
+        let mut root = root?;
+        if root.object() != ObjectId::NONE {
+            let index = self.newest()?;
+            root.gather_as_of(index.cut().unwrap_or(Lsn::ZERO));
+            if let Some(addr) = last_node_of(&root, &self.namer, &index)? {
+                let gone = || RestoreError::Unlisted(format!("the node at {addr} is gone"));
+                let found = self.record(addr)?.ok_or_else(gone)?;
+                root.gather(&found.record(), addr).map_err(unlisted)?;
+            }
+        }
+        Ok(root.arrange_end().map_err(unlisted)?.named(key))
+    }
+
+    fn read_elements(
+        &mut self,
+        db: DbId,
+        key: &[u8],
+        stream: ObjectId,
+    ) -> Result<Restored, RestoreError> {
+        let mut restored = Restored::of_elements(db, key, stream, self.hasher);
+        let (addrs, known) = self.elements(stream)?;
+        restored.gather_as_of(known);
+        for addrs in addrs.chunks(RECORDS_TOGETHER) {
+            self.check_ending()?;
+            for (addr, found) in addrs.iter().zip(self.records(addrs)) {
+                match found {
+                    Ok(Some(found)) => {
+                        restored.gather(&found.record(), *addr).map_err(unlisted)?;
+                    }
+                    Ok(None) => {
+                        let what = format!("the element at {addr} is not in the log");
+                        restored.note_unread(*addr, RestoreError::Unlisted(what));
+                    }
+                    Err(RestoreError::Corrupt(why)) => {
+                        restored.note_unread(*addr, RestoreError::Corrupt(why));
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            if restored.unread_count() > UNREAD_MAX {
+                return Err(RestoreError::Corrupt(format!(
+                    "more than {UNREAD_MAX} elements of one value cannot be read"
+                )));
+            }
+        }
+        restored.arrange().map_err(unlisted)
+    }
+
     fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Result<Restored, RestoreError> {
         let gone = || RestoreError::Unlisted(format!("not all of the key at {addr} is in the log"));
         let at = key_at(self.hasher, db, key, addr);
@@ -523,6 +600,8 @@ impl Restorer for LogRestorer {
 /// Where something is that is missing.
 enum Whereabouts {
     At(RecordAddr),
+    /// Its root is in memory, with its end.
+    Elements(ObjectId),
     /// Nothing else of it is needed.
     Known(Box<Restored>),
     Nowhere,

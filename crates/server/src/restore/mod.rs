@@ -4,6 +4,7 @@
 //!              name ──► Index ──► address ──► Reader ──► records ──► Restored
 //!                         │  an object: all of its elements' addresses, in the order of the log
 //!   LogRestorer   one key, or the value of one whose address is known; names of keys; what is garbage
+//!   LastNodes     ends of streams, several with one wait for the device
 //!   NewestIndex   the index as it is, or as it was when something was deleted that was not in memory
 //!   FetchThreads  some LogRestorers, for what the executor has asked for
 //!   Warmup        which records are needed, then keys that were hot, then all, the newest segments first
@@ -22,6 +23,7 @@
 
 mod fetch_threads;
 mod hot_walk;
+mod last_nodes;
 mod log_restorer;
 mod newest_index;
 mod warmup;

@@ -11,7 +11,7 @@ use logindex::{Index, Published};
 /// The newest index that was ever installed in this life.
 ///
 /// An index that is begun anew knows less for a while. What has left memory before is found by the one
-/// before, which stays true for it: an object that is not in memory does not change.
+/// before, which stays true for it: what of an object is not in memory does not change.
 ///
 /// An index forgets what is deleted. So one is pinned from the moment at which objects are deleted, that are
 /// not in memory, until their elements are listed. It does not know those that have left memory since; the

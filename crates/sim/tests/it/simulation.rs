@@ -63,6 +63,9 @@ const SET_BACK_SEEDS: u64 = 21_000_000_000;
 /// From here on zeros are written ahead of the log.
 const ZEROS_SEEDS: u64 = 22_000_000_000;
 
+/// From here on there are streams, also such as are added to while they are in the log only.
+const STREAM_SEEDS: u64 = 23_000_000_000;
+
 /// From here on fields of hashes expire.
 const FIELD_SEEDS: u64 = 24_000_000_000;
 
@@ -94,6 +97,7 @@ fn what_survives_is_a_prefix_with_everything_that_was_promised() {
         (TIDY_SEEDS, 96),
         (SET_BACK_SEEDS, 64),
         (ZEROS_SEEDS, 128),
+        (STREAM_SEEDS, 64),
         (FIELD_SEEDS, 96),
         (FAR_SEEDS, 128),
     ];

@@ -229,6 +229,7 @@ fn cold(engine: &Engine, out: &mut String) {
     let Some(stats) = keyspace.cold_stats() else { return };
     line(out, "cold_keys", keyspace.cold_keys());
     line(out, "cold_values", keyspace.bare_values());
+    line(out, "cold_stream_ends", keyspace.stream_ends());
     line(out, "cold_lookups", stats.lookups);
     line(out, "cold_fetches", stats.warmed);
     line(out, "cold_expired_keys", stats.expired);

@@ -72,7 +72,7 @@ impl Shard {
 
     /// Says whose values are lost.
     fn tell_lost(&mut self, logger: &Logger) {
-        let LostNews { keys, others, unnamed } = self.keyspace.take_lost();
+        let LostNews { keys, others, unnamed, added } = self.keyspace.take_lost();
         for (db, key) in keys {
             let name = key[..key.len().min(NAME_BYTES_MAX)].escape_ascii();
             logger.warning(&format!(
@@ -81,6 +81,11 @@ impl Shard {
         }
         if others > 0 {
             logger.warning(&format!("The values of {others} other keys are lost as well"));
+        }
+        if added > 0 {
+            logger.warning(&format!(
+                "{added} entries that were added to such a stream at its end, before the damage was met, are lost with it"
+            ));
         }
         if unnamed > 0 {
             logger.warning(&format!(

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   a thread:  which records are needed ─► keys that were hot ─► every other, newest first ─► the end
-//!                         │                        │                   │
-//!   executor:     bitmaps; compaction begins     install, a slice each iteration          nothing is cold
+//!                         │                        │                   │                          │
+//!   executor:     bitmaps; compaction begins     install, a slice each iteration     streams that have come with their
+//!                                                                                    ends only; then nothing is cold
 //! ```
 //!
 //! What a command asks for is brought back at once, by the keyspace itself; what is described here only
@@ -191,6 +192,15 @@ impl Stage {
     }
 }
 
+/// Streams that were added to while all other keys came back, and have come with their ends only.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rests {
+    /// The rest was asked for of those up to this one.
+    After(Option<ObjectId>),
+    /// Of all.
+    Asked,
+}
+
 /// Whether keys come back unasked.
 enum Course {
     Going,
@@ -206,6 +216,7 @@ pub(crate) struct Restoring {
     /// Taken, and not yet taken over.
     next: Option<Comeback>,
     is_done: bool,
+    rests: Rests,
     stage: Stage,
     /// Keys that were hot: how many there are, and how many have come.
     hot_total: u64,
@@ -289,6 +300,7 @@ impl Shard {
             source,
             next: None,
             is_done: false,
+            rests: Rests::After(None),
             stage: Stage::Validity,
             hot_total: 0,
             hot_done: 0,
@@ -305,12 +317,37 @@ impl Shard {
     /// What memory lacks is read by `fetching` from now on.
     pub(in crate::engine) fn set_fetching(&mut self, fetching: Option<Box<dyn Fetching>>) {
         (self.fetching, self.is_index_pinned) = (fetching, false);
+        self.keyspace.note_pinned(None);
+        self.keyspace.forget_asked();
         self.sweeper = Sweeper::default();
     }
 
     /// See [`Fetching::ask`].
     pub(in crate::engine) fn ask(&mut self, wanted: Wanted) -> bool {
         self.fetching.as_mut().is_some_and(|fetching| fetching.ask(wanted))
+    }
+
+    /// Asks for what is missing: what it is to be put together with stays as it is until
+    /// [`keyspace::Keyspace::note_told`].
+    pub(in crate::engine) fn ask_for(&mut self, missing: &Missing) -> bool {
+        let is_asked = self.ask(Wanted::Missing(missing.clone()));
+        if is_asked {
+            self.keyspace.note_asked(missing);
+        }
+        is_asked
+    }
+
+    /// What comes next of the streams that were added to while all other keys came back, and have come with their ends only:
+    /// each once, when the others are there.
+    pub(in crate::engine) fn next_rest(&mut self) -> Option<Missing> {
+        let restoring = self.restoring.as_mut().filter(|restoring| restoring.is_done)?;
+        let Rests::After(after) = restoring.rests else { return None };
+        let next = self.keyspace.rest_after(after);
+        restoring.rests = match &next {
+            Some((stream, _)) => Rests::After(Some(*stream)),
+            None => Rests::Asked,
+        };
+        next.map(|(_, missing)| missing)
     }
 
     /// See [`Fetching::take`].
@@ -346,7 +383,10 @@ impl Shard {
         let is_wanted = self.keyspace.freeing() + self.keyspace.unlisted() > 0;
         if is_wanted != self.is_index_pinned {
             self.is_index_pinned = is_wanted;
+            // The one that is pinned knows that much, or more.
+            let pinned = is_wanted.then(|| fetching.indexed_lsn().unwrap_or(Lsn::ZERO));
             fetching.pin(is_wanted);
+            self.keyspace.note_pinned(pinned);
         }
         for object in self.keyspace.take_bare_garbage() {
             if !fetching.ask(Wanted::Elements(object)) {
@@ -482,7 +522,11 @@ impl Shard {
         let left = self.keyspace.cold_keys();
         let now_us = clock.monotonic_us();
         let has_ended = matches!(restoring.course, Course::Ended(_));
-        let is_over = restoring.is_done || (has_ended && left == 0);
+        // Where memory is short, or nothing reads them, they come when they are asked for.
+        let has_rests = self.fetching.is_some()
+            && !is_short(0)
+            && (restoring.rests != Rests::Asked || self.keyspace.awaited_rests() > 0);
+        let is_over = (restoring.is_done && !has_rests) || (has_ended && left == 0);
         if is_over {
             return self.end_restoring(now_us, logger);
         }
