@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use archive::{Directory, Folder, Name, Object, Picture, Put, Target, TargetError, TargetResult};
 use base::Lsn;
 use env::Disk as _;
-use env_sim::{Faults, SimDisk, SimEntropy};
+use env_sim::{Faults, SimClock, SimDisk, SimEntropy};
 use redo::Id;
 
 use crate::liar::{Liar, Lie};
@@ -106,7 +106,7 @@ impl Site {
 }
 
 impl Far {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64, clock: SimClock) -> Self {
         let disk = SimDisk::new(seed, Faults::default());
         disk.create_dir_all(Path::new(ROOT)).expect("a disk without faults");
         let nature = Nature::of(seed);
@@ -123,7 +123,7 @@ impl Far {
             is_away: false,
             lost_percent: 0,
             late: Vec::new(),
-            kept: Kept::default(),
+            kept: Kept::new(seed, clock),
             puts: Puts::default(),
             deaths: 0,
         };
@@ -166,6 +166,11 @@ impl Far {
     /// How often its power has failed.
     pub(crate) fn deaths(&self) -> u64 {
         lock(&self.0).deaths
+    }
+
+    /// How many copies it has got that were made by what thins out.
+    pub(crate) fn tidiers_copies(&self) -> u64 {
+        lock(&self.0).puts.tidiers_copies
     }
 
     /// It changes how it behaves.

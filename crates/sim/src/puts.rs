@@ -14,6 +14,8 @@ pub(crate) struct Puts {
     /// The last writer that has claimed the archive.
     claimed: u64,
     timely: Vec<Timely>,
+    /// Copies that were made by what thins out.
+    pub(crate) tidiers_copies: u64,
 }
 
 /// Blocks that were put when no later writer had claimed the archive.
@@ -34,6 +36,7 @@ impl Puts {
             }
             Name::Log { first, last, writer } => Timely { first, last, writer },
             Name::Whole { fill, .. } => {
+                self.tidiers_copies += u64::from(fill.number >> 31);
                 Timely { first: fill.lsn, last: fill.lsn, writer: fill.writer }
             }
             _ => return,

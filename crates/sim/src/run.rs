@@ -207,6 +207,7 @@ impl Run {
             configuration(policy, compaction, drops_values, hot_seconds, algorithm, kept)
         };
         let is_large = rng.below(3) == 0;
+        let clock = SimClock::new(1_700_000_000_000);
         let disk = SimDisk::new(rng.next(), Faults::default());
         if plan.is_traced {
             disk.keep_ios();
@@ -214,7 +215,7 @@ impl Run {
         Self {
             plan,
             disk,
-            clock: SimClock::new(1_700_000_000_000),
+            clock: clock.clone(),
             configs: (0..3).map(config).collect(),
             drops_values,
             believes_over_damage: plan.seed >= COLD_SEEDS && plan.seed & 32 != 0,
@@ -232,7 +233,7 @@ impl Run {
             killed: None,
             backup: Backup::default(),
             has_dump: false,
-            far: Far::new(plan.seed),
+            far: Far::new(plan.seed, clock),
             archived: Archived::default(),
             is_scripted: false,
             trace: Vec::new(),
@@ -294,6 +295,7 @@ impl Run {
         let mut tally = self.tally;
         tally.promises = self.ledger.promises;
         (tally.lies, tally.targets_died) = (self.far.lies(), self.far.deaths());
+        tally.tidiers_copies = self.far.tidiers_copies();
         Outcome { tally, fingerprint: fingerprint.end(), trace: self.trace }
     }
 

@@ -191,6 +191,8 @@ tally! {
     nights,
     /// Times that an archive was thinned out to the end.
     archives_tidied,
+    /// Copies that were made by what thins out.
+    tidiers_copies,
     /// States that rules or names keep, of those that were restored from an archive alone.
     kept_restored,
     /// Times that the log was set back in place.

@@ -4,6 +4,7 @@
 //!   a night: more than an hour in which nothing is written ─► the last block before it is the last one of its hour
 //!            told to be restorable ─────► kept by every rule that is ever set, until the end
 //!   a name: put while its block can be restored ─► that is kept until the name is removed
+//!   rules that keep a window alone ─────► those of the last two hours are kept
 //! ```
 //!
 //! It is looked for after each removal: what is kept can be restored at every moment, so no tidier need end its work.
@@ -15,7 +16,7 @@ use archive::{
 };
 use base::Lsn;
 use env::Clock;
-use env_sim::SimEntropy;
+use env_sim::{SimClock, SimEntropy};
 
 use crate::archives::keys_of;
 use crate::far::Nature;
@@ -25,9 +26,18 @@ use crate::run::Run;
 /// Runs from this seed on thin out their archives.
 const TIDY_SEEDS: u64 = 20_000_000_000;
 
+/// Runs from this seed on keep nothing that is older than a window.
+const WINDOW_SEEDS: u64 = 26_000_000_000;
+
 /// The rules, by all of which the last state of each hour is kept.
-pub(crate) const KEEPS: [&str; 5] =
+const KEEPS: [&str; 5] =
     ["30m:all 30d:hour", "2h:all 30d:hour", "30m:all 30d:minute", "10m:all 1d:minute 30d:hour", ""];
+
+/// Rules of those that keep a window alone.
+const WINDOWS: [&str; 4] = ["3h:all", "200m:all", "4h:all", "3h:all 4h:hour"];
+
+/// So old is what a window has at least, with an hour for what a block is older than the night behind it.
+const WINDOW_US: u64 = 2 * 3600 * 1_000_000;
 
 /// How long a night is: the clock is believed after an hour, and an hour after it was thinned out it is done again.
 const NIGHT_US: u64 = 70 * 60 * 1_000_000;
@@ -49,14 +59,24 @@ pub(crate) fn thins_out(seed: u64) -> bool {
 
 /// What is kept at first, by seed.
 pub(crate) fn keep_of(seed: u64) -> &'static str {
-    if thins_out(seed) { KEEPS[usize::try_from(seed % 5).expect("few")] } else { "" }
+    let rules = rules_of(seed);
+    let at = usize::try_from(seed % rules.len() as u64).expect("few");
+    if thins_out(seed) { rules[at] } else { "" }
+}
+
+/// What may be kept.
+pub(crate) fn rules_of(seed: u64) -> &'static [&'static str] {
+    if seed < WINDOW_SEEDS { &KEEPS } else { &WINDOWS }
 }
 
 /// See the file's top.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Kept {
-    /// The last blocks of their hours.
-    hours: BTreeSet<Lsn>,
+    clock: SimClock,
+    /// For how long, in microseconds.
+    window_us: u64,
+    /// The last blocks of their hours, and when those ended.
+    hours: BTreeMap<Lsn, u64>,
     /// Those of them that were told to be restorable.
     told: BTreeSet<Lsn>,
     /// What was told last.
@@ -67,10 +87,23 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
+    /// In the run with this seed.
+    pub(crate) fn new(seed: u64, clock: SimClock) -> Self {
+        Self {
+            clock,
+            window_us: if seed < WINDOW_SEEDS { u64::MAX } else { WINDOW_US },
+            hours: BTreeMap::new(),
+            told: BTreeSet::new(),
+            last_told: None,
+            named: BTreeMap::new(),
+            violation: None,
+        }
+    }
+
     /// The hour of this block ends with it.
     pub(crate) fn end_hour(&mut self, lsn: Lsn) {
         if lsn > Lsn::ZERO && self.hours.len() < NIGHTS_MAX {
-            self.hours.insert(lsn);
+            self.hours.entry(lsn).or_insert(self.clock.monotonic_us());
             if self.last_told.is_some_and(|(from, last)| from <= lsn && lsn <= last) {
                 self.told.insert(lsn);
             }
@@ -82,13 +115,13 @@ impl Kept {
         self.last_told = Some((from, last));
         // A copy is of the time at which it was begun, not of its block's.
         if from < last {
-            self.told.extend(self.hours.range(from.next()..=last));
+            self.told.extend(self.hours.range(from.next()..=last).map(|(lsn, _)| lsn));
         }
     }
 
     /// Blocks behind this one have never been.
     pub(crate) fn settle(&mut self, last: Lsn) {
-        self.hours.retain(|lsn| *lsn <= last);
+        self.hours.retain(|lsn, _| *lsn <= last);
         self.told.retain(|lsn| *lsn <= last);
     }
 
@@ -117,13 +150,19 @@ impl Kept {
 
     /// What is kept.
     pub(crate) fn blocks(&self) -> Vec<Lsn> {
-        self.told.iter().chain(self.named.values()).copied().collect()
+        self.last_of_hours().chain(self.named.values()).copied().collect()
+    }
+
+    /// Those that are told, and in the window.
+    fn last_of_hours(&self) -> impl Iterator<Item = &Lsn> {
+        let from_us = self.clock.monotonic_us().saturating_sub(self.window_us);
+        self.told.iter().filter(move |lsn| self.hours.get(lsn).is_some_and(|us| *us >= from_us))
     }
 
     /// What is not there.
     pub(crate) fn missing(&self, picture: &Picture) -> Option<String> {
         let is_missing = |lsn: &&Lsn| picture.chain(**lsn).is_none();
-        let hour = self.told.iter().find(is_missing);
+        let hour = self.last_of_hours().find(is_missing);
         let hour = hour.map(|lsn| format!("block {lsn}, the last one of its hour, is not there"));
         let named = || self.named.iter().find(|(_, lsn)| is_missing(lsn));
         hour.or_else(|| named().map(|(name, lsn)| format!("block {lsn} of {name} is not there")))
@@ -166,7 +205,8 @@ impl Run {
         }
         let target = Keyed::new(Box::new(self.far.clone()), keys_of(&place));
         let Ok(database) = archive::database_of(&target, None) else { return Ok(()) };
-        let keep = KEEPS[usize::try_from(self.rng.below(KEEPS.len() as u64)).expect("few")];
+        let rules = rules_of(self.plan.seed);
+        let keep = rules[usize::try_from(self.rng.below(rules.len() as u64)).expect("few")];
         let options = ArchiveOptions {
             keep: keep.parse().expect("rules"),
             compression: options

@@ -10,7 +10,7 @@ use env_sim::SimEntropy;
 
 use crate::named::BACKUP_SEEDS;
 use crate::saves::SAVE_SEEDS;
-use crate::thinning::{KEEPS, thins_out};
+use crate::thinning::{rules_of, thins_out};
 
 /// How many databases the server has.
 pub(crate) const DATABASES: usize = 3;
@@ -247,7 +247,8 @@ pub(crate) struct Workload {
     backups: Option<Vec<String>>,
     pub(crate) deleted: BTreeSet<String>,
     /// Whether the rules by which the archive is thinned out change.
-    thins_out: bool,
+    /// The rules by which archives may be thinned out, if they are.
+    keeps: Option<&'static [&'static str]>,
 }
 
 impl Workload {
@@ -269,7 +270,7 @@ impl Workload {
             scripts,
             backups,
             deleted: BTreeSet::new(),
-            thins_out: thins_out(seed),
+            keeps: thins_out(seed).then(|| rules_of(seed)),
         }
     }
 
@@ -443,8 +444,10 @@ impl Workload {
         {
             return op;
         }
-        if self.thins_out && self.one_in(6) {
-            let keep = self.pick(&KEEPS).as_bytes().to_vec();
+        if let Some(keeps) = self.keeps
+            && self.one_in(6)
+        {
+            let keep = self.pick(keeps).as_bytes().to_vec();
             return Op::of("CONFIG SET archive-keep").arg(keep);
         }
         if self.saves && self.one_in(5) {

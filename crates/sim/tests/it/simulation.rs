@@ -72,6 +72,9 @@ const FIELD_SEEDS: u64 = 24_000_000_000;
 /// From here on the archive's machine dies or lies, or another server writes there, too.
 const FAR_SEEDS: u64 = 25_000_000_000;
 
+/// From here on archives may be thinned out to a window of time alone.
+const WINDOW_SEEDS: u64 = 26_000_000_000;
+
 fn plan(seed: u64) -> Plan {
     Plan { seed, lives: 8, is_traced: false }
 }
@@ -100,6 +103,7 @@ fn what_survives_is_a_prefix_with_everything_that_was_promised() {
         (STREAM_SEEDS, 64),
         (FIELD_SEEDS, 96),
         (FAR_SEEDS, 128),
+        (WINDOW_SEEDS, 96),
     ];
     let later = later.into_iter().filter(|_| is_whole);
     let later = later.flat_map(|(first, count)| first..first + count);
@@ -178,6 +182,7 @@ fn the_same_seed_is_the_same_run_byte_for_byte() {
             FAR_SEEDS,
             FAR_SEEDS + 1,
             FAR_SEEDS + 2,
+            WINDOW_SEEDS + 3,
         ])
     };
     let first: Vec<u64> = seeds().map(fingerprint).collect();
