@@ -49,6 +49,7 @@ impl<J: Journal> Keyspace<J> {
             lost: self.lost,
             hand: self.hand,
             limbo: self.limbo,
+            stale_roots: self.stale_roots,
             walk: self.walk,
             has_lost_walk: self.has_lost_walk,
             recorder: self.recorder.with_journal(journal),

@@ -20,7 +20,7 @@ use crate::free::FreeQueue;
 use crate::hasher::KeyHasher;
 use crate::journal::Journal;
 use crate::libraries::Libraries;
-use crate::limbo::Limbo;
+use crate::limbo::{Home, Limbo};
 use crate::lost::Lost;
 use crate::object::Object;
 use crate::recorder::Recorder;
@@ -93,6 +93,8 @@ pub struct Keyspace<J: ?Sized = dyn Journal> {
     pub(crate) hand: Hand,
     /// While the keyspace is fed from a log.
     pub(crate) limbo: Option<Box<Limbo>>,
+    /// Streams whose roots do not name their last nodes, with where they are: see [`Keyspace::log_stale_roots`].
+    pub(crate) stale_roots: Vec<(Home, RecordAddr)>,
     /// While a snapshot of memory is taken.
     pub(crate) walk: Walker,
     /// A walk was under way in the keyspace that this one has succeeded.
@@ -136,6 +138,7 @@ impl<J: Journal> Keyspace<J> {
             lost: Lost::default(),
             hand: Hand::default(),
             limbo: None,
+            stale_roots: Vec::new(),
             walk: None,
             has_lost_walk: false,
             recorder: Recorder::new(journal, KeyHasher::new(seed)),

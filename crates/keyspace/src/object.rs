@@ -290,6 +290,11 @@ impl Object {
         }
     }
 
+    /// Whether it is a stream whose newest root names another node as the last one.
+    pub(crate) fn has_stale_root(&self) -> bool {
+        matches!(&self.body, Body::Stream(stream) if stream.has_stale_root())
+    }
+
     /// Whether it is a hash that has, or had, fields that expire.
     pub(crate) const fn has_expiring_fields(&self) -> bool {
         matches!(&self.body, Body::Hash(hash) if hash.has_expiring_fields())

@@ -12,7 +12,7 @@
 use base::{DbId, DbIndex, Lsn, ObjectId, RecordAddr};
 
 use crate::database_map::{database_ids, has_id, no_database};
-use crate::db::Db;
+use crate::db::{Db, Parts};
 use crate::entry::Entry;
 use crate::keyspace::Keyspace;
 use crate::limbo::{Feed, Home, Limbo, Root, Waiting};
@@ -116,7 +116,11 @@ impl Keyspace {
                 // has just begun there is only the root.
                 Some(_) if is_empty && !goes_on => empty.push((home, addr)),
                 Some(entry) => {
-                    entry.replace_object(Box::new(waiting.into_object(hasher)));
+                    let object = waiting.into_object(hasher);
+                    if object.has_stale_root() && !goes_on {
+                        self.stale_roots.push((home, addr));
+                    }
+                    entry.replace_object(Box::new(object));
                     if goes_on {
                         limbo.homes.insert(id, home);
                     }
@@ -132,6 +136,24 @@ impl Keyspace {
         empty.sort_unstable_by_key(|(_, addr)| *addr);
         for (home, addr) in empty {
             self.remove_rooted(limbo, home, addr, retired);
+        }
+    }
+
+    /// Logs the roots of streams anew that do not say which their last node is, as blocks of the log were lost. Whoever reads
+    /// the root alone is to find the end of the stream.
+    pub fn log_stale_roots(&mut self) {
+        let mut roots = std::mem::take(&mut self.stale_roots);
+        // In an order that does not depend on the map's.
+        roots.sort_unstable_by_key(|(_, addr)| *addr);
+        for (home, addr) in roots {
+            let Some(db) = self.dbs.index_of(home.db) else { continue };
+            let Parts { id, keys, .. } = self.dbs[db].parts();
+            let entry = keys.find_mut_by(home.hash, |entry| entry.addr() == Some(addr));
+            if let Some(entry) = entry.filter(|entry| !entry.is_bare()) {
+                self.recorder.log_key(id, entry);
+                let lsn = self.recorder.open_lsn();
+                entry.object_mut().into_iter().for_each(|object| object.changed_at = lsn);
+            }
         }
     }
 

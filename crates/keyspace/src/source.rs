@@ -521,7 +521,10 @@ impl Keyspace {
             Some(entry) => match missing.need {
                 Need::Name => false,
                 Need::End => lacks_end(entry, &self.ends),
-                Need::Value => entry.is_bare(),
+                // Of what had an end when it was asked for the rest is of no use without that.
+                Need::Value => {
+                    entry.is_bare() && missing.rest_of.is_none_or(|id| self.ends.has(id))
+                }
             },
             None => self.dbs[db].may_be_cold,
         }

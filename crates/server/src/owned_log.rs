@@ -346,8 +346,7 @@ impl Journal for OwnedLog {
     }
 
     fn indexed_lsn(&self) -> Option<Lsn> {
-        // Nothing is in the block that was open then, or it is sealed by now.
-        self.log.indexed_lsn().filter(|lsn| lsn.next() >= self.settled_lsn)
+        self.log.indexed_lsn().filter(|lsn| self.has_start(*lsn))
     }
 }
 
@@ -455,6 +454,11 @@ impl ShardLog for OwnedLog {
         self.log.set_scrub_rate(options.scrub_bytes_per_second);
         self.log.set_writes_zeros(options.preallocates);
         self.log.set_history(history_options(options));
+    }
+
+    fn has_start(&self, lsn: Lsn) -> bool {
+        // Nothing is in the block that was open then, or it is sealed by now.
+        lsn.next() >= self.settled_lsn
     }
 
     fn note_live(&mut self, live: Arc<redo::LiveRecords>) -> Result<(), redo::Error> {

@@ -337,6 +337,10 @@ impl ShardLog for Wiretap {
         self.log.request_sync()
     }
 
+    fn has_start(&self, lsn: Lsn) -> bool {
+        self.log.has_start(lsn)
+    }
+
     fn want_indexed(&mut self) -> bool {
         self.log.want_indexed()
     }

@@ -72,6 +72,11 @@ impl LargeStream {
         Entries::last_node_of(root).map(|master| Box::from(&*Name::Node(master).sub()))
     }
 
+    /// See [`Entries::has_stale_root`].
+    pub(crate) fn has_stale_root(&self) -> bool {
+        self.entries.has_stale_root()
+    }
+
     /// Of the last unit the last node alone was read.
     pub(crate) fn note_partial_unit(&mut self) {
         self.entries.note_partial_unit();
@@ -106,7 +111,11 @@ impl LargeStream {
         }
         let is_root_touched = std::mem::take(&mut self.tracker.is_root_touched);
         let was_rooted = std::mem::replace(&mut self.is_rooted, true);
-        (is_logged, is_root_touched || !was_rooted)
+        let is_root_due = is_root_touched || !was_rooted || self.entries.has_stale_root();
+        if is_root_due {
+            self.entries.note_root();
+        }
+        (is_logged, is_root_due)
     }
 
     /// Logs what these names have, with `old` for the record that each one supersedes.

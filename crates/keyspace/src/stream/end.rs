@@ -15,12 +15,13 @@
 //! - The index knows, up to the block that the bare entry names, all elements that the end has not: no element of a
 //!   stream whose value is in the log only changes but its last nodes, which the end has.
 //! - A node leaves an end when the index knows its last record, and the one that is pinned if one is. The last node stays.
-//! - An end whose rest was asked for stays as it is until that was told of: otherwise it would not fit what comes.
+//! - An end whose value or rest was asked for stays as it is until that was told of, also if it was asked for before there
+//!   was an end: otherwise it would not fit what comes.
 //! - While a walk is under way there is no end: nothing is bare then.
 //!
 //! Decision: `docs/adr/0058-a-stream-in-the-log-is-added-to-at-its-end.md`.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque, hash_map};
 use std::ops::Bound;
 
 use base::{DbId, DbIndex, Lsn, ObjectId, RecordAddr};
@@ -72,6 +73,8 @@ pub(crate) struct Ends {
     all: BTreeMap<ObjectId, End>,
     /// Of how many the rest was asked for.
     awaited: usize,
+    /// How often the value of a key was asked for that is a stream's, or may be, and has not come.
+    asked: HashMap<(DbId, Box<[u8]>), u32>,
 }
 
 /// What has become of an end that was to be made smaller.
@@ -140,8 +143,11 @@ impl End {
             && let Some(&(lsn, master)) = self.marks.front()
             && lsn <= indexed
         {
-            left -= self.stream_mut().entries.drop_before(master, left);
-            known = Some(lsn);
+            let dropped = self.stream_mut().entries.drop_before(master, left);
+            left -= dropped;
+            if dropped > 0 {
+                known = Some(lsn);
+            }
             if left == 0 {
                 // Some may be left before this mark: those are known, too.
                 break;
@@ -185,8 +191,28 @@ impl Ends {
 
     /// Takes over the end of a stream as it was read, whose key this is.
     pub(crate) fn insert(&mut self, object: Box<Object>, db: DbId, key: &[u8]) {
-        let (id, marks, key) = (object.id(), VecDeque::new(), key.into());
-        self.all.insert(id, End { object, marks, added: 0, is_awaited: false, db, key });
+        let (id, marks, key) = (object.id(), VecDeque::new(), Box::from(key));
+        let asked = (db, key);
+        let is_awaited = self.asked.contains_key(&asked);
+        self.awaited += usize::from(is_awaited);
+        let key = asked.1;
+        self.all.insert(id, End { object, marks, added: 0, is_awaited, db, key });
+    }
+
+    /// Notes that the value of a key was asked for, which is this stream's, if that is known.
+    fn note_asked(&mut self, key: (DbId, Box<[u8]>), stream: Option<ObjectId>) {
+        *self.asked.entry(key).or_default() += 1;
+        self.set_awaited(stream, true);
+    }
+
+    /// Notes that it has come, or cannot.
+    fn note_told(&mut self, key: (DbId, Box<[u8]>), stream: Option<ObjectId>) {
+        let hash_map::Entry::Occupied(mut asked) = self.asked.entry(key) else { return };
+        *asked.get_mut() -= 1;
+        if *asked.get() == 0 {
+            asked.remove();
+            self.set_awaited(stream, false);
+        }
     }
 
     /// Takes out what is left of the stream in memory.
@@ -326,18 +352,35 @@ impl Keyspace {
 
     /// This was asked for: what it is to be put together with stays as it is, until [`Keyspace::note_told`].
     pub fn note_asked(&mut self, missing: &Missing) {
-        self.ends.set_awaited(missing.rest_of, true);
+        if missing.need != Need::Value {
+            return;
+        }
+        let stream = match self.bare_object_of(missing) {
+            Some(Some((Type::Stream, id))) => Some(id),
+            Some(_) => return,
+            // It is cold, and may be one.
+            None => None,
+        };
+        self.ends.note_asked((missing.db, missing.key.clone()), stream);
     }
 
     /// This was asked for, and has come, or cannot.
     pub fn note_told(&mut self, missing: &Missing) {
-        self.ends.set_awaited(missing.rest_of, false);
+        let found = self.bare_object_of(missing).flatten().map(|(_, id)| id);
+        self.ends.note_told((missing.db, missing.key.clone()), found.or(missing.rest_of));
+    }
+
+    /// What the key is whose value is missing, if that is in the log; `None` if memory has no such key.
+    fn bare_object_of(&self, missing: &Missing) -> Option<Option<(Type, ObjectId)>> {
+        let db = self.dbs.index_of(missing.db)?;
+        let entry = self.dbs[db].keys().find(self.hash_of(&missing.key), &missing.key)?;
+        Some(entry.bare_object())
     }
 
     /// Nothing that was asked for will be told of.
     pub fn forget_asked(&mut self) {
         self.ends.all.values_mut().for_each(|end| end.is_awaited = false);
-        self.ends.awaited = 0;
+        (self.ends.awaited, self.ends.asked) = (0, HashMap::new());
     }
 
     /// The last id that a stream has had. Of one whose value is in the log only the end alone comes back. `None` also if

@@ -86,6 +86,8 @@ pub(super) struct Entries {
     units: usize,
     /// As `added`, as the record of the last node says it.
     added_of_last: u64,
+    /// The last node, as the newest record of the root says it; 0-0 for none.
+    last_of_root: StreamId,
 }
 
 impl Entries {
@@ -395,7 +397,22 @@ impl Entries {
         self.last_id.put(out);
         varint::put(out, self.added);
         self.max_deleted_id.put(out);
-        self.nodes.last().map_or(StreamId::MIN, |node| node.master).put(out);
+        self.last_node().put(out);
+    }
+
+    /// The name of the last node; 0-0 if there is none.
+    fn last_node(&self) -> StreamId {
+        self.nodes.last().map_or(StreamId::MIN, |node| node.master)
+    }
+
+    /// Whether the newest record of the root names another node as the last one: blocks of the log were lost.
+    pub(super) fn has_stale_root(&self) -> bool {
+        self.last_of_root != self.last_node()
+    }
+
+    /// The root is logged as it is now.
+    pub(super) fn note_root(&mut self) {
+        self.last_of_root = self.last_node();
     }
 
     /// The name of the last node, as the value of a root's record says it; `None` if there is none.
@@ -409,6 +426,7 @@ impl Entries {
         let root = Root::read(value).expect("it was checked");
         (self.last_id, self.added) = (root.last_id, root.added);
         self.max_deleted_id = root.max_deleted_id;
+        self.last_of_root = root.last_node;
         self.catch_up();
     }
 
@@ -471,7 +489,8 @@ impl Entries {
 
     /// Puts `end` behind these, node by node: it has the numbers as they are now, and all nodes from its first one on.
     pub(super) fn join(&mut self, end: Self) {
-        let Self { mut nodes, last_id, added, max_deleted_id, added_of_last, .. } = end;
+        let Self { mut nodes, last_id, added, max_deleted_id, added_of_last, last_of_root, .. } =
+            end;
         let first = nodes.first().map_or(StreamId::MAX, |node| node.master);
         while self.nodes.last().is_some_and(|node| node.master >= first) {
             // As it was when it was read.
@@ -483,7 +502,7 @@ impl Entries {
             self.nodes.push_back(node);
         }
         (self.last_id, self.added, self.max_deleted_id) = (last_id, added, max_deleted_id);
-        self.added_of_last = added_of_last;
+        (self.added_of_last, self.last_of_root) = (added_of_last, last_of_root);
         self.count_unit();
     }
 
@@ -536,7 +555,9 @@ impl Entries {
     pub(super) fn copy(&self) -> Self {
         let Self { last_id, added, max_deleted_id, unit, units, added_of_last, .. } = *self;
         let nodes = self.nodes.iter().map(Node::copy).collect();
-        Self { nodes, last_id, added, max_deleted_id, unit, units, added_of_last }
+        // Its root is logged as it is now.
+        let last_of_root = self.last_node();
+        Self { nodes, last_id, added, max_deleted_id, unit, units, added_of_last, last_of_root }
     }
 
     /// Takes it apart, yielding the addresses of the records.

@@ -31,6 +31,9 @@ use super::shard::Wanted;
 use super::transaction::Transaction;
 use super::{ClientKey, Engine};
 
+/// So many rests of streams are asked for at a time, which no client waits for, and which may have any size.
+const RESTS_MAX: usize = 4;
+
 /// A key that a command names.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Named<'a> {
@@ -189,7 +192,7 @@ impl Engine {
         }
     }
 
-    fn is_short_of_memory(&self) -> bool {
+    pub(super) fn is_short_of_memory(&self) -> bool {
         let limit_bytes = self.options.maxmemory_bytes;
         limit_bytes > 0 && self.deps.host.used_bytes() > limit_bytes
     }
@@ -217,7 +220,8 @@ impl Engine {
 
     /// Asks for what has not come back by itself: see [`super::shard::Shard::next_rest`].
     pub(super) fn fetch_rests(&mut self) {
-        while self.fetches.has_room_ahead(self.options.fetch_bytes_max())
+        while self.shard.keyspace.awaited_rests() < RESTS_MAX
+            && self.fetches.has_room_ahead(self.options.fetch_bytes_max())
             && !self.is_short_of_memory()
             && let Some(missing) = self.shard.next_rest()
         {

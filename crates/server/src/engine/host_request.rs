@@ -123,6 +123,9 @@ impl Engine {
             self.take_over(garbage);
         }
         self.fetch_rests();
+        if self.shard.is_writable() {
+            self.shard.keyspace.log_stale_roots();
+        }
         // A log that has failed must not be closed: what is in memory is all that there is.
         let may_reload =
             self.shard.is_writable() && !self.shard.is_loading() && self.host_request.is_none();
@@ -138,9 +141,10 @@ impl Engine {
             host.note_taken_over(taken_bytes);
             room_bytes.is_some_and(|bytes| host.used_bytes() > bytes)
         };
-        let key_bytes_max = self.options.bare_key_bytes_max();
+        let (key_bytes_max, reads_rests) =
+            (self.options.bare_key_bytes_max(), !self.is_short_of_memory());
         let (clock, logger) = (self.deps.clock.as_ref(), &self.deps.logger);
-        self.shard.restore_slice(clock, logger, &is_short, key_bytes_max);
+        self.shard.restore_slice(clock, logger, (&is_short, reads_rests), key_bytes_max);
     }
 
     fn take_over(&mut self, fetched: Fetched) {

@@ -25,6 +25,11 @@ impl LastNodes {
         self.0.push((missing, root));
     }
 
+    /// What was wanted, where there is nothing to read it by.
+    pub(super) fn into_missing(self) -> impl Iterator<Item = Missing> {
+        self.0.into_iter().map(|(missing, _)| missing)
+    }
+
     /// Reads the last nodes, and tells of each end but those that are returned, whose nodes are in no group by
     /// themselves.
     pub(super) fn read(

@@ -137,8 +137,9 @@ impl LogRestorer {
             }
         });
         large.extend(others.into_iter().filter_map(|which| missing[which].take()));
-        if let Some(index) = &index {
-            large.extend(ends.read(&self.namer, index, &mut self.reader, tell));
+        match &index {
+            Some(index) => large.extend(ends.read(&self.namer, index, &mut self.reader, tell)),
+            None => ends.into_missing().for_each(|missing| tell(missing, None)),
         }
         large
     }
@@ -564,6 +565,7 @@ impl Restorer for LogRestorer {
         let mut restored = Restored::of_elements(db, key, stream, self.hasher);
         let (addrs, known) = self.elements(stream)?;
         restored.gather_as_of(known);
+        let mut damaged = 0;
         for addrs in addrs.chunks(RECORDS_TOGETHER) {
             self.check_ending()?;
             for (addr, found) in addrs.iter().zip(self.records(addrs)) {
@@ -576,15 +578,19 @@ impl Restorer for LogRestorer {
                         restored.note_unread(*addr, RestoreError::Unlisted(what));
                     }
                     Err(RestoreError::Corrupt(why)) => {
+                        damaged += 1;
                         restored.note_unread(*addr, RestoreError::Corrupt(why));
                     }
                     Err(error) => return Err(error),
                 }
             }
             if restored.unread_count() > UNREAD_MAX {
-                return Err(RestoreError::Corrupt(format!(
-                    "more than {UNREAD_MAX} elements of one value cannot be read"
-                )));
+                let what = format!("more than {UNREAD_MAX} elements of one value cannot be read");
+                // What is given up for good is damaged: an index may list what is not there.
+                return Err(match damaged > UNREAD_MAX {
+                    true => RestoreError::Corrupt(what),
+                    false => RestoreError::Unlisted(what),
+                });
             }
         }
         restored.arrange().map_err(unlisted)

@@ -124,6 +124,12 @@ pub trait ShardLog: Journal {
         false
     }
 
+    /// Whether all that was in the log when it was taken over, or was turned on, is in the blocks up to this one: an index
+    /// that knows less does not find what was in memory then.
+    fn has_start(&self, _lsn: Lsn) -> bool {
+        true
+    }
+
     /// Makes a mark of all that is in the log, whose open block is empty, and asks for it to become durable soon.
     /// `None` while it is not known what of it is garbage.
     fn mark(&mut self) -> Option<Mark> {

@@ -373,6 +373,8 @@ impl Shard {
     /// Learns which large values may leave memory.
     pub(in crate::engine) fn note_indexed(&mut self) {
         let indexed = self.fetching.as_mut().and_then(|fetching| fetching.indexed_lsn());
+        // What has come from the log at the start does not say which blocks it was in.
+        let indexed = indexed.filter(|lsn| self.log().is_none_or(|log| log.has_start(*lsn)));
         self.keyspace.note_indexed(indexed);
     }
 
@@ -459,12 +461,13 @@ impl Shard {
     }
 
     /// Takes over some of what has come. When memory `is_short` once so many bytes more are taken, keys come
-    /// back without their values, and those that take more than `key_bytes_max` do not come back.
+    /// back without their values, and those that take more than `key_bytes_max` do not come back. It is not at its end
+    /// before the rests of streams are there whose ends are, if anything `reads_rests`.
     pub(in crate::engine) fn restore_slice(
         &mut self,
         clock: &dyn Clock,
         logger: &Logger,
-        is_short: &dyn Fn(u64) -> bool,
+        (is_short, reads_rests): (&dyn Fn(u64) -> bool, bool),
         key_bytes_max: u64,
     ) {
         if self.restoring.is_some() {
@@ -523,8 +526,10 @@ impl Shard {
         let now_us = clock.monotonic_us();
         let has_ended = matches!(restoring.course, Course::Ended(_));
         // Where memory is short, or nothing reads them, they come when they are asked for.
-        let has_rests = self.fetching.is_some()
+        let has_rests = reads_rests
+            && self.fetching.is_some()
             && !is_short(0)
+            && self.keyspace.stream_ends() > 0
             && (restoring.rests != Rests::Asked || self.keyspace.awaited_rests() > 0);
         let is_over = (restoring.is_done && !has_rests) || (has_ended && left == 0);
         if is_over {
