@@ -145,8 +145,14 @@ impl Stats {
             if device.service() == Service::Gone {
                 continue;
             }
-            let ours = segments.iter().filter(|segment| segment.device == index);
-            self.devices.push(device.stats(ours.count()));
+            let mut stats = device.stats();
+            for segment in segments.iter().filter(|segment| segment.device == index) {
+                stats.segments += 1;
+                stats.bytes += segment.bytes;
+                stats.records += u64::from(segment.present_count);
+                stats.invalid_records += u64::from(segment.invalid_count);
+            }
+            self.devices.push(stats);
         }
     }
 }

@@ -102,7 +102,7 @@ fn figures_of_device(index: usize, device: &DeviceStats) -> String {
     };
     format!(
         "index={index},path={},state={state},segments={},queued_bytes={},written_bytes={},written_blocks={},\
-         syncs={},writes={},spare={},last_error={}",
+         syncs={},writes={},spare={},bytes={},records={},invalid_records={},sync_usec={},last_error={}",
         device.path.display(),
         device.segments,
         device.queued_bytes,
@@ -111,6 +111,10 @@ fn figures_of_device(index: usize, device: &DeviceStats) -> String {
         device.syncs,
         if device.is_over_zeros { "over-zeros" } else { "growing" },
         u8::from(device.has_spare),
+        device.bytes,
+        device.records,
+        device.invalid_records,
+        device.sync_latency.sum_us,
         one_line(device.last_error.as_deref()),
     )
 }
