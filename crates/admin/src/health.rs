@@ -1,0 +1,307 @@
+//! What of the figures a person must act on: is the data safe, is the server well.
+//!
+//! The thresholds are those of docs/watch.md, where each has its reason.
+
+use std::time::Duration;
+
+use crate::report::LogDevice;
+use crate::watch::Picture;
+
+/// A picture that is older than this is said to be.
+const OLD: Duration = Duration::from_secs(3);
+
+/// How full memory is, in percent, when that is worth a word.
+const MEMORY_PERCENT: u64 = 90;
+
+/// How urgent it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    /// For information.
+    Note,
+    /// Look at it today.
+    Look,
+    /// Act now: data is lost, or may be, or writes are refused.
+    Danger,
+}
+
+/// One thing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    pub(crate) level: Level,
+    /// What was seen.
+    pub(crate) what: String,
+    /// What to do.
+    pub(crate) advice: &'static str,
+}
+
+/// Looks for what is wrong, the most urgent first.
+pub(crate) fn findings(picture: &Picture) -> Vec<Finding> {
+    let mut list = List::default();
+    age(picture, &mut list);
+    log(picture, &mut list);
+    picture.report.devices.iter().for_each(|it| device(it, picture, &mut list));
+    data(picture, &mut list);
+    recovery(picture, &mut list);
+    copies(picture, &mut list);
+    memory(picture, &mut list);
+    list.0.sort_by_key(|finding| std::cmp::Reverse(finding.level));
+    list.0
+}
+
+#[derive(Default)]
+struct List(Vec<Finding>);
+
+impl List {
+    fn add(&mut self, level: Level, what: impl Into<String>, advice: &'static str) {
+        self.0.push(Finding { level, what: what.into(), advice });
+    }
+}
+
+fn age(picture: &Picture, list: &mut List) {
+    let age = picture.at.elapsed();
+    if age >= OLD {
+        list.add(
+            Level::Look,
+            format!("The server has not answered for {} seconds", age.as_secs()),
+            "It is busy with a long command or script, or has ended. All figures are of then.",
+        );
+    }
+}
+
+fn log(picture: &Picture, list: &mut List) {
+    let info = &picture.info;
+    if info.is("loading") {
+        return;
+    }
+    if !info.is("redo_enabled") {
+        let (level, what, advice) = if info.is("redo_turning_on") {
+            (Level::Note, "The redo log is being turned on", "Nothing is durable until it is on.")
+        } else {
+            (
+                Level::Look,
+                "The redo log is off: nothing survives the end of the server",
+                "appendonly yes turns it on.",
+            )
+        };
+        list.add(level, what, advice);
+        return;
+    }
+    let health = info.text("redo_health");
+    if !health.is_empty() && health != "ok" {
+        list.add(
+            Level::Danger,
+            format!("Writes are refused: {health}"),
+            "Reads go on and nothing that was answered is lost. docs/operations.md: a full disk, a disk that has failed.",
+        );
+    }
+    if info.is("redo_congested") {
+        list.add(
+            Level::Look,
+            format!(
+                "The log does not keep up: {} clients are held back",
+                info.number("redo_clients_held_back")
+            ),
+            "If this lasts for minutes, the disk is too slow for the load, or compaction has no room.",
+        );
+    }
+    if info.number("redo_compactions_failed") > 0 {
+        list.add(
+            Level::Look,
+            format!("{} compactions have failed", info.number("redo_compactions_failed")),
+            "Mostly there is no room for the file that is written: see the free space, and the log file.",
+        );
+    }
+    let (errors, healed) = (info.number("redo_scrub_errors"), info.number("redo_scrub_healed"));
+    if errors > 0 {
+        list.add(
+            if healed < errors { Level::Danger } else { Level::Look },
+            format!("{errors} damaged files were found in the log, {healed} were mended from memory"),
+            "The disk gives back other bytes than were written: replace it. docs/operations.md: a disk that has failed.",
+        );
+    }
+    if info.text("redo_policy") != "always" {
+        list.add(
+            Level::Note,
+            format!("appendfsync is {}", info.text("redo_policy")),
+            "A power failure can lose the last second of answered writes, or more with no.",
+        );
+    }
+}
+
+fn device(device: &LogDevice, picture: &Picture, list: &mut List) {
+    let why = device.last_error.as_deref().unwrap_or("no reason is known");
+    let is_refusing = picture.info.text("aof_last_write_status") != "ok";
+    let level = if is_refusing { Level::Danger } else { Level::Look };
+    match device.state.as_str() {
+        "Full" => list.add(
+            level,
+            format!("The disk of {} is full", device.path),
+            "Make room: BACKUP DELETE, DEL, or what others have left there. Writes are taken again by themselves.",
+        ),
+        "Poisoned" => list.add(
+            level,
+            format!("The log device {} has failed: {why}", device.path),
+            "It is not written to again. Add another disk to log-devices, then take this one off the list.",
+        ),
+        "Draining" => list.add(
+            Level::Note,
+            format!("The log device {} is being emptied", device.path),
+            "It can be taken away when it is no longer shown.",
+        ),
+        _ => {}
+    }
+}
+
+fn data(picture: &Picture, list: &mut List) {
+    let lost = picture.info.number("lost_values");
+    if lost > 0 {
+        list.add(
+            Level::Danger,
+            format!("{lost} values are lost in damage of the log"),
+            "Commands that need one reply -CORRUPT. The log file has their names; restore them from a backup or an archive.",
+        );
+    }
+}
+
+fn recovery(picture: &Picture, list: &mut List) {
+    let info = &picture.info;
+    match info.text("recovery_state") {
+        "loading" => list.add(
+            Level::Note,
+            format!("The data is being loaded: {} %", info.text("loading_loaded_perc")),
+            "Clients are answered -LOADING until it is there.",
+        ),
+        "restoring" => list.add(
+            Level::Note,
+            format!("{} keys are still in the log only", info.number("recovery_keys_cold")),
+            "Clients are served: a key that a command needs is read first.",
+        ),
+        "failing" | "on_demand" => list.add(
+            Level::Look,
+            format!("The warm-up has stopped: {}", info.text("recovery_last_error")),
+            "Keys are read when they are needed. See the log file.",
+        ),
+        _ => {}
+    }
+    if info.is("redo_index_given_up") {
+        list.add(
+            Level::Look,
+            format!("The index of the log was given up: {}", info.text("redo_index_last_error")),
+            "The next start reads the whole log.",
+        );
+    }
+}
+
+fn copies(picture: &Picture, list: &mut List) {
+    let info = &picture.info;
+    let archive = info.text("archive_state");
+    if matches!(archive, "away" | "gap" | "fenced" | "failed") {
+        list.add(
+            Level::Look,
+            format!("The archive is {archive}: {}", info.text("archive_last_error")),
+            "What is written now is on this machine only. docs/archiving.md.",
+        );
+    }
+    if info.number("archive_damaged_objects") > 0 {
+        list.add(
+            Level::Look,
+            format!(
+                "{} objects of the archive are damaged",
+                info.number("archive_damaged_objects")
+            ),
+            "indelible archive verify says which.",
+        );
+    }
+    if info.number("backups_lost") > 0 {
+        list.add(
+            Level::Look,
+            format!("{} backups cannot be restored any more", info.number("backups_lost")),
+            "A file that they need is gone. Make a new one: BACKUP CREATE.",
+        );
+    }
+    if !info.text("backup_verify_error").is_empty() {
+        list.add(
+            Level::Look,
+            format!("A backup was not found good: {}", info.text("backup_verify_error")),
+            "BACKUP STATUS name says of which.",
+        );
+    }
+    if info.text("rdb_last_bgsave_status") == "err" {
+        list.add(Level::Look, "The last dump has failed", "See the log file, and the free space.");
+    }
+}
+
+fn memory(picture: &Picture, list: &mut List) {
+    let info = &picture.info;
+    let (used, most) = (info.number("used_memory"), info.number("maxmemory"));
+    let is_near = most > 0 && used.saturating_mul(100) >= most.saturating_mul(MEMORY_PERCENT);
+    if is_near && info.text("maxmemory_policy") == "noeviction" {
+        list.add(
+            Level::Look,
+            format!("Memory is {} % full, and maxmemory-policy is noeviction", used * 100 / most),
+            "Writes are refused when it is full. Raise maxmemory, or let values leave memory (cold-lfu).",
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::info::Info;
+    use crate::report::Report;
+    use std::time::Instant;
+
+    const GOOD: &str = "loading:0\nredo_enabled:1\nredo_health:ok\nredo_policy:always\naof_last_write_status:ok\n\
+                        recovery_state:done\n";
+
+    fn found(more: &str, devices: Vec<LogDevice>) -> Vec<(Level, String)> {
+        let info = Info::parse(&format!("{GOOD}{more}"));
+        let report = Report { devices, ..Report::default() };
+        let picture = Picture { report, info, at: Instant::now(), trail: Vec::new() };
+        findings(&picture).into_iter().map(|it| (it.level, it.what)).collect()
+    }
+
+    fn only(more: &str) -> (Level, String) {
+        let mut all = found(more, Vec::new());
+        assert_eq!(all.len(), 1, "{more}: {all:?}");
+        all.remove(0)
+    }
+
+    #[test]
+    fn a_server_that_is_well_is_left_alone() {
+        assert_eq!(found("", Vec::new()), []);
+    }
+
+    #[test]
+    fn each_figure_that_is_wrong_is_found() {
+        for (more, level, word) in [
+            ("redo_health:no room", Level::Danger, "no room"),
+            ("lost_values:2", Level::Danger, "2 values"),
+            ("redo_scrub_errors:2\nredo_scrub_healed:1", Level::Danger, "2 damaged"),
+            ("redo_scrub_errors:1\nredo_scrub_healed:1", Level::Look, "1 damaged"),
+            ("redo_congested:1\nredo_clients_held_back:3", Level::Look, "3 clients"),
+            ("redo_compactions_failed:4", Level::Look, "4 compactions"),
+            ("redo_enabled:0", Level::Look, "nothing survives"),
+            ("redo_policy:everysec", Level::Note, "everysec"),
+            ("recovery_state:restoring\nrecovery_keys_cold:9", Level::Note, "9 keys"),
+            ("recovery_state:failing", Level::Look, "warm-up"),
+            ("archive_state:gap", Level::Look, "gap"),
+            ("backups_lost:1", Level::Look, "1 backups"),
+            ("rdb_last_bgsave_status:err", Level::Look, "dump"),
+            ("used_memory:95\nmaxmemory:100\nmaxmemory_policy:noeviction", Level::Look, "95 %"),
+        ] {
+            let (found_level, what) = only(more);
+            assert_eq!(found_level, level, "{more}");
+            assert!(what.contains(word), "{what}");
+        }
+        assert_eq!(found("archive_state:streaming\narchive_state:off", Vec::new()), []);
+    }
+
+    #[test]
+    fn a_device_that_others_replace_is_no_danger() {
+        let failed = || LogDevice { state: "Poisoned".to_owned(), ..LogDevice::default() };
+        assert_eq!(found("", vec![failed()])[0].0, Level::Look);
+        let refusing = found("aof_last_write_status:err\nredo_health:x", vec![failed()]);
+        assert!(refusing.iter().all(|(level, _)| *level == Level::Danger), "{refusing:?}");
+    }
+}
