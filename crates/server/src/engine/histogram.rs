@@ -76,6 +76,19 @@ impl Histogram {
         upper_of(bucket.expect("the counts add up to the total"))
     }
 
+    /// For each power of two up to 2 to the power of `last`: how many values do not exceed it.
+    pub(crate) fn up_to_powers(&self, last: u32) -> Vec<(u64, u64)> {
+        let (mut seen, mut bucket) = (0, 0);
+        let up_to = |power: u32| {
+            while bucket < self.counts.len() && upper_of(bucket) <= 1 << power {
+                seen += self.counts[bucket];
+                bucket += 1;
+            }
+            (1 << power, seen)
+        };
+        (0..=last).map(up_to).collect()
+    }
+
     /// For each power of two up to the largest value: how many values do not exceed it. Powers
     /// that add nothing are left out.
     pub(crate) fn cumulative_powers(&self) -> Vec<(u64, u64)> {
@@ -123,5 +136,7 @@ mod tests {
         assert!((985..=1023).contains(&histogram.percentile(99.0)));
         assert_eq!(histogram.count(), 1000);
         assert_eq!(histogram.cumulative_powers().last().unwrap().1, 1000);
+        let up_to = histogram.up_to_powers(12);
+        assert_eq!((up_to[0], up_to[4], up_to[12]), ((1, 1), (16, 16), (4096, 1000)));
     }
 }
