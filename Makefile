@@ -12,6 +12,7 @@ help:
 	@echo 'make release      the program as it is shipped: target/dist/indelible, its debug information next to it'
 	@echo 'make deb          the Debian package of that, in target/dist (docs/install.md)'
 	@echo 'make archive      the same as an archive'
+	@echo 'make static       an archive of one that needs no library of the system'
 	@echo 'make container    an image for containers, named indelible; needs docker, or CONTAINER=podman'
 	@echo 'make test         every test: Rust, real clients, the Redis Tcl suite'
 	@echo 'make test-analytics  tests of indelible-parquet (analytics/), with DuckDB and pyarrow; not part of make test'

@@ -160,6 +160,7 @@ impl Front {
                 }
             }
             self.orders.take(&mut orders);
+            let is_quiet = events.is_empty() && orders.is_empty() && self.readable.is_empty();
             for order in orders.drain(..) {
                 if matches!(order, Order::End) {
                     return;
@@ -171,7 +172,7 @@ impl Front {
                     self.read(key);
                 }
             }
-            self.handshakes.begin(Instant::now(), self.readable.is_empty());
+            self.handshakes.begin(Instant::now(), is_quiet);
             while let Some(key) = self.handshakes.next(Instant::now()) {
                 self.read(key);
             }
