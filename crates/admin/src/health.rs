@@ -11,7 +11,7 @@ use crate::watch::Picture;
 const OLD: Duration = Duration::from_secs(3);
 
 /// How full memory is, in percent, when that is worth a word.
-const MEMORY_PERCENT: u64 = 90;
+const MEMORY_PERCENT: u128 = 90;
 
 /// How urgent it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -234,11 +234,11 @@ fn copies(picture: &Picture, list: &mut List) {
 fn memory(picture: &Picture, list: &mut List) {
     let info = &picture.info;
     let (used, most) = (info.number("used_memory"), info.number("maxmemory"));
-    let is_near = most > 0 && used.saturating_mul(100) >= most.saturating_mul(MEMORY_PERCENT);
-    if is_near && info.text("maxmemory_policy") == "noeviction" {
+    let percent = u128::from(used) * 100 / u128::from(most.max(1));
+    if most > 0 && percent >= MEMORY_PERCENT && info.text("maxmemory_policy") == "noeviction" {
         list.add(
             Level::Look,
-            format!("Memory is {} % full, and maxmemory-policy is noeviction", used * 100 / most),
+            format!("Memory is {percent} % full, and maxmemory-policy is noeviction"),
             "Writes are refused when it is full. Raise maxmemory, or let values leave memory (cold-lfu).",
         );
     }
@@ -257,7 +257,8 @@ mod tests {
     fn found(more: &str, devices: Vec<LogDevice>) -> Vec<(Level, String)> {
         let info = Info::parse(&format!("{GOOD}{more}"));
         let report = Report { devices, ..Report::default() };
-        let picture = Picture { report, info, at: Instant::now(), trail: Vec::new() };
+        let picture =
+            Picture { report: report.into(), info, at: Instant::now(), trail: Vec::new() };
         findings(&picture).into_iter().map(|it| (it.level, it.what)).collect()
     }
 

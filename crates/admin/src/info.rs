@@ -48,6 +48,11 @@ impl Info {
         all.sort_unstable();
         all
     }
+
+    /// How many keys there are in all databases.
+    pub(crate) fn keys(&self) -> u64 {
+        self.databases().iter().fold(0, |sum, it| sum.saturating_add(it.1))
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::info::Info;
-use crate::report::{Latency, LogDevice};
+use crate::report::{Bound, Latency, LogDevice};
 use crate::watch::Picture;
 
 /// More databases than these are not told apart.
@@ -501,10 +501,11 @@ fn devices(encoder: &mut DescriptorEncoder, devices: &[LogDevice]) -> fmt::Resul
     let mut metric =
         encoder.encode_descriptor("log_device_sync", help, Some(&unit), MetricType::Histogram)?;
     for device in devices {
-        let (buckets, sum) = in_seconds(&device.syncs);
+        let (buckets, count) = in_seconds(&device.syncs);
+        let sum = device.syncs.sum.as_secs_f64();
         let labels = [("device", device.index)];
         let mut metric = metric.encode_family(&labels)?;
-        metric.encode_histogram::<NoLabelSet>(sum, device.syncs.count, &buckets, None)?;
+        metric.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
     }
     Ok(())
 }
@@ -518,10 +519,11 @@ fn commands(
     let mut metric =
         encoder.encode_descriptor("command_duration", help, Some(&unit), MetricType::Histogram)?;
     for command in commands {
-        let (buckets, sum) = in_seconds(&command.latency);
+        let (buckets, count) = in_seconds(&command.latency);
+        let sum = command.latency.sum.as_secs_f64();
         let labels = [("command", command.name.as_str())];
         let mut metric = metric.encode_family(&labels)?;
-        metric.encode_histogram::<NoLabelSet>(sum, command.latency.count, &buckets, None)?;
+        metric.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
     }
     type Part = fn(&crate::report::CommandLatency) -> u64;
     let counters: [(&str, &str, Part); 2] = [
@@ -539,17 +541,20 @@ fn commands(
     Ok(())
 }
 
-/// The buckets by themselves, as the encoder wants them, with their bounds in seconds; and the sum.
-fn in_seconds(latency: &Latency) -> (Vec<(f64, u64)>, f64) {
-    let mut before = 0;
-    #[expect(clippy::cast_precision_loss, reason = "bounds are powers of two")]
-    let bucket = |(bound_us, up_to): &(u64, u64)| {
-        let count = up_to - before;
-        before = *up_to;
-        (*bound_us as f64 * 1e-6, count)
-    };
-    // Half of the bounds are enough for quantiles over time.
-    let mut buckets: Vec<(f64, u64)> = latency.up_to_us.iter().step_by(2).map(bucket).collect();
-    buckets.push((f64::INFINITY, latency.count - before));
-    (buckets, latency.sum.as_secs_f64())
+/// The buckets by themselves, as the encoder wants them, with their bounds in seconds, and how many all of them have.
+fn in_seconds(latency: &Latency) -> (Vec<(f64, u64)>, u64) {
+    let (mut buckets, mut between, mut total) = (Vec::new(), 0_u64, 0);
+    for (at, (bound, count)) in latency.buckets().enumerate() {
+        (between, total) = (between + count, total + count);
+        let bound = match bound {
+            #[expect(clippy::cast_precision_loss, reason = "bounds are powers of two")]
+            Bound::UpTo(us) => us as f64 * 1e-6,
+            Bound::Above(_) => f64::INFINITY,
+        };
+        // Half of the bounds are enough for quantiles over time.
+        if at.is_multiple_of(2) || bound.is_infinite() {
+            buckets.push((bound, std::mem::take(&mut between)));
+        }
+    }
+    (buckets, total)
 }

@@ -171,7 +171,12 @@ mod tests {
                 total: 1,
             },
         };
-        Picture { info: Info::parse(&report.info), report, at: Instant::now(), trail: Vec::new() }
+        Picture {
+            info: Info::parse(&report.info),
+            report: report.into(),
+            at: Instant::now(),
+            trail: Vec::new(),
+        }
     }
 
     #[test]

@@ -51,14 +51,24 @@ pub struct Latency {
     pub count: u64,
     /// How long all of them together.
     pub sum: Duration,
-    /// Upper bounds in microseconds, rising, each with how many took no longer. The last one has all.
+    /// Upper bounds in microseconds, rising, each with how many took no longer. What took longer than the last one is
+    /// in `count` only.
     pub up_to_us: Vec<(u64, u64)>,
 }
 
+/// A bound in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Bound {
+    /// Not more than this.
+    UpTo(u64),
+    /// More than this, which is the last bound.
+    Above(u64),
+}
+
 impl Latency {
-    /// The bound that `share` (0 to 1) of them did not exceed, in microseconds; 0 if there were none.
+    /// The bound that `share` (0 to 1) of them did not exceed; nothing if there were none.
     #[must_use]
-    pub fn quantile_us(&self, share: f64) -> u64 {
+    pub fn quantile(&self, share: f64) -> Option<Bound> {
         #[expect(
             clippy::cast_precision_loss,
             clippy::cast_possible_truncation,
@@ -66,7 +76,24 @@ impl Latency {
             reason = "a rank of a count; a rounding error moves it by one"
         )]
         let rank = ((share * self.count as f64).ceil() as u64).max(1);
-        self.up_to_us.iter().find(|(_, count)| *count >= rank).map_or(0, |(bound, _)| *bound)
+        let within = self.up_to_us.iter().find(|(_, count)| *count >= rank);
+        let found = within.map_or_else(|| self.above(), |(bound, _)| Bound::UpTo(*bound));
+        (self.count > 0).then_some(found)
+    }
+
+    /// How many lie between each bound and the one before it, and at the end how many above the last.
+    pub fn buckets(&self) -> impl Iterator<Item = (Bound, u64)> {
+        let mut before = 0;
+        let bounds = self.up_to_us.iter().map(|(bound, count)| (Bound::UpTo(*bound), *count));
+        // The counts are taken one after the other while others are added.
+        bounds.chain([(self.above(), self.count)]).map(move |(bound, up_to)| {
+            let up_to = up_to.max(before);
+            (bound, up_to - std::mem::replace(&mut before, up_to))
+        })
+    }
+
+    fn above(&self) -> Bound {
+        Bound::Above(self.up_to_us.last().map_or(0, |last| last.0))
     }
 }
 

@@ -2,17 +2,20 @@
 //!
 //! ```text
 //!   viewers ─► picture() ── younger than a second? ─► that one
-//!                  │ no; one of them asks, the others wait for it
+//!                  │ no: one of them asks, and all wait for the same answer
 //!                  ▼
-//!              Server::ask ── answered within ANSWER_WITHIN ─► a new one
+//!              Server::ask ── answered within ANSWER_WITHIN ─► a new one, as old as its answer
 //!                  └───────── not ───────────────────────────► the last one, and the question stays open
 //! ```
+//!
+//! An answer has the time at which the executor gave it: one that comes when its viewers have gone is as old as that
+//! when the next viewer sees it.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::watch;
 
 use crate::info::Info;
 use crate::report::{Report, Server};
@@ -27,8 +30,9 @@ pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 const TRAIL_LEN_MAX: usize = 120;
 
 /// What the server has said, and when.
+#[derive(Debug)]
 pub(crate) struct Picture {
-    pub(crate) report: Report,
+    pub(crate) report: Arc<Report>,
     pub(crate) info: Info,
     pub(crate) at: Instant,
     /// What pictures before it have said, it included.
@@ -41,12 +45,16 @@ pub(crate) struct Point {
     pub(crate) at: Instant,
     pub(crate) commands_per_s: u64,
     pub(crate) blocks_per_s: u64,
-    durable_lsn: u64,
+    pub(crate) durable_lsn: u64,
 }
+
+/// A report, with when the executor gave it; nothing as long as it has not.
+type Answered = Option<(Instant, Arc<Report>)>;
 
 /// See the file's top.
 pub(crate) struct Watch {
     server: Arc<dyn Server>,
+    /// Not locked while anything is waited for.
     state: Mutex<State>,
 }
 
@@ -54,8 +62,8 @@ pub(crate) struct Watch {
 struct State {
     last: Option<Arc<Picture>>,
     asked_at: Option<Instant>,
-    /// A question that is not answered yet.
-    open: Option<oneshot::Receiver<Report>>,
+    /// A question that is not answered yet, as far as is known.
+    open: Option<watch::Receiver<Answered>>,
     trail: VecDeque<Point>,
 }
 
@@ -66,38 +74,64 @@ impl Watch {
 
     /// The newest picture, if the server has ever said anything.
     pub(crate) async fn picture(&self) -> Option<Arc<Picture>> {
-        let mut state = self.state.lock().await;
-        let is_fresh = state.asked_at.is_some_and(|at| at.elapsed() < FRESH_FOR);
-        if is_fresh {
-            return state.last.clone();
+        if let Some(mut open) = self.question() {
+            // It is answered, or the server has ended and will not, or this viewer waits no longer.
+            let answer = open.wait_for(Option::is_some);
+            drop(tokio::time::timeout(ANSWER_WITHIN, answer).await);
         }
-        state.asked_at = Some(Instant::now());
-        if state.open.is_none() {
-            let (answer, open) = oneshot::channel();
-            // A viewer that has gone needs no answer.
-            self.server.ask(Box::new(move |report| drop(answer.send(report))));
+        let mut state = self.state();
+        state.take_answer();
+        state.last.clone()
+    }
+
+    /// The question to wait for; nothing if what is known is young, or it is too early to ask again.
+    fn question(&self) -> Option<watch::Receiver<Answered>> {
+        let mut state = self.state();
+        state.take_answer();
+        let is_young = |at: Option<Instant>| at.is_some_and(|at| at.elapsed() < FRESH_FOR);
+        if is_young(state.last.as_ref().map(|picture| picture.at)) {
+            return None;
+        }
+        if state.open.is_none() && !is_young(state.asked_at) {
+            let (answer, open) = watch::channel(None);
+            // All viewers may have gone by then.
+            let note =
+                move |report| drop(answer.send_replace(Some((Instant::now(), Arc::new(report)))));
+            self.server.ask(Box::new(note));
+            state.asked_at = Some(Instant::now());
             state.open = Some(open);
         }
-        if let Some(open) = &mut state.open
-            && let Ok(answered) = tokio::time::timeout(ANSWER_WITHIN, open).await
-        {
-            state.open = None;
-            if let Ok(report) = answered {
-                state.take(report);
-            }
-        }
-        state.last.clone()
+        state.open.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    fn take(&mut self, report: Report) {
-        let (info, at) = (Info::parse(&report.info), Instant::now());
+    /// Takes the answer of the open question, if there is one by now.
+    fn take_answer(&mut self) {
+        let Some(open) = &self.open else { return };
+        // In this order: an answer is there before its channel is closed.
+        let is_over = open.has_changed().is_err();
+        let answered = open.borrow().clone();
+        if is_over || answered.is_some() {
+            self.open = None;
+        }
+        if let Some((at, report)) = answered {
+            self.take(at, report);
+        }
+    }
+
+    fn take(&mut self, at: Instant, report: Arc<Report>) {
+        let info = Info::parse(&report.info);
         let durable_lsn = info.number("redo_durable_lsn");
         let before = self.trail.back();
         let blocks_per_s = before.map_or(0, |before| {
             let blocks = durable_lsn.saturating_sub(before.durable_lsn);
-            let elapsed_ms = u64::try_from((at - before.at).as_millis()).unwrap_or(u64::MAX).max(1);
+            let elapsed = at.saturating_duration_since(before.at);
+            let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).max(1);
             blocks.saturating_mul(1000) / elapsed_ms
         });
         let commands_per_s = info.number("instantaneous_ops_per_sec");
@@ -173,10 +207,42 @@ mod tests {
                 assert_eq!(number(&watch).await, Some(1), "the last one");
             }
             assert_eq!(*server.asked.lock().unwrap(), 2, "the question is still open");
-            let kept = server.kept.lock().unwrap().take().unwrap();
+            let kept = server.kept.lock().unwrap().replace(Vec::new()).unwrap();
             kept.into_iter().for_each(|answer| answer(numbered(7)));
             tokio::time::sleep(FRESH_FOR).await;
-            assert_eq!(number(&watch).await, Some(7));
+            let late = watch.picture().await.unwrap();
+            assert_eq!(late.info.number("redo_durable_lsn"), 7);
+            assert!(late.at.elapsed() >= FRESH_FOR, "it is as old as its answer");
+            assert_eq!(*server.asked.lock().unwrap(), 3, "and a new one is asked for");
+            let kept = server.kept.lock().unwrap().take().unwrap();
+            kept.into_iter().for_each(|answer| answer(numbered(8)));
+            assert_eq!(number(&watch).await, Some(8));
+        });
+    }
+
+    #[test]
+    fn viewers_of_a_busy_server_wait_together() {
+        run(async {
+            let server = Arc::new(Counting::default());
+            *server.kept.lock().unwrap() = Some(Vec::new());
+            let watch = Arc::new(Watch::new(Arc::clone(&server) as Arc<dyn Server>));
+            let look = || {
+                let watch = Arc::clone(&watch);
+                tokio::spawn(async move { number(&watch).await })
+            };
+            let begun = Instant::now();
+            for viewer in (0..10).map(|_| look()).collect::<Vec<_>>() {
+                assert_eq!(viewer.await.unwrap(), None);
+            }
+            assert!(begun.elapsed() < 2 * ANSWER_WITHIN, "{:?}", begun.elapsed());
+            let viewers: Vec<_> = (0..10).map(|_| look()).collect();
+            tokio::task::yield_now().await;
+            let kept = server.kept.lock().unwrap().take().unwrap();
+            kept.into_iter().for_each(|answer| answer(numbered(5)));
+            for viewer in viewers {
+                assert_eq!(viewer.await.unwrap(), Some(5), "one answer for all");
+            }
+            assert_eq!(*server.asked.lock().unwrap(), 1);
         });
     }
 

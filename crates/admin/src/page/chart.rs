@@ -2,7 +2,7 @@
 
 use super::format;
 use super::html::Html;
-use crate::report::Latency;
+use crate::report::{Bound, Latency};
 
 /// How wide a picture is, in its own units; it is shown as wide as there is room.
 const WIDTH: u64 = 600;
@@ -17,7 +17,7 @@ pub(crate) struct Part {
 
 /// Draws parts of a whole next to each other, and says what each is.
 pub(crate) fn bar(html: &mut Html, what: &'static str, parts: &[Part], shown: fn(u64) -> String) {
-    let whole: u64 = parts.iter().map(|part| part.value).sum();
+    let whole = parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.value));
     let words: Vec<String> = parts
         .iter()
         .map(|part| {
@@ -47,23 +47,19 @@ pub(crate) fn bar(html: &mut Html, what: &'static str, parts: &[Part], shown: fn
 /// Draws how often something took how long.
 pub(crate) fn histogram(html: &mut Html, what: &str, latency: &Latency) {
     const HEIGHT: u64 = 90;
+    const BARS_MAX: usize = 40;
     if latency.count == 0 {
         html.raw("<p>There were none yet.</p>");
         return;
     }
-    let mut before = 0;
-    let counts: Vec<(u64, u64)> = latency
-        .up_to_us
-        .iter()
-        .map(|(bound, up_to)| (*bound, up_to - std::mem::replace(&mut before, *up_to)))
-        .collect();
+    let counts: Vec<(Bound, u64)> = latency.buckets().collect();
     let first = counts.iter().position(|it| it.1 > 0).unwrap_or(0);
     let last = counts.iter().rposition(|it| it.1 > 0).unwrap_or(0);
-    let shown = counts.get(first..=last).unwrap_or_default();
+    let shown = counts.get(first..=last.min(first + BARS_MAX - 1)).unwrap_or_default();
     let most = shown.iter().map(|it| it.1).max().unwrap_or(0);
-    let quantiles = [0.5, 0.99].map(|share| format::bound(latency.quantile_us(share)));
+    let quantiles = [0.5, 0.99].map(|share| format::bound(latency.quantile(share)));
     let words = format!(
-        "{what}: {} times, half of them within {}, 99 % within {}",
+        "{what}: {} times, half of them {}, 99 % of them {}",
         format::count(latency.count),
         quantiles[0],
         quantiles[1]
@@ -76,7 +72,7 @@ pub(crate) fn histogram(html: &mut Html, what: &str, latency: &Latency) {
         let x = at as u64 * step;
         html.raw("<rect class=\"c1\"").attribute("x", x + 2).attribute("y", 4 + HEIGHT - height);
         html.attribute("width", step - 4).attribute("height", height).raw("><title>");
-        html.text(format_args!("{count} within {}", format::bound(*bound))).raw("</title></rect>");
+        html.text(format_args!("{count} {}", format::bound(Some(*bound)))).raw("</title></rect>");
         html.raw("<text class=\"label\" y=\"112\" text-anchor=\"middle\"")
             .attribute("x", x + step / 2);
         html.raw(">").text(short(*bound)).raw("</text>");
@@ -85,7 +81,11 @@ pub(crate) fn histogram(html: &mut Html, what: &str, latency: &Latency) {
 }
 
 /// A bound as a label of an axis.
-fn short(us: u64) -> String {
+fn short(bound: Bound) -> String {
+    let us = match bound {
+        Bound::UpTo(us) => us,
+        Bound::Above(us) => return format!(">{}", short(Bound::UpTo(us))),
+    };
     match us {
         0..1000 => format!("{us}µ"),
         1000..1_000_000 => format!("{}m", us / 1000),
@@ -98,7 +98,8 @@ pub(crate) fn curve(html: &mut Html, what: &'static str, points: &[(u64, u64)]) 
     const HEIGHT: u64 = 60;
     let most = points.iter().map(|it| it.1).max().unwrap_or(0);
     let last = points.last().map_or(0, |it| it.1);
-    let span_ms = points.last().map_or(0, |it| it.0) - points.first().map_or(0, |it| it.0);
+    let begin = points.first().map_or(0, |it| it.0);
+    let span_ms = points.last().map_or(0, |it| it.0.saturating_sub(begin));
     let words = format!(
         "{what}: {} now, at most {} in the {} that the page was looked at",
         format::count(last),
@@ -108,9 +109,9 @@ pub(crate) fn curve(html: &mut Html, what: &'static str, points: &[(u64, u64)]) 
     html.raw("<figure><svg class=\"chart\" viewBox=\"0 0 600 70\" preserveAspectRatio=\"none\" role=\"img\"");
     html.attribute("aria-label", &words);
     html.raw("><line class=\"axis\" x1=\"0\" y1=\"65\" x2=\"600\" y2=\"65\"/><polyline class=\"line\" points=\"");
-    let begin = points.first().map_or(0, |it| it.0);
     for (at, value) in points {
-        let (x, y) = (scale(at - begin, span_ms, WIDTH), 65 - scale(*value, most, HEIGHT));
+        let x = scale(at.saturating_sub(begin), span_ms, WIDTH);
+        let y = 65 - scale(*value, most, HEIGHT);
         html.text(format_args!("{x},{y} "));
     }
     html.raw("\"/></svg><figcaption>").text(words).raw("</figcaption></figure>");
@@ -134,8 +135,10 @@ pub(crate) enum Shape {
     Square,
 }
 
-/// Draws a time line from `begin_s` to `end_s` with the time that can be gone back to as a band.
-pub(crate) fn time_line(html: &mut Html, begin_s: i64, end_s: i64, from_s: i64, marks: &[Mark]) {
+/// Draws a time line up to `end_s` with the time that can be gone back to, from `from_s` on, as a band. It begins with
+/// what is oldest; what lies behind its end, because the clock was set back, stands at the end.
+pub(crate) fn time_line(html: &mut Html, end_s: i64, from_s: i64, marks: &[Mark]) {
+    let begin_s = marks.iter().fold(from_s.min(end_s), |begin, mark| begin.min(mark.unix_s));
     let span = end_s.abs_diff(begin_s).max(1);
     let x_of =
         |unix_s: i64| 10 + scale(unix_s.clamp(begin_s, end_s).abs_diff(begin_s), span, WIDTH - 20);
@@ -216,7 +219,34 @@ mod tests {
         bar(&mut html, "x", &[], format::count);
         histogram(&mut html, "x", &Latency::default());
         curve(&mut html, "x", &[]);
-        time_line(&mut html, 5, 5, 5, &[]);
+        time_line(&mut html, 5, 5, &[]);
         assert!(!html.finish().contains("NaN"));
+    }
+
+    #[test]
+    fn what_the_clock_has_not_reached_stands_at_the_end() {
+        let mark =
+            |unix_s| Mark { class: "c1", shape: Shape::Circle, unix_s, title: String::new() };
+        for (end_s, from_s, marks) in [(5, 9, vec![mark(9)]), (i64::MIN, i64::MAX, vec![mark(0)])] {
+            let mut html = Html::default();
+            time_line(&mut html, end_s, from_s, &marks);
+            assert!(html.finish().contains(&Shape::Circle.path(10)), "it has no length");
+        }
+        let mut html = Html::default();
+        time_line(&mut html, 5, 9, &[mark(0), mark(9)]);
+        assert!(html.finish().contains(&Shape::Circle.path(590)));
+    }
+
+    #[test]
+    fn what_took_longer_than_the_last_bound_is_drawn() {
+        let mut html = Html::default();
+        let latency = Latency { count: 3, up_to_us: vec![(1, 0), (1000, 1)], ..Latency::default() };
+        histogram(&mut html, "x", &latency);
+        let text = html.finish();
+        assert!(text.contains("99 % of them &gt; 1.0 ms"), "{text}");
+        assert!(
+            text.contains("<title>2 &gt; 1.0 ms</title>") && text.contains("&gt;1m<"),
+            "{text}"
+        );
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::report::Bound;
+
 /// Bytes, with a unit.
 #[expect(clippy::cast_precision_loss, reason = "for people to read")]
 pub(crate) fn bytes(bytes: u64) -> String {
@@ -44,9 +46,18 @@ pub(crate) fn micros(us: u64) -> String {
     }
 }
 
+/// A bound of a histogram, with its sign; a dash for none.
+pub(crate) fn bound(bound: Option<Bound>) -> String {
+    match bound {
+        Some(Bound::UpTo(us)) => format!("≤ {}", rounded(us)),
+        Some(Bound::Above(us)) => format!("> {}", rounded(us)),
+        None => "–".to_owned(),
+    }
+}
+
 /// Microseconds that are a bound, and no more exact than that.
 #[expect(clippy::cast_precision_loss, reason = "for people to read")]
-pub(crate) fn bound(us: u64) -> String {
+fn rounded(us: u64) -> String {
     match us {
         0..1000 => format!("{us} µs"),
         1000..1_000_000 => format!("{:.1} ms", us as f64 / 1e3),
@@ -110,7 +121,9 @@ mod tests {
         assert_eq!(count(1_234_567), "1\u{a0}234\u{a0}567");
         assert_eq!((count(12), count(123)), ("12".to_owned(), "123".to_owned()));
         assert_eq!(micros(1500), "1.50 ms");
-        assert_eq!((bound(128), bound(4096)), ("128 µs".to_owned(), "4.1 ms".to_owned()));
+        let bounds =
+            [Some(Bound::UpTo(128)), Some(Bound::UpTo(4096)), Some(Bound::Above(1 << 24)), None];
+        assert_eq!(bounds.map(bound), ["≤ 128 µs", "≤ 4.1 ms", "> 16.8 s", "–"]);
         assert_eq!(seconds(93_784), "1 d 2 h");
         assert_eq!(percent(1, 3), "33.3 %");
     }

@@ -35,9 +35,9 @@ pub(super) fn latency(html: &mut Html, picture: &Picture) {
         "Calls",
         "Time in all",
         "On average",
-        "Half ≤",
-        "99 % ≤",
-        "99.9 % ≤",
+        "Half",
+        "99 %",
+        "99.9 %",
         "Errors",
         "Refused",
     ];
@@ -48,7 +48,7 @@ pub(super) fn latency(html: &mut Html, picture: &Picture) {
         html.number(format::count(latency.count)).number(format::micros(micros(latency.sum)));
         html.number(format::micros(micros(latency.sum) / latency.count.max(1)));
         for share in [0.5, 0.99, 0.999] {
-            html.number(format::bound(latency.quantile_us(share)));
+            html.number(format::bound(latency.quantile(share)));
         }
         html.number(format::count(command.failed))
             .number(format::count(command.rejected))
@@ -68,10 +68,10 @@ fn plus(mut sum: Latency, other: &Latency) -> Latency {
     if sum.up_to_us.is_empty() {
         return other.clone();
     }
-    sum.count += other.count;
-    sum.sum += other.sum;
+    sum.count = sum.count.saturating_add(other.count);
+    sum.sum = sum.sum.saturating_add(other.sum);
     for (mine, theirs) in sum.up_to_us.iter_mut().zip(&other.up_to_us) {
-        mine.1 += theirs.1;
+        mine.1 = mine.1.saturating_add(theirs.1);
     }
     sum
 }

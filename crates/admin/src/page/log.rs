@@ -98,8 +98,8 @@ fn devices(html: &mut Html, devices: &[LogDevice]) {
         "Written",
         "Blocks",
         "Syncs",
-        "Sync half ≤",
-        "Sync 99 % ≤",
+        "Sync half",
+        "Sync 99 %",
         "Last error",
     ];
     html.table("Devices of the log", &columns);
@@ -118,7 +118,7 @@ fn devices(html: &mut Html, devices: &[LogDevice]) {
         html.number(format::bytes(device.queued_bytes)).number(format::bytes(device.written_bytes));
         html.number(format::count(device.written_blocks)).number(format::count(device.syncs.count));
         for share in [0.5, 0.99] {
-            html.number(format::bound(device.syncs.quantile_us(share)));
+            html.number(format::bound(device.syncs.quantile(share)));
         }
         html.cell(device.last_error.as_deref().unwrap_or("none")).raw("</tr>");
     }

@@ -72,7 +72,7 @@ fn progress(html: &mut Html, what: &'static str, done: u64, total: u64) {
 pub(super) fn section(html: &mut Html, picture: &Picture) {
     let info = &picture.info;
     html.section("memory", "Memory by residence");
-    let keys: u64 = info.databases().iter().map(|it| it.1).sum();
+    let keys = info.keys();
     let cold = info.number("cold_keys");
     html.raw("<div class=\"two\"><div><h3>Keys</h3>");
     let parts = [

@@ -35,8 +35,7 @@ pub(super) fn section(html: &mut Html, picture: &Picture) {
         let title = format!("Dump, {}", format::moment(unix_s));
         marks.push(Mark { class: "c4", shape: Shape::Square, unix_s, title });
     }
-    let begin_s = marks.iter().map(|mark| mark.unix_s).chain([from_s]).min().unwrap_or(from_s);
-    chart::time_line(html, begin_s, now_s, from_s, &marks);
+    chart::time_line(html, now_s, from_s, &marks);
     html.raw("<p>The log can be read as of every moment of the last ");
     html.figure(info, "history_seconds", format::seconds(info.number("history_seconds")))
         .raw(", since block ");

@@ -86,7 +86,7 @@ fn log_tiles(html: &mut Html, picture: &Picture) {
     let (records, invalid) = (info.number("redo_records"), info.number("redo_invalid_records"));
     html.text(format::percent(invalid, records)).raw(" garbage</small></dd></div>");
     tile(html, "Keys");
-    let keys: u64 = info.databases().iter().map(|it| it.1).sum();
+    let keys = info.keys();
     html.raw("<data").attribute("value", keys).attribute("data-field", "keys").raw(">");
     html.text(format::count(keys)).raw("</data><small>");
     let cold = info.number("cold_keys");
@@ -101,12 +101,12 @@ fn tiles(html: &mut Html, picture: &Picture) {
         log_tiles(html, picture);
     }
     let syncs = picture.report.devices.iter().map(|device| &device.syncs);
-    let slowest = syncs.max_by_key(|syncs| syncs.quantile_us(0.99));
+    let slowest = syncs.max_by_key(|syncs| syncs.quantile(0.99));
     tile(html, "A sync takes");
     match slowest.filter(|syncs| syncs.count > 0) {
         Some(syncs) => {
-            html.raw("≤ ").text(format::bound(syncs.quantile_us(0.5))).raw("<small>99 % ≤ ");
-            html.text(format::bound(syncs.quantile_us(0.99))).raw("</small></dd></div>");
+            html.text(format::bound(syncs.quantile(0.5))).raw("<small>99 % ");
+            html.text(format::bound(syncs.quantile(0.99))).raw("</small></dd></div>");
         }
         None => drop(html.raw("–</dd></div>")),
     }
