@@ -33,11 +33,20 @@ pub(crate) fn refusal(
     }
     let is_ours = match (site, origin) {
         (Some(site), _) => matches!(site, "same-origin" | "none"),
-        // An old browser, or none.
-        (None, Some(origin)) => origin.strip_prefix("http://") == Some(host),
+        // An old browser, none, or one that has come by HTTP to an address that is not its own machine's.
+        (None, Some(origin)) => is_at(origin, host),
         (None, None) => true,
     };
     (!is_ours).then_some(StatusCode::FORBIDDEN)
+}
+
+/// Whether an origin is the one of this host: by HTTP, or by HTTPS through a proxy that leaves `Host` as it is.
+fn is_at(origin: &str, host: &str) -> bool {
+    let is_of = |scheme: &str, default_port: &str| {
+        let bare = |it| str::strip_suffix(it, default_port).unwrap_or(it);
+        origin.strip_prefix(scheme).is_some_and(|it| bare(it).eq_ignore_ascii_case(bare(host)))
+    };
+    is_of("http://", ":80") || is_of("https://", ":443")
 }
 
 /// The name of a `Host`, without its port.
@@ -100,10 +109,29 @@ mod tests {
         assert_eq!((of_site("same-origin"), of_site("none")), (None, None));
         let of_origin =
             |origin| judge(Method::POST, &[("host", "localhost:1"), ("origin", origin)]);
-        for origin in ["http://evil.example", "null", "http://localhost:2", "https://localhost:1"] {
+        for origin in ["http://evil.example", "null", "http://localhost:2", "https://localhost", ""]
+        {
             assert_eq!(of_origin(origin), Some(StatusCode::FORBIDDEN), "{origin}");
         }
-        assert_eq!(of_origin("http://localhost:1"), None);
+        assert_eq!([of_origin("http://localhost:1"), of_origin("https://localhost:1")], [None; 2]);
+    }
+
+    #[test]
+    fn a_browser_off_the_loopback_or_behind_a_proxy_is_ours() {
+        for (host, origin, is_ours) in [
+            ("10.1.2.3:8379", "http://10.1.2.3:8379", true),
+            ("db.example", "https://db.example", true),
+            ("db.example:443", "https://db.example", true),
+            ("db.example", "http://db.example:80", true),
+            ("DB.example:8443", "https://db.example:8443", true),
+            ("db.example", "https://db.example:8443", false),
+            ("db.example:80", "https://db.example", false),
+            ("db.example", "https://db.example.evil", false),
+            ("db.example", "ftp://db.example", false),
+        ] {
+            let refused = judge(Method::POST, &[("host", host), ("origin", origin)]);
+            assert_eq!(refused.is_none(), is_ours, "{host} {origin}");
+        }
     }
 
     #[test]

@@ -9,21 +9,20 @@
 //! | anything else | 401 | 404 |
 
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
-    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HeaderName,
-    HeaderValue, LOCATION, REFERRER_POLICY, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE,
-    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HeaderMap,
+    HeaderName, HeaderValue, LOCATION, ORIGIN, REFERRER_POLICY, RETRY_AFTER, SET_COOKIE,
+    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use hyper::{Method, Request, Response, StatusCode};
 
-use crate::access::{Access, Credential, SESSION_S, Verdict, WRONG_AFTER};
+use crate::access::{Access, Credential, SESSION_FOR, Verdict, WRONG_AFTER};
 use crate::guard;
-use crate::house::REQUEST_WITHIN;
+use crate::house::{REQUEST_WITHIN, Seat};
 use crate::metrics;
 use crate::page;
 use crate::watch::Watch;
@@ -38,7 +37,8 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 const HEADERS: [(HeaderName, &str); 9] = [
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (X_FRAME_OPTIONS, "DENY"),
-    (REFERRER_POLICY, "no-referrer"),
+    // With no-referrer a browser sends `Origin: null` with our own form.
+    (REFERRER_POLICY, "same-origin"),
     (CACHE_CONTROL, "no-store"),
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
     (HeaderName::from_static("cross-origin-embedder-policy"), "require-corp"),
@@ -75,14 +75,11 @@ impl Site {
         Self { access, watch, hosts, cookie: format!("admin-session-{port}"), policy }
     }
 
-    /// Answers a request of a connection of which `is_known` says whether it has shown the token.
-    pub(crate) async fn answer(
-        &self,
-        request: Request<Incoming>,
-        is_known: &AtomicBool,
-    ) -> Answered {
+    /// Answers a request of a connection, and notes in its seat whether it has shown the token.
+    pub(crate) async fn answer(&self, request: Request<Incoming>, seat: &Seat) -> Answered {
         let begun = Instant::now();
-        let mut response = self.route(request, begun, is_known).await;
+        let mut response = self.route(request, begun, seat).await;
+        seat.rest();
         let headers = response.headers_mut();
         headers.insert(CONTENT_SECURITY_POLICY, self.policy.clone());
         for (name, value) in HEADERS {
@@ -91,23 +88,19 @@ impl Site {
         response
     }
 
-    async fn route(
-        &self,
-        request: Request<Incoming>,
-        begun: Instant,
-        is_known: &AtomicBool,
-    ) -> Answered {
+    async fn route(&self, request: Request<Incoming>, begun: Instant, seat: &Seat) -> Answered {
         if let Some(status) = guard::refusal(request.method(), request.headers(), &self.hosts) {
             return plain(status);
         }
         let path = request.uri().path().to_owned();
         let is_post = request.method() == Method::POST;
         if is_post && path == "/login" {
-            return self.log_in(request, begun, is_known).await;
+            return self.log_in(request, begun, seat).await;
         }
-        let verdict = self.judge(credential(&request, &self.cookie), is_known);
+        let shown = credentials(request.headers(), &self.cookie);
+        let verdict = self.access.judge(&shown, Instant::now());
         match verdict {
-            Verdict::Granted => is_known.store(true, Ordering::Relaxed),
+            Verdict::Granted => seat.welcome(),
             Verdict::Absent => return refused(verdict, !is_post && path == "/", ""),
             Verdict::Wrong | Verdict::Limited => {
                 wait_until(begun + WRONG_AFTER).await;
@@ -123,7 +116,10 @@ impl Site {
                 let picture = self.watch.picture().await;
                 with_body(StatusCode::OK, OPEN_METRICS, metrics::encode(picture.as_deref()))
             }
-            (true, "/logout") => self.see_page(""),
+            (true, "/logout") => {
+                self.access.end_sessions(&shown);
+                self.see_page("", "")
+            }
             (_, "/" | "/metrics" | "/logout") => {
                 let mut response = plain(StatusCode::METHOD_NOT_ALLOWED);
                 let allowed = if is_post { "GET, HEAD" } else { "POST" };
@@ -134,16 +130,11 @@ impl Site {
         }
     }
 
-    fn judge(&self, shown: Credential<'_>, is_known: &AtomicBool) -> Verdict {
-        self.access.judge(shown, is_known.load(Ordering::Relaxed), Instant::now(), unix_s())
-    }
-
-    async fn log_in(
-        &self,
-        request: Request<Incoming>,
-        begun: Instant,
-        is_known: &AtomicBool,
-    ) -> Answered {
+    async fn log_in(&self, request: Request<Incoming>, begun: Instant, seat: &Seat) -> Answered {
+        let is_secret = |origin: &HeaderValue| origin.as_bytes().starts_with(b"https://");
+        // A browser that has come through a proxy with TLS sends the session over nothing else.
+        let secure =
+            if request.headers().get(ORIGIN).is_some_and(is_secret) { "; Secure" } else { "" };
         let body = Limited::new(request.into_body(), FORM_BYTES_MAX).collect();
         let body = match tokio::time::timeout(REQUEST_WITHIN, body).await {
             Ok(Ok(body)) => body.to_bytes(),
@@ -151,7 +142,7 @@ impl Site {
             Err(_) => return plain(StatusCode::REQUEST_TIMEOUT),
         };
         let token = field(&body, "token").unwrap_or_default();
-        let verdict = self.judge(Credential::Token(token.trim()), is_known);
+        let verdict = self.access.judge(&[Credential::Token(token.trim())], Instant::now());
         if verdict != Verdict::Granted {
             wait_until(begun + WRONG_AFTER).await;
             let why = match verdict {
@@ -160,15 +151,15 @@ impl Site {
             };
             return refused(verdict, true, why);
         }
-        is_known.store(true, Ordering::Relaxed);
-        self.see_page(&self.access.new_session(unix_s()))
+        seat.welcome();
+        self.see_page(&self.access.begin_session(Instant::now()), secure)
     }
 
     /// Sends a browser to the page, with a session or, if that is empty, without.
-    fn see_page(&self, session: &str) -> Answered {
-        let age_s = if session.is_empty() { 0 } else { SESSION_S };
+    fn see_page(&self, session: &str, secure: &'static str) -> Answered {
+        let age_s = if session.is_empty() { 0 } else { SESSION_FOR.as_secs() };
         let cookie = format!(
-            "{}={session}; Path=/; Max-Age={age_s}; HttpOnly; SameSite=Strict",
+            "{}={session}; Path=/; Max-Age={age_s}; HttpOnly; SameSite=Strict{secure}",
             self.cookie
         );
         let mut response = with_body(StatusCode::SEE_OTHER, HTML, String::new());
@@ -183,22 +174,17 @@ async fn wait_until(moment: Instant) {
     tokio::time::sleep(moment.saturating_duration_since(Instant::now())).await;
 }
 
-fn unix_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
-}
-
-/// What a request shows: a token counts before a session.
-fn credential<'a>(request: &'a Request<Incoming>, cookie: &str) -> Credential<'a> {
-    let headers = request.headers();
-    if let Some(value) = headers.get(AUTHORIZATION) {
-        let token = value.to_str().unwrap_or_default().split_once(' ');
-        let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        return Credential::Token(token.map_or("", |(_, token)| token.trim()));
-    }
-    let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = cookies.flat_map(|it| it.split(';')).filter_map(|it| it.trim().split_once('='));
-    let session = pairs.find(|(name, _)| *name == cookie);
-    session.map_or(Credential::Nothing, |(_, session)| Credential::Session(session))
+/// What a request shows: tokens, and sessions of cookies of this name. What another scheme wants is not for us: a
+/// proxy before us may have its own.
+fn credentials<'a>(headers: &'a HeaderMap, cookie: &str) -> Vec<Credential<'a>> {
+    let texts = |name| headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    let schemes = texts(AUTHORIZATION).filter_map(|it| it.split_once(' '));
+    let tokens = schemes.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    let pairs = texts(COOKIE).flat_map(|it| it.split(';'));
+    let pairs = pairs.filter_map(|it| it.trim().split_once('='));
+    let sessions = pairs.filter(|(name, _)| *name == cookie);
+    let tokens = tokens.map(|(_, token)| Credential::Token(token.trim()));
+    tokens.chain(sessions.map(|(_, session)| Credential::Session(session))).collect()
 }
 
 /// The field of a form, as browsers encode it.
@@ -253,6 +239,24 @@ fn refused(verdict: Verdict, has_form: bool, why: &'static str) -> Answered {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_that_a_request_shows_is_looked_at() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            (AUTHORIZATION, "Basic eDp5"),
+            (AUTHORIZATION, "bearer  abc"),
+            (COOKIE, "other=1; s=2.x;s=3.y"),
+            (COOKIE, "s=4.z; ss=5"),
+        ] {
+            headers.append(name, HeaderValue::from_static(value));
+        }
+        let expected =
+            [Credential::Token("abc"), Credential::Session("2.x"), Credential::Session("3.y")];
+        let shown = credentials(&headers, "s");
+        assert_eq!(shown[..3], expected);
+        assert_eq!(shown[3..], [Credential::Session("4.z")]);
+    }
 
     #[test]
     fn a_form_is_read_as_browsers_write_it() {

@@ -16,8 +16,8 @@ use crate::report::Server;
 use crate::token::TokenFile;
 use crate::watch::Watch;
 
-/// How many connections there are at most: so many descriptors it takes, and some more.
-pub const CONNECTIONS_MAX: usize = GUESTS_MAX;
+/// How many connections there are at most, with the one that waits for room: so many descriptors it takes, and some more.
+pub const CONNECTIONS_MAX: usize = GUESTS_MAX + 1;
 
 /// Where it is, and what opens it.
 #[derive(Clone, Debug)]
