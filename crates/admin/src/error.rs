@@ -46,6 +46,14 @@ pub enum AdminError {
         /// The file.
         path: PathBuf,
     },
+    /// The file can be something else than a token tomorrow.
+    #[error("admin-token-file {path} {why}", path = path.display())]
+    UnsafeTokenFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: &'static str,
+    },
     /// The system gives no random bytes.
     #[error("admin page: the system has no random bytes for a token")]
     NoRandomness,

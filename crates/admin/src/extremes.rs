@@ -10,7 +10,6 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::info::Info;
 use crate::metrics;
 use crate::page;
 use crate::report::{
@@ -34,7 +33,7 @@ fn names() -> Vec<&'static str> {
         !it.is_empty() && it.bytes().all(|it| matches!(it, b'a'..=b'z' | b'0'..=b'9' | b'_'))
     };
     let all: BTreeSet<&str> = SOURCES.iter().flat_map(|it| it.split('"')).filter(is_name).collect();
-    all.into_iter().chain(["db0", "db1", "db18446744073709551615"]).collect()
+    all.into_iter().collect()
 }
 
 fn count() -> impl Strategy<Value = u64> {
@@ -65,15 +64,22 @@ fn value() -> impl Strategy<Value = String> {
 fn info() -> impl Strategy<Value = String> {
     let names = names();
     let values = vec(proptest::option::weighted(0.9, value()), names.len());
-    values.prop_map(move |values| {
+    let databases = vec((count(), count(), count()), 0..4);
+    (values, databases).prop_map(move |(values, databases)| {
         let pairs = names.iter().zip(values);
-        pairs.filter_map(|(name, value)| Some(format!("{name}:{}\r\n", value?))).collect()
+        let lines = pairs.filter_map(|(name, value)| Some(format!("{name}:{}\r\n", value?)));
+        let databases = databases.into_iter();
+        let databases = databases
+            .map(|(db, keys, expires)| format!("db{db}:keys={keys},expires={expires}\r\n"));
+        lines.chain(databases).collect()
     })
 }
 
 fn latency() -> impl Strategy<Value = Latency> {
     let sum = (count(), 0_u32..1_000_000_000).prop_map(|(s, ns)| Duration::new(s, ns));
-    let bounds = vec((count(), count()), 0..300);
+    // Any that there may be, or as many as there may be that rise.
+    let rising = (0..300_u64).prop_map(|len| (0..len).map(|at| (at, at)).collect());
+    let bounds = prop_oneof![vec((count(), count()), 0..300), rising];
     (count(), sum, bounds).prop_map(|(count, sum, up_to_us)| Latency { count, sum, up_to_us })
 }
 
@@ -100,6 +106,7 @@ fn device() -> impl Strategy<Value = LogDevice> {
                 queued_bytes,
                 written_bytes,
                 written_blocks,
+                busy: syncs.sum,
                 syncs,
                 last_error: Some(path.clone()),
                 path,
@@ -109,8 +116,8 @@ fn device() -> impl Strategy<Value = LogDevice> {
 }
 
 fn command() -> impl Strategy<Value = CommandLatency> {
-    (value(), latency(), count(), count()).prop_map(|(name, latency, rejected, failed)| {
-        CommandLatency { name, latency, rejected, failed }
+    (value(), latency(), count(), count()).prop_map(|(name, latency, calls, failed)| {
+        CommandLatency { name, calls, duration: latency.sum, latency, rejected: failed, failed }
     })
 }
 
@@ -177,7 +184,7 @@ prop_compose! {
     ) -> Picture {
         let report = Report { info, devices, commands, slow, clients, events };
         let at = Instant::now() + Duration::from_secs(ahead_s);
-        Picture { info: Info::parse(&report.info), report: report.into(), at, trail }
+        Picture::of(report, at, trail)
     }
 }
 

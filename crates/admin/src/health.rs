@@ -10,6 +10,9 @@ use crate::watch::Picture;
 /// A picture that is older than this is said to be.
 const OLD: Duration = Duration::from_secs(3);
 
+/// How long a write or sync of the log takes at most when a disk is well.
+const BUSY: Duration = Duration::from_secs(3);
+
 /// How full memory is, in percent, when that is worth a word.
 const MEMORY_PERCENT: u128 = 90;
 
@@ -106,16 +109,21 @@ fn log(picture: &Picture, list: &mut List) {
     }
     if info.number("redo_compactions_failed") > 0 {
         list.add(
-            Level::Look,
-            format!("{} compactions have failed", info.number("redo_compactions_failed")),
+            since_start(picture, "redo_compactions_failed"),
+            format!(
+                "{} compactions have failed since the start",
+                info.number("redo_compactions_failed")
+            ),
             "Mostly there is no room for the file that is written: see the free space, and the log file.",
         );
     }
     let (errors, healed) = (info.number("redo_scrub_errors"), info.number("redo_scrub_healed"));
     if errors > 0 {
         list.add(
-            if healed < errors { Level::Danger } else { Level::Look },
-            format!("{errors} damaged files were found in the log, {healed} were mended from memory"),
+            if healed < errors { Level::Danger } else { since_start(picture, "redo_scrub_errors") },
+            format!(
+                "{errors} damaged files were found in the log since the start, {healed} were mended from memory"
+            ),
             "The disk gives back other bytes than were written: replace it. docs/operations.md: a disk that has failed.",
         );
     }
@@ -128,7 +136,26 @@ fn log(picture: &Picture, list: &mut List) {
     }
 }
 
+/// How urgent a counter is that does not go back: worth a look for a day after it rose.
+fn since_start(picture: &Picture, field: &str) -> Level {
+    if picture.rises.is_recent(field, picture.at) { Level::Look } else { Level::Note }
+}
+
 fn device(device: &LogDevice, picture: &Picture, list: &mut List) {
+    let held = picture.info.number("redo_held_replies");
+    if device.busy >= BUSY {
+        let seconds = device.busy.as_secs();
+        let what = format!("{} has been at one write or sync for {seconds} seconds", device.path);
+        let (level, what) = match held {
+            0 => (Level::Look, format!("The log device {what}")),
+            _ => (Level::Danger, format!("{held} writes are not answered: the log device {what}")),
+        };
+        list.add(
+            level,
+            what,
+            "What is answered with appendfsync always is safe, and all else waits. The disk hangs, or is far too slow.",
+        );
+    }
     let why = device.last_error.as_deref().unwrap_or("no reason is known");
     let is_refusing = picture.info.text("aof_last_write_status") != "ok";
     let level = if is_refusing { Level::Danger } else { Level::Look };
@@ -176,6 +203,7 @@ fn recovery(picture: &Picture, list: &mut List) {
             format!("{} keys are still in the log only", info.number("recovery_keys_cold")),
             "Clients are served: a key that a command needs is read first.",
         ),
+        "on_demand" if info.number("recovery_keys_cold") == 0 => {}
         "failing" | "on_demand" => list.add(
             Level::Look,
             format!("The warm-up has stopped: {}", info.text("recovery_last_error")),
@@ -204,9 +232,9 @@ fn copies(picture: &Picture, list: &mut List) {
     }
     if info.number("archive_damaged_objects") > 0 {
         list.add(
-            Level::Look,
+            since_start(picture, "archive_damaged_objects"),
             format!(
-                "{} objects of the archive are damaged",
+                "{} objects of the archive were found damaged since the start",
                 info.number("archive_damaged_objects")
             ),
             "indelible archive verify says which.",
@@ -216,7 +244,7 @@ fn copies(picture: &Picture, list: &mut List) {
         list.add(
             Level::Look,
             format!("{} backups cannot be restored any more", info.number("backups_lost")),
-            "A file that they need is gone. Make a new one: BACKUP CREATE.",
+            "A file that they need is gone. BACKUP DELETE them, and make a new one: BACKUP CREATE.",
         );
     }
     if !info.text("backup_verify_error").is_empty() {
@@ -247,7 +275,6 @@ fn memory(picture: &Picture, list: &mut List) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::info::Info;
     use crate::report::Report;
     use std::time::Instant;
 
@@ -255,10 +282,8 @@ mod tests {
                         recovery_state:done\n";
 
     fn found(more: &str, devices: Vec<LogDevice>) -> Vec<(Level, String)> {
-        let info = Info::parse(&format!("{GOOD}{more}"));
-        let report = Report { devices, ..Report::default() };
-        let picture =
-            Picture { report: report.into(), info, at: Instant::now(), trail: Vec::new() };
+        let report = Report { info: format!("{GOOD}{more}"), devices, ..Report::default() };
+        let picture = Picture::of(report, Instant::now(), Vec::new());
         findings(&picture).into_iter().map(|it| (it.level, it.what)).collect()
     }
 
@@ -286,6 +311,8 @@ mod tests {
             ("redo_policy:everysec", Level::Note, "everysec"),
             ("recovery_state:restoring\nrecovery_keys_cold:9", Level::Note, "9 keys"),
             ("recovery_state:failing", Level::Look, "warm-up"),
+            ("recovery_state:on_demand\nrecovery_keys_cold:1", Level::Look, "warm-up"),
+            ("archive_damaged_objects:1", Level::Look, "1 objects"),
             ("archive_state:gap", Level::Look, "gap"),
             ("backups_lost:1", Level::Look, "1 backups"),
             ("rdb_last_bgsave_status:err", Level::Look, "dump"),
@@ -296,6 +323,28 @@ mod tests {
             assert!(what.contains(word), "{what}");
         }
         assert_eq!(found("archive_state:streaming\narchive_state:off", Vec::new()), []);
+        assert_eq!(found("recovery_state:on_demand\nrecovery_keys_cold:0", Vec::new()), []);
+    }
+
+    #[test]
+    fn what_has_failed_long_ago_is_a_note() {
+        for more in ["redo_compactions_failed:4", "redo_scrub_errors:1\nredo_scrub_healed:1"] {
+            let report = Report { info: format!("{GOOD}{more}"), ..Report::default() };
+            let mut picture = Picture::of(report, Instant::now(), Vec::new());
+            picture.at += crate::rises::RECENT;
+            let levels: Vec<Level> = findings(&picture).iter().map(|it| it.level).collect();
+            assert_eq!(levels, [Level::Note], "{more}");
+        }
+    }
+
+    #[test]
+    fn a_device_that_hangs_is_a_danger_where_clients_wait_for_it() {
+        let busy = |ms| LogDevice { busy: Duration::from_millis(ms), ..LogDevice::default() };
+        assert_eq!(found("redo_held_replies:7", vec![busy(2999)]), []);
+        let (level, what) = found("redo_held_replies:7", vec![busy(3000)]).remove(0);
+        assert_eq!(level, Level::Danger);
+        assert!(what.contains("7 writes are not answered") && what.contains("3 seconds"), "{what}");
+        assert_eq!(found("redo_held_replies:0", vec![busy(3000)])[0].0, Level::Look);
     }
 
     #[test]

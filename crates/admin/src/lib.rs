@@ -42,6 +42,7 @@ mod info;
 mod metrics;
 mod page;
 mod report;
+mod rises;
 mod start;
 mod token;
 mod watch;

@@ -481,6 +481,14 @@ fn devices(encoder: &mut DescriptorEncoder, devices: &[LogDevice]) -> fmt::Resul
             metric.encode_family(&[("device", device.index)])?.encode_gauge(&part(device))?;
         }
     }
+    let busy = "How long the write or sync that is under way on a device has taken by now";
+    let unit = Unit::Seconds;
+    let mut metric =
+        encoder.encode_descriptor("log_device_busy", busy, Some(&unit), MetricType::Gauge)?;
+    for device in devices {
+        let labels = [("device", device.index)];
+        metric.encode_family(&labels)?.encode_gauge(&device.busy.as_secs_f64())?;
+    }
     let counters: [(&str, &str, Option<Unit>, Part); 2] = [
         ("log_device_written", "What was written to a device", Some(Unit::Bytes), |it| {
             it.written_bytes
@@ -497,7 +505,6 @@ fn devices(encoder: &mut DescriptorEncoder, devices: &[LogDevice]) -> fmt::Resul
         }
     }
     let help = "How long a device takes to make writes durable";
-    let unit = Unit::Seconds;
     let mut metric =
         encoder.encode_descriptor("log_device_sync", help, Some(&unit), MetricType::Histogram)?;
     for device in devices {
@@ -515,7 +522,7 @@ fn commands(
     commands: &[crate::report::CommandLatency],
 ) -> fmt::Result {
     let unit = Unit::Seconds;
-    let help = "How long a command runs";
+    let help = "How long a command runs, of calls while latency-tracking is yes";
     let mut metric =
         encoder.encode_descriptor("command_duration", help, Some(&unit), MetricType::Histogram)?;
     for command in commands {
@@ -526,7 +533,8 @@ fn commands(
         metric.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
     }
     type Part = fn(&crate::report::CommandLatency) -> u64;
-    let counters: [(&str, &str, Part); 2] = [
+    let counters: [(&str, &str, Part); 3] = [
+        ("command_calls", "Calls that were executed", |it| it.calls),
         ("command_failed", "Calls that replied an error", |it| it.failed),
         ("command_rejected", "Calls that were refused before they ran", |it| it.rejected),
     ];

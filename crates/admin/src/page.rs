@@ -121,7 +121,6 @@ fn end(html: &mut Html) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::info::Info;
     use crate::report::{
         CommandLatency, Event, EventKind, Latency, LogDevice, Report, Shown, SlowCommand,
         ViewedClient,
@@ -171,12 +170,7 @@ mod tests {
                 total: 1,
             },
         };
-        Picture {
-            info: Info::parse(&report.info),
-            report: report.into(),
-            at: Instant::now(),
-            trail: Vec::new(),
-        }
+        Picture::of(report, Instant::now(), Vec::new())
     }
 
     #[test]

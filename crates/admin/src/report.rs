@@ -122,6 +122,8 @@ pub struct LogDevice {
     pub written_blocks: u64,
     /// How long its syncs took.
     pub syncs: Latency,
+    /// How long the write or sync that is under way has taken by now; zero if none is.
+    pub busy: Duration,
     /// What went wrong last.
     pub last_error: Option<String>,
 }
@@ -131,7 +133,11 @@ pub struct LogDevice {
 pub struct CommandLatency {
     /// Its name, in lower case: one of those that the server knows.
     pub name: String,
-    /// Of all calls.
+    /// Calls that were executed.
+    pub calls: u64,
+    /// How long they took together.
+    pub duration: Duration,
+    /// Of those that were called while latency-tracking was yes.
     pub latency: Latency,
     /// Calls that were refused before they were executed.
     pub rejected: u64,

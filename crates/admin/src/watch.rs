@@ -19,6 +19,7 @@ use tokio::sync::watch;
 
 use crate::info::Info;
 use crate::report::{Report, Server};
+use crate::rises::Rises;
 
 /// A younger picture is not replaced.
 const FRESH_FOR: Duration = Duration::from_secs(1);
@@ -37,6 +38,8 @@ pub(crate) struct Picture {
     pub(crate) at: Instant,
     /// What pictures before it have said, it included.
     pub(crate) trail: Vec<Point>,
+    /// As of then.
+    pub(crate) rises: Rises,
 }
 
 /// What is remembered of a picture.
@@ -65,6 +68,7 @@ struct State {
     /// A question that is not answered yet, as far as is known.
     open: Option<watch::Receiver<Answered>>,
     trail: VecDeque<Point>,
+    rises: Rises,
 }
 
 impl Watch {
@@ -109,6 +113,16 @@ impl Watch {
     }
 }
 
+#[cfg(test)]
+impl Picture {
+    /// The first picture that there is.
+    pub(crate) fn of(report: Report, at: Instant, trail: Vec<Point>) -> Self {
+        let (info, mut rises) = (Info::parse(&report.info), Rises::default());
+        rises.note(&info, at);
+        Self { report: report.into(), info, at, trail, rises }
+    }
+}
+
 impl State {
     /// Takes the answer of the open question, if there is one by now.
     fn take_answer(&mut self) {
@@ -140,7 +154,8 @@ impl State {
         }
         self.trail.push_back(Point { at, commands_per_s, blocks_per_s, durable_lsn });
         let trail = self.trail.iter().copied().collect();
-        self.last = Some(Arc::new(Picture { report, info, at, trail }));
+        self.rises.note(&info, at);
+        self.last = Some(Arc::new(Picture { report, info, at, trail, rises: self.rises }));
     }
 }
 

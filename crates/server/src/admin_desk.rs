@@ -11,7 +11,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use admin::{Admin, Answer, Server};
+use admin::{Admin, AdminError, Answer, Server};
 
 use crate::config::Config;
 use crate::logger::Logger;
@@ -41,7 +41,8 @@ impl Server for AdminDesk {
     }
 }
 
-/// Serves the admin page, if one is wanted; what answers it is the desk.
+/// Serves the admin page, if one is wanted; what answers it is the desk. A port that is taken is told of and keeps no
+/// database from its start: that may be another program's doing, and changes by itself.
 pub(crate) fn open(
     config: &Config,
     directory: &Path,
@@ -60,7 +61,13 @@ pub(crate) fn open(
         hosts: config.words("admin-hosts").map(str::to_owned).collect(),
     };
     let desk = AdminDesk::new(wake);
-    let page = admin::start(settings, Arc::clone(&desk) as Arc<dyn admin::Server>)?;
+    let page = match admin::start(settings, Arc::clone(&desk) as Arc<dyn admin::Server>) {
+        Err(error @ AdminError::Listen { .. }) => {
+            logger.warning(&format!("WARNING: {error}; starting without the page and its metrics"));
+            return Ok(None);
+        }
+        started => started?,
+    };
     let how = if page.has_new_token() { ", which was made" } else { "" };
     logger.notice(&format!(
         "Admin page at http://{}/, metrics at /metrics; the token is in {}{how}",

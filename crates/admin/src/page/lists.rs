@@ -22,14 +22,18 @@ pub(super) fn left_out(html: &mut Html, shown: usize, total: usize) {
 pub(super) fn latency(html: &mut Html, picture: &Picture) {
     html.section("latency", "Latency of commands");
     let mut commands: Vec<_> =
-        picture.report.commands.iter().filter(|it| it.latency.count > 0).collect();
+        picture.report.commands.iter().filter(|it| it.calls > 0 || it.rejected > 0).collect();
     if commands.is_empty() {
-        html.raw("<p>Nothing was measured: no command was called, or latency-tracking is no.</p></section>");
+        html.raw("<p>No command was called.</p></section>");
         return;
     }
     let all = commands.iter().fold(Latency::default(), |sum, it| plus(sum, &it.latency));
-    chart::histogram(html, "All commands", &all);
-    commands.sort_by_key(|it| std::cmp::Reverse(it.latency.sum));
+    if all.count == 0 {
+        html.raw("<p>No latency was measured: latency-tracking is no.</p>");
+    } else {
+        chart::histogram(html, "All commands", &all);
+    }
+    commands.sort_by_key(|it| std::cmp::Reverse(it.duration));
     let columns = [
         "Command",
         "Calls",
@@ -45,8 +49,9 @@ pub(super) fn latency(html: &mut Html, picture: &Picture) {
     for command in commands.iter().take(COMMANDS_MAX) {
         let latency = &command.latency;
         html.raw("<tr><th scope=\"row\">").text(&command.name).raw("</th>");
-        html.number(format::count(latency.count)).number(format::micros(micros(latency.sum)));
-        html.number(format::micros(micros(latency.sum) / latency.count.max(1)));
+        let us = micros(command.duration);
+        html.number(format::count(command.calls)).number(format::micros(us));
+        html.number(format::micros(us / command.calls.max(1)));
         for share in [0.5, 0.99, 0.999] {
             html.number(format::bound(latency.quantile(share)));
         }

@@ -20,7 +20,12 @@
         return;
       }
       if (!answer.ok) throw new Error(String(answer.status));
-      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main");
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const fresh = page.querySelector("main");
+      document.title = page.title;
+      const [sections, others] = [document, page].map((it) => it.querySelector("nav ul"));
+      // What is in it is left alone as long as it is the same: it may have the focus.
+      if (sections.innerHTML !== others.innerHTML) sections.replaceChildren(...others.childNodes);
       const old = document.querySelector("main");
       const focus = document.activeElement;
       const label = old.contains(focus) ? focus.getAttribute("aria-label") : null;

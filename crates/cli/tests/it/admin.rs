@@ -284,14 +284,61 @@ fn a_log_that_has_failed_is_told_first() {
 }
 
 #[test]
-fn a_page_that_cannot_be_is_refused_at_the_start() {
+fn a_port_that_is_taken_keeps_no_database_from_its_start() {
     let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
+    let server = Program::indelible().start(&["--admin-port", &port]);
+    assert_eq!(server.connect().words("PING").text(), "PONG");
+    let log = server.log();
+    let expected = format!("WARNING: admin page: cannot listen on 127.0.0.1:{port}: ");
+    assert!(log.contains(&expected) && log.contains("starting without the page"), "{log}");
+}
+
+#[test]
+fn a_flood_of_connections_takes_none_of_the_logs_descriptors() {
+    let (server, port) = start(&[]);
+    let token = token(&server);
+    assert_eq!(get(port, "/", &token).0, 200);
+    let open = || std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count();
+    let before = open();
+    let mut most = 0;
+    let mut held = Vec::new();
+    for _ in 0..400 {
+        held.push(TcpStream::connect(("127.0.0.1", port)).unwrap());
+        most = most.max(open());
+    }
+    assert!(most <= before + 33 + 2, "{before}, then {most}");
+    assert_eq!(get(port, "/", &token).0, 200);
+}
+
+#[test]
+fn a_sync_that_hangs_is_told_where_replies_wait_for_it() {
+    if !Fault::is_possible() {
+        return;
+    }
+    let (server, port) = start(&["--appendfsync", "always"]);
+    let token = token(&server);
+    server.connect().words("SET a b");
+    assert!(get(port, "/", &token).2.contains("Your data is safe"));
+    let fault =
+        Fault::inject(&server, "flusher-0", "fdatasync,pwritev2,pwrite64:delay_enter=8000000");
+    let mut writer = server.connect();
+    writer.send(&["SET", "a", "c"]).unwrap();
+    wait_until(|| value(&metrics(port, &token), "indelible_log_device_busy_seconds") >= 3.0);
+    let page = get(port, "/", &token).2;
+    assert!(page.contains("<title>(!) Act now") && !page.contains("Your data is safe"), "{page}");
+    assert!(page.contains("1 writes are not answered: the log device"), "{page}");
+    drop(fault);
+    wait_until(|| get(port, "/", &token).2.contains("Your data is safe"));
+}
+
+#[test]
+fn a_page_that_cannot_be_is_refused_at_the_start() {
+    let port = free_port().to_string();
     let short = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("short-token-{port}"));
     std::fs::write(&short, "short\n").unwrap();
     let short_text = short.display().to_string();
     for (options, expected) in [
-        (vec!["--admin-port", &port], "cannot listen on 127.0.0.1:"),
         (vec!["--admin-port", "1", "--admin-bind", "here"], "admin-bind 'here' is no address"),
         (vec!["--admin-port", "1", "--admin-token-file", &short_text], "has no token"),
         (

@@ -187,6 +187,8 @@ impl Flusher {
     /// [`Flusher::write_now`] can go on meanwhile. No other turn is taken before it has run.
     pub fn turn(&mut self) -> Turn {
         assert!(matches!(self.syncing, Syncing::Nothing), "one sync at a time");
+        // What does not return is seen by others.
+        self.note_busy_since(self.shared.clock.monotonic_us());
         let step = self.act();
         let (written, now_us) = (self.unsynced.written(), self.shared.clock.monotonic_us());
         if let Some((overwrite, group)) = self.overwrite.take() {
@@ -198,6 +200,7 @@ impl Flusher {
             let writers = self.writer.iter_mut().chain(&mut self.parts);
             return Turn::Sync(PendingSync::begin(writers, written, now_us));
         }
+        self.note_busy_since(0);
         Turn::Step(step)
     }
 
@@ -217,6 +220,12 @@ impl Flusher {
             (_, Ok(())) => self.note_synced(sync),
             (_, Err(error)) => self.poison(&error.to_string(), None),
         }
+        self.note_busy_since(0);
+    }
+
+    /// Notes since when it has been doing what it does; 0 for nothing.
+    fn note_busy_since(&self, monotonic_us: u64) {
+        self.device().busy_since_us.store(monotonic_us, Ordering::Relaxed);
     }
 
     /// The blocks at the front are written over zeros, and durable.
@@ -480,7 +489,6 @@ impl Flusher {
 
     /// What was written when the sync began is durable: says so, and gives the buffers back.
     fn note_synced(&mut self, sync: &PendingSync) {
-        self.device().sync_count.fetch_add(1, Ordering::Relaxed);
         // First what the manifest will list: once the blocks are known durable, a compactor may
         // raise the horizon over them.
         let durable_lsn = self.shared.durability.durable_lsn();

@@ -141,11 +141,12 @@ impl Stats {
     }
 
     pub(crate) fn add_devices(&mut self, shared: &Shared, segments: &Segments) {
+        let now_us = shared.clock.monotonic_us();
         for (index, device) in shared.devices.iter().enumerate() {
             if device.service() == Service::Gone {
                 continue;
             }
-            let mut stats = device.stats();
+            let mut stats = device.stats(now_us);
             for segment in segments.iter().filter(|segment| segment.device == index) {
                 stats.segments += 1;
                 stats.bytes += segment.bytes;

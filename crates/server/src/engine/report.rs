@@ -146,10 +146,11 @@ fn device((index, stats): (usize, &DeviceStats)) -> LogDevice {
         written_bytes: stats.written_bytes,
         written_blocks: stats.written_blocks,
         syncs: Latency {
-            count: syncs.up_to_us.last().map_or(0, |last| last.1),
+            count: syncs.count,
             sum: Duration::from_micros(syncs.sum_us),
             up_to_us: syncs.up_to_us.clone(),
         },
+        busy: Duration::from_micros(stats.busy_us),
         last_error: stats.last_error.clone(),
     }
 }
@@ -158,7 +159,7 @@ fn latency(name: &str, stats: &CommandStats) -> CommandLatency {
     let latency = match &stats.latency {
         Some(histogram) => Latency {
             count: histogram.count(),
-            sum: Duration::from_micros(stats.duration_us),
+            sum: Duration::from_micros(histogram.sum()),
             up_to_us: histogram.up_to_powers(LAST_POWER),
         },
         // latency-tracking is no, or nothing was executed.
@@ -166,6 +167,8 @@ fn latency(name: &str, stats: &CommandStats) -> CommandLatency {
     };
     CommandLatency {
         name: name.to_owned(),
+        calls: stats.calls,
+        duration: Duration::from_micros(stats.duration_us),
         latency,
         rejected: stats.rejected,
         failed: stats.failed,
