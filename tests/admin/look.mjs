@@ -5,7 +5,7 @@
 //   idle · load with compaction · recovery · full disk · failed devices · busy executor, each light and dark:
 //     axe-core finds nothing in WCAG 2.2 A and AA · nothing is said on the console · nothing is loaded from elsewhere
 //   and once: sign in and out by keys, the order of Tab, headings and landmarks, without script, in a narrow window,
-//   refreshed by the script and paused
+//   refreshed by the script and paused; signed in and out from another address
 //
 // `tests/install-tools browser` puts what it needs below target/admin. Root and strace are needed for the disks; without
 // them those pictures are left out, and said to be.
@@ -72,6 +72,8 @@ function send(port, commands, { wait = true } = {}) {
 }
 
 class Server {
+  host = "127.0.0.1";
+
   static async start(name, options = [], dir = path.join(scratch, name)) {
     const server = new Server();
     server.dir = dir;
@@ -110,7 +112,7 @@ class Server {
   }
 
   get url() {
-    return `http://127.0.0.1:${this.adminPort}/`;
+    return `http://${this.host}:${this.adminPort}/`;
   }
 
   async page() {
@@ -256,6 +258,13 @@ async function idle() {
   const uptime = () => page.$eval("[data-field=uptime_in_seconds]", (it) => it.getAttribute("value"));
   const before = await uptime();
   await until("the script refreshes", async () => (await uptime()) !== before, 15_000);
+  // What another scene has left there: the title says how the server is, and sections come when there is an answer.
+  await page.evaluate(() => {
+    document.title = "(!) Act now: Indelible";
+    document.querySelector("nav ul").replaceChildren();
+  });
+  const head = () => page.evaluate(() => [document.title, document.querySelectorAll("nav a").length].join());
+  await until("the script refreshes title and sections", async () => (await head()) === "Indelible,8", 15_000);
   await page.click("#pause");
   const paused = await uptime();
   await sleep(4500);
@@ -280,6 +289,27 @@ async function idle() {
   }
   client.destroy();
   await server.kill();
+}
+
+// From another machine: by HTTP to an address that a browser trusts less than the loopback's.
+async function away() {
+  const all = Object.values(os.networkInterfaces()).flat();
+  const address = all.find((it) => it.family === "IPv4" && !it.internal)?.address;
+  if (!address) {
+    leftOut.push("away (an address besides the loopback's)");
+    return;
+  }
+  const server = await Server.start("away", ["--admin-bind", "0.0.0.0"]);
+  server.host = address;
+  const page = await open(server);
+  await signIn(page, server);
+  check((await page.$eval("h2", (it) => it.textContent)).includes("safe"), "signed in from away");
+  const out = await page.$("form[action='/logout'] button");
+  await Promise.all([page.waitForNavigation(), out.press("Enter")]);
+  check((await page.title()) === "Sign in", "signed out from away");
+  await page.browserContext().close();
+  await server.kill();
+  console.log("away: seen");
 }
 
 async function load() {
@@ -379,7 +409,14 @@ async function failedDevice() {
   devices.forEach((device) => fs.mkdirSync(device, { recursive: true }));
   const two = await Server.start("two", ["--appendfsync", "always", "--log-devices", ...devices]);
   await send(two.port, Array.from({ length: 300 }, (_, at) => ["SET", `key:${at}`, "x"]));
-  let end = await two.fault("flusher-0", fault);
+  let end = await two.fault("flusher-0", "fdatasync,pwritev2,pwrite64:delay_enter=60000000");
+  const held = await send(two.port, Array.from({ length: 40 }, (_, at) => ["SET", `key:${at}`, "z"]), { wait: false });
+  await until("a device that hangs", async () => (await two.page()).includes("replies are held"));
+  await look(two, "hanging-device", ["Act now", "replies are held: the log device"]);
+  end();
+  await until("an end of that", async () => !(await two.page()).includes("replies are held"));
+  held.destroy();
+  end = await two.fault("flusher-0", fault);
   await until("a failed device", async () => {
     await send(two.port, [["SET", "key", "y"]]);
     return (await two.page()).includes("Poisoned");
@@ -403,7 +440,7 @@ async function failedDevice() {
 }
 
 try {
-  const scenes = { idle, load, recovery, loading, fullDisk, failedDevice };
+  const scenes = { idle, away, load, recovery, loading, fullDisk, failedDevice };
   const only = process.env.SCENES?.split(",") ?? Object.keys(scenes);
   for (const name of only) await scenes[name]();
 } catch (error) {

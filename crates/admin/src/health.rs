@@ -148,7 +148,10 @@ fn device(device: &LogDevice, picture: &Picture, list: &mut List) {
         let what = format!("{} has been at one write or sync for {seconds} seconds", device.path);
         let (level, what) = match held {
             0 => (Level::Look, format!("The log device {what}")),
-            _ => (Level::Danger, format!("{held} writes are not answered: the log device {what}")),
+            _ => (
+                Level::Danger,
+                format!("Replies of {held} clients are held: the log device {what}"),
+            ),
         };
         list.add(
             level,
@@ -343,7 +346,7 @@ mod tests {
         assert_eq!(found("redo_held_replies:7", vec![busy(2999)]), []);
         let (level, what) = found("redo_held_replies:7", vec![busy(3000)]).remove(0);
         assert_eq!(level, Level::Danger);
-        assert!(what.contains("7 writes are not answered") && what.contains("3 seconds"), "{what}");
+        assert!(what.contains("7 replies are held") && what.contains("3 seconds"), "{what}");
         assert_eq!(found("redo_held_replies:0", vec![busy(3000)])[0].0, Level::Look);
     }
 

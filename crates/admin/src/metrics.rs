@@ -109,12 +109,7 @@ const ROWS: &[Row] = &[
     row("redo_durable_lsn", "log_durable_lsn", Gauge, "The last block of the durable prefix"),
     row("redo_written_lsn", "log_written_lsn", Gauge, "The last block that was written"),
     row("redo_open_lsn", "log_open_lsn", Gauge, "The block that takes records"),
-    row(
-        "redo_held_replies",
-        "log_held_replies",
-        Gauge,
-        "Clients whose replies wait until their block is durable",
-    ),
+    row("redo_held_replies", "log_held_replies", Gauge, "Replies that wait for the log"),
     row("redo_congested", "log_congested", Gauge, "Whether the log does not keep up"),
     row(
         "redo_clients_held_back",

@@ -327,7 +327,7 @@ fn a_sync_that_hangs_is_told_where_replies_wait_for_it() {
     wait_until(|| value(&metrics(port, &token), "indelible_log_device_busy_seconds") >= 3.0);
     let page = get(port, "/", &token).2;
     assert!(page.contains("<title>(!) Act now") && !page.contains("Your data is safe"), "{page}");
-    assert!(page.contains("1 writes are not answered: the log device"), "{page}");
+    assert!(page.contains("1 replies are held: the log device"), "{page}");
     drop(fault);
     wait_until(|| get(port, "/", &token).2.contains("Your data is safe"));
 }
