@@ -148,10 +148,7 @@ fn device(device: &LogDevice, picture: &Picture, list: &mut List) {
         let what = format!("{} has been at one write or sync for {seconds} seconds", device.path);
         let (level, what) = match held {
             0 => (Level::Look, format!("The log device {what}")),
-            _ => (
-                Level::Danger,
-                format!("Replies of {held} clients are held: the log device {what}"),
-            ),
+            _ => (Level::Danger, format!("{held} replies are held: the log device {what}")),
         };
         list.add(
             level,
