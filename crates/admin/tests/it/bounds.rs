@@ -69,7 +69,7 @@ fn a_flood_of_connections_keeps_no_viewer_out() {
             let mut text = [0; 12];
             sent.is_ok() && stream.read_exact(&mut text).is_ok() && &text == b"HTTP/1.1 200"
         });
-        // One may come to nothing where this machine does not get to its request in time.
+        // One may fail where this machine does not get to its request in time.
         let answered = answered.count();
         is_over.store(true, Ordering::Relaxed);
         assert!(answered >= 15, "{answered} of 20");
