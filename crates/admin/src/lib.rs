@@ -13,7 +13,7 @@
 //!
 //! What is told apart here: *figures* are what INFO has (`info`), which page and metrics name by INFO's names, so that
 //! they cannot differ from it; a *report* has besides what INFO has no room for, lists and histograms; *findings*
-//! (`health`) are what of it a person must act on.
+//! (`health`) are what of it a person must act on; for that it is remembered when counters of failures rose (`rises`).
 //!
 //! # Invariants
 //! 1. A request without the token learns nothing but that there is a form for it: not the name of the program, not its
