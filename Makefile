@@ -5,7 +5,7 @@ PORT ?= 6379
 DATA ?= ./data
 CARGO ?= cargo
 
-.PHONY: help run release deb archive static container test test-rust test-clients test-clients-all test-peers tcl lint doc tcl-cold soak bench-first bench-peers figures-pages figures-snapshot figures-snapshot-server figures-recovery figures-transfer figures-tap figures-backup figures-vtc loom-snapshot miri-snapshot mutants-snapshot ycsb test-analytics lint-analytics figures-analytics figures-check
+.PHONY: help run release deb archive static container test test-rust test-clients test-clients-all test-admin test-peers tcl lint doc tcl-cold soak bench-first bench-peers figures-pages figures-snapshot figures-snapshot-server figures-recovery figures-transfer figures-tap figures-backup figures-vtc loom-snapshot miri-snapshot mutants-snapshot ycsb test-analytics lint-analytics figures-analytics figures-check
 
 help:
 	@echo 'make run          build and start the server on port $(PORT) with its data in $(DATA)'
@@ -16,6 +16,7 @@ help:
 	@echo 'make container    an image for containers, named indelible; needs docker, or CONTAINER=podman'
 	@echo 'make test         every test: Rust, real clients, the Redis Tcl suite'
 	@echo 'make test-analytics  tests of indelible-parquet (analytics/), with DuckDB and pyarrow; not part of make test'
+	@echo 'make test-admin   the admin page in Chromium, with pictures in target/admin; not part of make test'
 	@echo 'make test-peers   dumps and AOFs exchanged with Redis 6.2, 7.0 and 8.2, and read by others; part of make test'
 	@echo 'make lint         formatting, clippy, the house rules, figures-check'
 	@echo 'make figures-check  the numbers of results/*/README.md against their raw data'
@@ -88,6 +89,12 @@ test-clients:
 	@tests/install-tools build redis python node
 	$(CARGO) build --bin indelible
 	tests/clients/run target/debug/indelible server
+
+# The admin page in a real Chromium; its pictures are target/admin/*.png.
+test-admin:
+	@tests/install-tools build redis disks browser
+	$(CARGO) build --bin indelible
+	node tests/admin/look.mjs target/debug/indelible server
 
 # With what takes minutes: redis-py's own suite, and the clients for Java and Ruby. Not part of `make test`.
 test-clients-all:

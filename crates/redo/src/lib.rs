@@ -143,6 +143,7 @@ pub use restore::told::{StoredHistory, stored_history};
 pub use shared::device::{Bell, DeviceState, DeviceStats};
 pub use shared::index_bound::IndexBound;
 pub use shared::step::Step;
+pub use shared::sync_times::SyncLatency;
 pub use write::backups::BackupPoint;
 pub use write::flusher::Flusher;
 pub use write::health::Health;

@@ -44,7 +44,15 @@ pub(crate) const FETCHED_FILES_MIN: usize = 2;
 /// With fewer descriptors than these none are kept back for what is read fast.
 const ENOUGH: u64 = 2048;
 
+/// For the admin page: as [`FOR_FETCHERS`].
+static FOR_ADMIN: AtomicU64 = AtomicU64::new(0);
+
 impl Descriptors {
+    /// Keeps back what the admin page needs: its connections, its socket and its event loop.
+    pub(crate) fn keep_for_admin(connections: usize) {
+        FOR_ADMIN.store(connections as u64 + 8, Ordering::Relaxed);
+    }
+
     /// Keeps back what so many threads need that read so many files of the log each.
     pub(crate) fn keep_for_fetchers(threads: usize, files: usize) {
         // Each file may be open a second time, to be read past the page cache.
@@ -68,7 +76,8 @@ impl Descriptors {
     pub(crate) fn with_devices(count: usize) -> Self {
         let devices = u64::try_from(count).unwrap_or(u64::MAX).max(1);
         let threads = FOR_FETCHERS.load(Ordering::Relaxed) + FOR_FRONTS.load(Ordering::Relaxed);
-        let others = FOR_THE_PROCESS + FOR_THE_LOG + threads;
+        let admin = FOR_ADMIN.load(Ordering::Relaxed);
+        let others = FOR_THE_PROCESS + FOR_THE_LOG + threads + admin;
         Self { reserve: others.saturating_add(devices.saturating_mul(FOR_A_DEVICE)) }
     }
 

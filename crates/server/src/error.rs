@@ -4,6 +4,7 @@
 //!   config::CannotServe ──────┐
 //!   network::ListenError ─────┤
 //!   tls::TlsError ────────────┤
+//!   admin::AdminError ────────┤
 //!   engine::OpenLogError ─────┼─► ServeError ─► the log file, the standard error output
 //!   engine::CloseError ───────┤
 //!   import::ImportError ──────┤
@@ -93,6 +94,9 @@ pub enum ServeError {
     /// Connections cannot be secured.
     #[error("Failed to configure TLS: {0}")]
     Tls(#[from] TlsError),
+    /// There is no admin page.
+    #[error(transparent)]
+    Admin(#[from] admin::AdminError),
     /// Clients cannot connect.
     #[error(transparent)]
     Listen(#[from] ListenError),

@@ -20,11 +20,13 @@
 //!   error     why a server could not start or had to stop
 //!   logger    messages for the operator; `crash` has what a panic leaves there
 //!   host      memory and processor time
+//!   admin_desk  the admin page's questions, on their way to the executor
 //! ```
 //!
 //! The engine and everything below it see the world through `env` and can be driven by a
 //! simulation; only `reactor`, `front`, the threads of `owned_log`, `archive_threads`, `verify_thread` and `migrate`, and `start` touch sockets, threads and signals.
 
+mod admin_desk;
 pub mod archive_threads;
 pub mod config;
 mod courtesy;

@@ -18,6 +18,7 @@ use env::{Clock, Disk, Entropy, Lock};
 use keyspace::{Keyspace, NoJournal};
 use mio::Waker;
 
+use crate::admin_desk::{self, AdminDesk};
 use crate::archive_threads::{ArchiveThreads, OpenArchive};
 use crate::config::{Config, ConfigError, FsyncPolicy, IndexPolicy, Options};
 use crate::crash;
@@ -133,6 +134,9 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     // The executor's thread is one of them.
     let front_count = config.number::<usize>("io-threads") - 1;
     Descriptors::keep_for_fronts(front_count);
+    if config.value("admin-port") != "0" {
+        Descriptors::keep_for_admin(admin::CONNECTIONS_MAX);
+    }
     allow_clients(&mut config, logger);
     let options = config.options();
     announce(&config, &options, world.commit, logger);
@@ -180,6 +184,8 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     let loading = dump.map(|path| log_place.loading(path, &config, &known, logger));
     let waker = &log_place.waker;
     let volatile = loading.map(|load| Loader::spawn_without_log(waker, load)).transpose()?;
+    // A start that takes long is what a person wants to see.
+    let admin = admin_desk::open(&config, &log_place.directory, wake_by(waker), logger)?;
     let pid_file = process::PidFile::write(config.value("pidfile"), logger);
     let host_of_log = host.another();
     let deps = Deps { clock, disk, entropy: entropy(), host, logger: logger.clone(), commit };
@@ -251,6 +257,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
         logger: logger_of_loop,
         on_ready,
         newer,
+        desk: admin.as_ref().map(|(_, desk)| Arc::clone(desk)),
     };
     let result = reactor.run(&mut engine, &mut hooks);
     process::notify_supervisor("STOPPING=1");
@@ -267,7 +274,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
         // It may have been removed already.
         let _ignored = std::fs::remove_file(&socket_path);
     }
-    drop(pid_file);
+    drop((pid_file, admin));
     ended
 }
 
@@ -479,10 +486,14 @@ struct Outside {
     on_ready: fn(),
     /// Files of Redis that are newer than the log, until they are told of.
     newer: Vec<PathBuf>,
+    desk: Option<Arc<AdminDesk>>,
 }
 
 impl LoopHooks for Outside {
     fn look(&mut self, engine: &mut Engine) -> Result<(), ServeError> {
+        if let Some(answer) = self.desk.as_ref().and_then(|desk| desk.take()) {
+            answer(engine.report());
+        }
         if let Some(signal) = self.signals.take() {
             self.logger.warning(&format!("Received {signal}, scheduling shutdown..."));
             engine.request_shutdown(signal.directive());

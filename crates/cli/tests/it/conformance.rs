@@ -52,6 +52,8 @@ conformance!(
     multi,
     protocol,
     pubsub,
+    redis_exporter,
+    redis_insight,
     scan,
     scripting,
     server,

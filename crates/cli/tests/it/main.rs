@@ -18,6 +18,7 @@
 //!   later_commands                                what redis-server lacks, while values leave memory
 //!   object_ids                                    large objects over restarts
 //!   backups                                       named backups, and which command has emptied what
+//!   admin ── open_metrics                          the admin page: its token, and that its figures are INFO's
 //!   acl                                           users, what they may do, and what their connections lose
 //!   archive · archive_loss · _s3 · _transfer      a server killed and its data removed: what comes back from elsewhere
 //!   full_disk_backups                             history, backups and archives on disks without room
@@ -58,6 +59,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod acl;
+mod admin;
 mod archive;
 mod archive_loss;
 mod archive_s3;
@@ -158,6 +160,10 @@ mod transfer_device;
 mod verify_backups;
 mod view;
 mod wire;
+
+// What the tests of the admin page have.
+#[path = "../../../admin/tests/it/open_metrics.rs"]
+mod open_metrics;
 
 // What the tests of buckets have.
 #[path = "../../../bucket/tests/it/proxy.rs"]

@@ -31,6 +31,7 @@ use crate::shared::index_bound::IndexBound;
 use crate::shared::leaders::Leaders;
 use crate::shared::sealed_block::SealedBlock;
 use crate::shared::spare::{Spare, ZerosOrders};
+use crate::shared::sync_times::{SyncLatency, SyncTimes};
 use crate::shared::used_kinds::UsedKinds;
 
 /// What a flusher is to do.
@@ -99,7 +100,9 @@ pub(crate) struct Device {
     pub(crate) queued_bytes: AtomicU64,
     pub(crate) written_bytes: AtomicU64,
     pub(crate) written_blocks: AtomicU64,
-    pub(crate) sync_count: AtomicU64,
+    pub(crate) sync_times: SyncTimes,
+    /// When the flusher began what it is doing, on the monotonic clock; 0 if it does nothing.
+    pub(crate) busy_since_us: AtomicU64,
     pub(crate) spare: Spare,
     /// Whether its open segment is written over zeros.
     pub(crate) is_over_zeros: AtomicBool,
@@ -121,7 +124,8 @@ impl Device {
             queued_bytes: AtomicU64::new(0),
             written_bytes: AtomicU64::new(0),
             written_blocks: AtomicU64::new(0),
-            sync_count: AtomicU64::new(0),
+            sync_times: SyncTimes::default(),
+            busy_since_us: AtomicU64::new(0),
             spare: Spare::default(),
             is_over_zeros: AtomicBool::new(false),
             last_error: Mutex::default(),
@@ -205,18 +209,26 @@ impl Device {
         self.inbox.lock()
     }
 
-    /// How it is, with so many segments that have their file on it.
-    pub(crate) fn stats(&self, segments: usize) -> DeviceStats {
+    /// How it is now, with nothing of the log on it.
+    pub(crate) fn stats(&self, now_us: u64) -> DeviceStats {
+        let busy_us = match self.busy_since_us.load(Ordering::Relaxed) {
+            0 => 0,
+            since_us => now_us.saturating_sub(since_us),
+        };
         DeviceStats {
             path: self.path.clone(),
             id: self.id,
             state: self.state(),
             is_draining: self.service() == Service::Leaving,
-            segments,
+            segments: 0,
+            bytes: 0,
+            records: 0,
+            invalid_records: 0,
             queued_bytes: self.queued_bytes.load(Ordering::Relaxed),
             written_bytes: self.written_bytes.load(Ordering::Relaxed),
             written_blocks: self.written_blocks.load(Ordering::Relaxed),
-            syncs: self.sync_count.load(Ordering::Relaxed),
+            busy_us,
+            sync_latency: self.sync_times.seen(),
             is_over_zeros: self.is_over_zeros.load(Ordering::Relaxed),
             has_spare: self.spare.ready_bytes().is_some(),
             last_error: self.last_error(),
@@ -307,14 +319,22 @@ pub struct DeviceStats {
     pub is_draining: bool,
     /// How many segments have their file on it.
     pub segments: usize,
+    /// How long their files are.
+    pub bytes: u64,
+    /// How many records are in them.
+    pub records: u64,
+    /// How many of those are garbage.
+    pub invalid_records: u64,
     /// Bytes waiting to be written.
     pub queued_bytes: u64,
     /// Bytes written since the start.
     pub written_bytes: u64,
     /// Blocks written since the start.
     pub written_blocks: u64,
-    /// Syncs since the start.
-    pub syncs: u64,
+    /// Syncs since the start, and how long they took.
+    pub sync_latency: SyncLatency,
+    /// How long the write or sync that is under way has taken by now, in microseconds; 0 if none is.
+    pub busy_us: u64,
     /// Whether its open segment is written over zeros that were there before, and does not grow.
     pub is_over_zeros: bool,
     /// Whether zeros are ready for the next one.

@@ -5,7 +5,7 @@
 //! `sealed_block` what goes from the executor to a flusher, `step` what step machines say, and
 //! `dropped_deletes` what the compactor tells readers of blocks. `index_bound` keeps from compaction what
 //! a log index does not know yet, and `leaders` remembers which segments share a file. `spare` is the file
-//! of zeros that a device has ready.
+//! of zeros that a device has ready, `sync_times` how long its syncs took.
 
 pub(crate) mod device;
 pub(crate) mod devices;
@@ -16,4 +16,5 @@ pub(crate) mod leaders;
 pub(crate) mod sealed_block;
 pub(crate) mod spare;
 pub(crate) mod step;
+pub(crate) mod sync_times;
 pub(crate) mod used_kinds;

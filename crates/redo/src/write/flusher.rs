@@ -187,22 +187,28 @@ impl Flusher {
     /// [`Flusher::write_now`] can go on meanwhile. No other turn is taken before it has run.
     pub fn turn(&mut self) -> Turn {
         assert!(matches!(self.syncing, Syncing::Nothing), "one sync at a time");
+        // What does not return is seen by others.
+        self.note_busy_since(self.shared.clock.monotonic_us());
         let step = self.act();
-        let written = self.unsynced.written();
+        let (written, now_us) = (self.unsynced.written(), self.shared.clock.monotonic_us());
         if let Some((overwrite, group)) = self.overwrite.take() {
             self.syncing = Syncing::Overwritten(group);
-            return Turn::Sync(PendingSync::of_overwrite(overwrite, written));
+            return Turn::Sync(PendingSync::of_overwrite(overwrite, written, now_us));
         }
         if step == Step::Worked && self.defers_sync() {
             self.syncing = Syncing::Written(written);
             let writers = self.writer.iter_mut().chain(&mut self.parts);
-            return Turn::Sync(PendingSync::begin(writers, written));
+            return Turn::Sync(PendingSync::begin(writers, written, now_us));
         }
+        self.note_busy_since(0);
         Turn::Step(step)
     }
 
     /// A sync that [`Flusher::turn`] has begun is over.
     pub fn synced(&mut self, sync: &PendingSync, result: Result<()>) {
+        if result.is_ok() {
+            self.note_time(sync);
+        }
         match (std::mem::replace(&mut self.syncing, Syncing::Nothing), result) {
             (Syncing::Overwritten(group), Ok(())) => self.note_overwritten(group),
             (Syncing::Overwritten(_), Err(error)) if is_full(&error) => {
@@ -214,6 +220,12 @@ impl Flusher {
             (_, Ok(())) => self.note_synced(sync),
             (_, Err(error)) => self.poison(&error.to_string(), None),
         }
+        self.note_busy_since(0);
+    }
+
+    /// Notes since when it has been doing what it does; 0 for nothing.
+    fn note_busy_since(&self, monotonic_us: u64) {
+        self.device().busy_since_us.store(monotonic_us, Ordering::Relaxed);
     }
 
     /// The blocks at the front are written over zeros, and durable.
@@ -221,7 +233,8 @@ impl Flusher {
         self.note_written(group);
         unsynced::tell_written(&self.shared, &self.unsynced.lsns);
         let writers = self.writer.iter_mut().chain(&mut self.parts);
-        let done = PendingSync::begin(writers, self.unsynced.written());
+        let now_us = self.shared.clock.monotonic_us();
+        let done = PendingSync::begin(writers, self.unsynced.written(), now_us);
         self.note_synced(&done);
     }
 
@@ -458,15 +471,24 @@ impl Flusher {
 
     fn sync(&mut self) -> Result<()> {
         let writers = self.writer.iter_mut().chain(&mut self.parts);
-        let sync = PendingSync::begin(writers, self.unsynced.written());
+        let now_us = self.shared.clock.monotonic_us();
+        let sync = PendingSync::begin(writers, self.unsynced.written(), now_us);
         sync.run()?;
+        self.note_time(&sync);
         self.note_synced(&sync);
         Ok(())
     }
 
+    fn note_time(&self, sync: &PendingSync) {
+        if sync.is_empty() {
+            return;
+        }
+        let now_us = self.shared.clock.monotonic_us();
+        self.device().sync_times.note(now_us.saturating_sub(sync.begun_us));
+    }
+
     /// What was written when the sync began is durable: says so, and gives the buffers back.
     fn note_synced(&mut self, sync: &PendingSync) {
-        self.device().sync_count.fetch_add(1, Ordering::Relaxed);
         // First what the manifest will list: once the blocks are known durable, a compactor may
         // raise the horizon over them.
         let durable_lsn = self.shared.durability.durable_lsn();

@@ -32,6 +32,8 @@ pub struct PendingSync {
     files: Vec<FileSync>,
     overwrite: Option<Overwrite>,
     pub(crate) written: Written,
+    /// When it began, on the monotonic clock.
+    pub(crate) begun_us: u64,
 }
 
 /// One file of it.
@@ -48,6 +50,7 @@ impl PendingSync {
     pub(crate) fn begin<'a>(
         writers: impl Iterator<Item = &'a mut SegmentWriter>,
         written: Written,
+        begun_us: u64,
     ) -> Self {
         let unsynced = writers.filter_map(|writer| {
             let is_dirty = std::mem::take(&mut writer.is_dirty);
@@ -58,12 +61,16 @@ impl PendingSync {
                 block_count: writer.unsynced.len(),
             })
         });
-        Self { files: unsynced.collect(), overwrite: None, written }
+        Self { files: unsynced.collect(), overwrite: None, written, begun_us }
     }
 
     /// Of blocks that are not written yet.
-    pub(crate) const fn of_overwrite(overwrite: Overwrite, written: Written) -> Self {
-        Self { files: Vec::new(), overwrite: Some(overwrite), written }
+    pub(crate) const fn of_overwrite(
+        overwrite: Overwrite,
+        written: Written,
+        begun_us: u64,
+    ) -> Self {
+        Self { files: Vec::new(), overwrite: Some(overwrite), written, begun_us }
     }
 
     /// Has the device make it durable; takes as long as that takes.
@@ -73,6 +80,11 @@ impl PendingSync {
     pub fn run(&self) -> Result<()> {
         self.overwrite.iter().try_for_each(Overwrite::run)?;
         self.files.iter().try_for_each(|it| it.file.sync_data().at(&it.path, "sync"))
+    }
+
+    /// Whether there was nothing to make durable.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.overwrite.is_none()
     }
 
     /// How many of the unsynced blocks of this file it was for.

@@ -141,12 +141,19 @@ impl Stats {
     }
 
     pub(crate) fn add_devices(&mut self, shared: &Shared, segments: &Segments) {
+        let now_us = shared.clock.monotonic_us();
         for (index, device) in shared.devices.iter().enumerate() {
             if device.service() == Service::Gone {
                 continue;
             }
-            let ours = segments.iter().filter(|segment| segment.device == index);
-            self.devices.push(device.stats(ours.count()));
+            let mut stats = device.stats(now_us);
+            for segment in segments.iter().filter(|segment| segment.device == index) {
+                stats.segments += 1;
+                stats.bytes += segment.bytes;
+                stats.records += u64::from(segment.present_count);
+                stats.invalid_records += u64::from(segment.invalid_count);
+            }
+            self.devices.push(stats);
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use base::{DbId, Lsn, Record, RecordKind};
 use env_os::{OsClock, OsDisk, OsEntropy};
 use env_sim::{Faults, SimDisk};
-use redo::{Env, Health, Opened, Recovery, Step, SyncPolicy};
+use redo::{Env, Health, Opened, Recovery, Step, SyncPolicy, Turn};
 
 use crate::harness::{Database, Keyspace, key, options};
 
@@ -44,6 +44,33 @@ fn a_strict_read_waits_for_the_block_of_what_it_read() {
         let addr = addr_of(&database, key.as_bytes());
         assert_eq!(database.log.undurable_lsn_of(addr), None, "{key}");
     }
+}
+
+#[test]
+fn a_sync_that_is_under_way_is_seen_by_others() {
+    let (_, mut database) = simulated(SyncPolicy::Always);
+    database.clock.advance_us(1_000_000);
+    database.set(b"a", b"1");
+    database.log.seal();
+    let device = |database: &Database| database.log.stats().devices.remove(0);
+    let sync = loop {
+        match database.flushers[0].turn() {
+            Turn::Sync(sync) => break sync,
+            Turn::Step(step) => assert_eq!(step, Step::Worked),
+        }
+    };
+    assert_eq!(device(&database).busy_us, 0);
+    database.clock.advance_us(20_000_000);
+    assert_eq!(device(&database).busy_us, 20_000_000);
+    let result = sync.run();
+    database.flushers[0].synced(&sync, result);
+    let after = device(&database);
+    assert_eq!((after.busy_us, after.sync_latency.count), (0, 1));
+    let last = after.sync_latency.up_to_us.last().copied();
+    assert_eq!(last, Some((1 << 24, 0)), "it took longer than the last bound");
+    assert_eq!(database.flushers[0].step(), Step::Idle);
+    database.clock.advance_us(5_000_000);
+    assert_eq!(device(&database).busy_us, 0, "it does nothing");
 }
 
 #[test]

@@ -363,6 +363,11 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     integer("log-history-percentage", 0..=INT_MAX, 100),
     yes_no("log-history-drop-backups", false),
     yes_no("read-only", false),
+    // The admin page.
+    integer("admin-port", 0..=65535, 0).immutable(),
+    text("admin-bind", "127.0.0.1").immutable(),
+    text("admin-token-file", "admin-token").immutable(),
+    several("admin-hosts", words::list, "").immutable(),
     // Archiving.
     several("archive", words::archive, "").protected(),
     several("archive-compression", words::compression, "zstd:1"),

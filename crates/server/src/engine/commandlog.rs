@@ -67,14 +67,14 @@ pub(crate) fn request_bytes(args: &[&[u8]]) -> u64 {
 
 /// One command.
 #[derive(Debug, Clone)]
-struct Entry {
-    id: i64,
-    unix_s: i64,
+pub(crate) struct Entry {
+    pub(crate) id: i64,
+    pub(crate) unix_s: i64,
     /// In the unit of the log: microseconds or bytes.
-    measure: u64,
-    args: Vec<Vec<u8>>,
-    peer: String,
-    client_name: Vec<u8>,
+    pub(crate) measure: u64,
+    pub(crate) args: Vec<Vec<u8>>,
+    pub(crate) peer: String,
+    pub(crate) client_name: Vec<u8>,
 }
 
 /// The commands of one kind.
@@ -95,6 +95,11 @@ impl CommandLog {
 
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// The commands, the newest first.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter()
     }
 
     pub(crate) fn reset(&mut self) {

@@ -18,11 +18,12 @@ const GROUP_COUNT: usize = 36;
 pub(crate) struct Histogram {
     counts: Vec<u64>,
     total: u64,
+    sum: u64,
 }
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self { counts: vec![0; GROUP_COUNT * SUB_COUNT], total: 0 }
+        Self { counts: vec![0; GROUP_COUNT * SUB_COUNT], total: 0, sum: 0 }
     }
 }
 
@@ -49,11 +50,17 @@ impl Histogram {
     pub(crate) fn add(&mut self, value: u64) {
         self.counts[bucket_of(value)] += 1;
         self.total += 1;
+        self.sum = self.sum.saturating_add(value);
     }
 
     /// How many values were added.
     pub(crate) fn count(&self) -> u64 {
         self.total
+    }
+
+    /// What the values add up to.
+    pub(crate) fn sum(&self) -> u64 {
+        self.sum
     }
 
     /// The value that `percentile` percent of the values do not exceed.
@@ -74,6 +81,20 @@ impl Histogram {
             seen >= rank
         });
         upper_of(bucket.expect("the counts add up to the total"))
+    }
+
+    /// For each power of two up to 2 to the power of `last`: how many values do not exceed it. Those above it are in
+    /// [`Histogram::count`] only.
+    pub(crate) fn up_to_powers(&self, last: u32) -> Vec<(u64, u64)> {
+        let (mut seen, mut bucket) = (0, 0);
+        let up_to = |power: u32| {
+            while bucket < self.counts.len() && upper_of(bucket) <= 1 << power {
+                seen += self.counts[bucket];
+                bucket += 1;
+            }
+            (1 << power, seen)
+        };
+        (0..=last).map(up_to).collect()
     }
 
     /// For each power of two up to the largest value: how many values do not exceed it. Powers
@@ -121,7 +142,9 @@ mod tests {
         }
         assert!((495..=515).contains(&histogram.percentile(50.0)));
         assert!((985..=1023).contains(&histogram.percentile(99.0)));
-        assert_eq!(histogram.count(), 1000);
+        assert_eq!((histogram.count(), histogram.sum()), (1000, 500_500));
         assert_eq!(histogram.cumulative_powers().last().unwrap().1, 1000);
+        let up_to = histogram.up_to_powers(12);
+        assert_eq!((up_to[0], up_to[4], up_to[12]), ((1, 1), (16, 16), (4096, 1000)));
     }
 }

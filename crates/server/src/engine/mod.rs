@@ -48,6 +48,7 @@ mod observed;
 mod output;
 mod pubsub;
 mod ready_keys;
+mod report;
 mod saves;
 mod saving;
 pub(crate) mod scripting;

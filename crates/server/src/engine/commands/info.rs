@@ -68,6 +68,17 @@ pub(super) fn info(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done 
         })
     };
     engine.time.refresh();
+    let report = write(engine, is_wanted);
+    engine.reply(key).verbatim("txt", &report);
+    Ok(())
+}
+
+/// What INFO everything replies.
+pub(in crate::engine) fn everything(engine: &Engine) -> String {
+    write(engine, |_, shown| shown != ByName)
+}
+
+fn write(engine: &Engine, is_wanted: impl Fn(&str, Shown) -> bool) -> String {
     let mut report = String::new();
     for (name, shown, write) in SECTIONS {
         if !is_wanted(name, *shown) {
@@ -80,9 +91,8 @@ pub(super) fn info(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done 
             "cpu" => "CPU".to_owned(),
             name => name[..1].to_ascii_uppercase() + &name[1..],
         };
-        let _infallible = write!(report, "# {title}\r\n");
+        let _infallible = std::write!(report, "# {title}\r\n");
         write(engine, &mut report);
     }
-    engine.reply(key).verbatim("txt", &report);
-    Ok(())
+    report
 }

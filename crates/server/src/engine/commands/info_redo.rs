@@ -102,15 +102,20 @@ fn figures_of_device(index: usize, device: &DeviceStats) -> String {
     };
     format!(
         "index={index},path={},state={state},segments={},queued_bytes={},written_bytes={},written_blocks={},\
-         syncs={},writes={},spare={},last_error={}",
+         syncs={},writes={},spare={},bytes={},records={},invalid_records={},sync_usec={},busy_usec={},last_error={}",
         device.path.display(),
         device.segments,
         device.queued_bytes,
         device.written_bytes,
         device.written_blocks,
-        device.syncs,
+        device.sync_latency.count,
         if device.is_over_zeros { "over-zeros" } else { "growing" },
         u8::from(device.has_spare),
+        device.bytes,
+        device.records,
+        device.invalid_records,
+        device.sync_latency.sum_us,
+        device.busy_us,
         one_line(device.last_error.as_deref()),
     )
 }

@@ -46,6 +46,7 @@ use super::{ClientKey, Engine};
 use crate::config::Config;
 pub(super) use handlers::{Executor, executor};
 pub use info::REDIS_VERSION;
+pub(super) use info::everything as info_everything;
 pub(super) use modules::REFUSAL as MODULE_REFUSAL;
 
 /// COMMAND and its subcommands: answered from the table.

@@ -14,6 +14,7 @@ mod messages;
 mod migrating;
 mod overload;
 mod protocol;
+mod report;
 mod restoring;
 mod script_limits;
 mod scripting;
