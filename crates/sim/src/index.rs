@@ -333,6 +333,7 @@ impl Keeper {
             // If that cannot be, nothing is compacted that the index does not know.
             let _removed = self.index.take().map(|mut index| index.give_up());
         } else if error.is_final() && index.begin_anew().is_ok() {
+            self.is_raced = self.bound.is_compacting();
             self.figures.begun_anew += 1;
             self.cut = index.cut();
         }

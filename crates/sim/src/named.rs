@@ -1,6 +1,6 @@
 //! Named backups: what clients were told of them, and what a recovery must find.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base::Lsn;
@@ -46,9 +46,26 @@ pub(crate) struct NamedBackups {
     made: BTreeMap<String, Lsn>,
     /// Those whose deletion a client was told of.
     deleted: BTreeMap<String, Lsn>,
+    /// Those that were lost with a file that was about to be put aside as damaged when the power failed.
+    lost: BTreeSet<String>,
+    /// Reads of the life before may have failed, or told of damage.
+    may_have_lost: bool,
 }
 
 impl NamedBackups {
+    /// A life begins in which files may be put aside, or may not; or from now on they may be.
+    pub(crate) fn begin_life(&mut self, may_lose: bool) {
+        self.may_have_lost = may_lose;
+    }
+
+    /// Whether this one may be lost, and is from now on.
+    fn may_be_lost(&mut self, name: &str) -> bool {
+        if self.may_have_lost {
+            self.lost.insert(name.to_owned());
+        }
+        self.lost.contains(name)
+    }
+
     /// A client has read this reply.
     pub(crate) fn note(&mut self, asked: Asked, reply: &Reply) {
         match (asked, reply) {
@@ -86,7 +103,7 @@ impl Run {
             let names = disk.list(&dir).unwrap_or_default();
             names.iter().any(|name| name.to_string_lossy().starts_with("damaged-"))
         });
-        for (name, lsn) in &self.named.made {
+        for (name, lsn) in &self.named.made.clone() {
             let backup = history.backups.iter().find(|backup| backup.name == *name);
             match backup {
                 _ if self.workload.deleted.contains(name) => {}
@@ -94,7 +111,7 @@ impl Run {
                 Some(backup) if backup.lsn != *lsn => {
                     return Err(format!("BACKUP: {name} is of block {}, not {lsn}", backup.lsn));
                 }
-                Some(backup) if backup.is_lost && !is_damaged => {
+                Some(backup) if backup.is_lost && !is_damaged && !self.named.may_be_lost(name) => {
                     return Err(format!("BACKUP: {name} of block {lsn} is lost"));
                 }
                 Some(_) => {}

@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use crate::DB0;
 use crate::cold::needed;
 use crate::follow::{KEYS, all, change_by};
-use crate::journal::{LoggedKeyspace, MemoryLog, SEED, addr};
+use crate::journal::{Logged, LoggedKeyspace, MemoryLog, SEED, addr};
 
 /// A log with blocks, of which the first are durable, and of those the first indexed.
 #[derive(Clone, Default)]
@@ -93,6 +93,11 @@ impl Blocks {
     /// The block up to which all is indexed.
     pub(crate) fn indexed(&self) -> Option<Lsn> {
         self.indexed_lsn()
+    }
+
+    /// What was logged.
+    pub(crate) fn records(&self) -> Vec<Logged> {
+        self.log.records().clone()
     }
 
     /// How many records were read.

@@ -765,3 +765,74 @@ fn what_is_read_of_a_stream_with_an_end_waits_for_its_last_addition() {
         assert_eq!(keyspace.end_command(), (open, false));
     }
 }
+
+/// A repair of a damaged log has kept a node and lost the root that names it, or the other way round.
+#[test]
+fn a_root_that_does_not_name_the_last_node_is_logged_anew() {
+    for lost in [RecordKind::Stream, RecordKind::StreamNode] {
+        let blocks = Blocks::default();
+        let mut keyspace = blocks.keyspace();
+        keyspace.begin_command(0);
+        add(&mut keyspace, 1, 2000);
+        let records = blocks.records();
+        let last = |kind| records.iter().rposition(|it| it.kind == kind).expect("there are some");
+        let master = &records[last(RecordKind::StreamNode)].sub;
+        let is_lost = |at: usize| match lost {
+            RecordKind::Stream => at == last(lost),
+            _ => records[at].kind == lost && records[at].sub == *master,
+        };
+        // The root that is left is an older one.
+        let first_lost = (0..records.len()).position(is_lost).expect("something is");
+        let repaired = Blocks::default();
+        let mut loaded = repaired.keyspace();
+        let mut journal = repaired.clone();
+        loaded.load();
+        let mut retired = Vec::new();
+        let mut left = None;
+        for (at, logged) in records.iter().enumerate().filter(|(at, _)| !is_lost(*at)) {
+            let record = logged.record();
+            let addr = journal.append(&record).expect("it is a log");
+            loaded.apply(&record, addr, repaired.open_lsn(), &mut retired).expect("it is good");
+            if logged.kind == RecordKind::StreamNode && (at < first_lost || logged.sub == *master) {
+                left = Some(at);
+            }
+        }
+        assert!(left.is_some());
+        loaded.settle(&mut retired).expect("it is good");
+        retired.into_iter().for_each(|addr| journal.retire(addr));
+        loaded.begin_command(0);
+        let (before, there) = (repaired.records().len(), len(&mut loaded).expect("it is there"));
+        let end = loaded.stream_end(DB0, b"s").expect("it is a stream").expect("it is there");
+        loaded.log_stale_roots();
+        assert_eq!(repaired.records().len(), before + 1);
+        loaded.log_stale_roots();
+        assert_eq!(repaired.records().len(), before + 1, "once");
+        settle(&mut loaded, &repaired);
+        assert!(loaded.cool_key(DB0, b"s"));
+        assert_eq!(loaded.stream_end(DB0, b"s"), Ok(Some(end)), "{lost:?}");
+        assert_eq!(loaded.stream_ends(), 1);
+        add(&mut loaded, end.seq + 1, 100);
+        assert_eq!(len(&mut loaded), Some(there + 100), "{lost:?}");
+        assert_eq!(loaded.take_restore_failure(), None);
+    }
+}
+
+/// A value was asked for before its stream had an end in memory.
+#[test]
+fn a_value_that_was_asked_for_fits_an_end_that_came_later() {
+    for is_noted in [true, false] {
+        let blocks = Blocks::default();
+        let mut keyspace = away(&blocks, 1000);
+        let (missing, restored) =
+            fetch(&mut keyspace, &blocks, b"s", Need::Value, is_noted).expect("it is away");
+        assert_eq!(missing.rest_of, None);
+        add(&mut keyspace, 1001, 500);
+        assert_eq!(keyspace.awaited_rests(), usize::from(is_noted));
+        settle(&mut keyspace, &blocks);
+        let is_shorter = keyspace.cool_key(DB0, b"s");
+        assert_eq!((is_shorter, keyspace.stream_ends()), (!is_noted, usize::from(is_noted)));
+        keyspace.note_told(&missing);
+        assert_eq!((keyspace.install(restored), keyspace.awaited_rests()), (is_noted, 0));
+        assert_eq!(len(&mut keyspace), Some(1500));
+    }
+}

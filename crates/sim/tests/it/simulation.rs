@@ -149,6 +149,14 @@ fn a_key_that_damage_has_made_nameless_may_come_back_from_the_archive() {
     }
 }
 
+/// An index is begun anew before anyone has seen what it knew of the start.
+#[test]
+fn what_was_there_at_the_start_stays_in_memory_until_an_index_has_it() {
+    if let Err(violation) = run(plan(26_000_300_079)) {
+        panic!("{violation}");
+    }
+}
+
 /// The log of a copy cannot be read any more, and the next copy is complete before the stream has got to its block.
 #[test]
 fn a_copy_in_front_of_the_stream_can_be_restored() {

@@ -12,7 +12,7 @@ use crate::engine::{ClientKey, Comeback, Fetched, Fetching, Wanted};
 const LIMIT_BYTES: u64 = 1 << 20;
 
 /// An index that knows nothing of what is written, yet.
-struct Behind;
+pub(super) struct Behind;
 
 impl Fetching for Behind {
     fn ask(&mut self, _: Wanted) -> bool {
@@ -200,4 +200,16 @@ fn a_log_that_fails_tells_who_waits() {
     full.log.0.lock().unwrap().read_only = true;
     let is = full.told();
     assert!(is.starts_with("-MISCONF"), "{is}");
+}
+
+/// What has come from the log at the start may be in any of its blocks.
+#[test]
+fn an_index_that_does_not_know_the_start_lets_nothing_leave_memory() {
+    let mut full = Full::new(true);
+    assert_eq!(full.server.engine.keyspace().indexed_lsn(), Some(Lsn::ZERO));
+    for (start, indexed) in [(Lsn(1), None), (Lsn::ZERO, Some(Lsn::ZERO))] {
+        full.log.0.lock().unwrap().start = start;
+        full.server.pass_ms(1);
+        assert_eq!(full.server.engine.keyspace().indexed_lsn(), indexed);
+    }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use base::{DbId, Record, RecordAddr, RecordKind, SegmentId};
 use keyspace::{ColdStart, KeyHasher, Keyspace, Look, NoJournal, RestoreError, Restored, Restorer};
 
+use super::cooling::Behind;
 use super::server::{SharedLog, TestServer, host_of};
 use crate::engine::{Comeback, HostRequest, Restoration};
 
@@ -229,4 +230,20 @@ fn the_log_is_read_again_as_a_whole_when_its_index_cannot_be_right() {
     assert_eq!(server.engine.take_request(), Some(HostRequest::ReloadAll));
     server.pass_ms(1);
     assert_eq!(server.engine.take_request(), None, "it is asked for once");
+}
+
+/// Without a policy by which values leave memory it may be full for ever.
+#[test]
+fn a_start_ends_though_memory_is_full() {
+    let used = Arc::new(AtomicU64::new(0));
+    let log = TestServer::with_log_on(host_of(&used), &["--maxmemory", "1mb"]);
+    let (mut server, said) = cold_server(log, 1);
+    server.engine.fetch_from(Box::new(Behind));
+    used.store(2 << 20, Ordering::Relaxed);
+    said.say(cold_key());
+    said.say(Comeback::Done);
+    (0..3).for_each(|_| server.pass_ms(1));
+    let client = server.connect();
+    let info = server.send(client, "INFO persistence\r\n");
+    assert!(info.contains("recovery_state:done"), "{info}");
 }

@@ -70,6 +70,8 @@ pub(super) struct TestLog {
     pub(super) holds_writes: bool,
     /// The block up to which an index knows it.
     pub(super) indexed: Option<Lsn>,
+    /// The block up to which it was there at the start.
+    pub(super) start: Lsn,
     /// Its device has not done with the block before.
     pub(super) is_busy: bool,
     /// The blocks behind which it was told that something is about to be lost.
@@ -121,6 +123,10 @@ impl ShardLog for SharedLog {
             log.records = 0;
             log.open += 1;
         }
+    }
+
+    fn has_start(&self, lsn: Lsn) -> bool {
+        lsn >= self.0.lock().unwrap().start
     }
 
     fn note_point(&mut self) {
