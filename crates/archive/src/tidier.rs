@@ -315,7 +315,7 @@ impl Tidier {
         self.claim = Some(claim);
         // If that fails, it ends: its claim is there.
         self.state = State::Fenced(claim.fenced_until_us.unwrap_or(0));
-        target.clean(self.database, &Folder::OF_TIDIERS)?;
+        target.clean(self.database, &Name::is_of_tidiers)?;
         Ok(())
     }
 

@@ -1,14 +1,18 @@
 //! Where only what is young is kept: a tidier makes a copy of what leads to it, and only when that is complete and was read anything goes.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use archive::{ArchiveOptions, Error, Folder, Keyed, Name, Picture, Target, Tidier, TidyStep};
+use archive::{
+    ArchiveOptions, Error, Fill, Folder, Keyed, Name, Picture, Target, Tidier, TidyStep,
+};
 use base::Lsn;
+use env::Disk as _;
 use env_sim::SimDisk;
 use env_sim::sweep::crash_everywhere;
 
 use crate::tidy::{HOUR_MS, Old, bytes, last_of};
-use crate::world::{Coding, Moody, archive_options, keyed, picture, restored, target};
+use crate::world::{Coding, Moody, TARGET, archive_options, keyed, picture, restored, target};
 
 const HOUR: &str = "1h:all";
 
@@ -251,6 +255,45 @@ fn a_copy_is_made_to_its_end_next_to_a_server_that_starts() {
     assert_eq!((tidier.tidied().copies, list(&old, Folder::Whole).len()), (1, 1));
     old.check();
     check_young(&old, &old.world.target_disk, "next to a server");
+}
+
+/// What attempts to put something have left goes with the next one of those that put such things: the others may be putting theirs.
+#[test]
+fn what_is_not_complete_goes_with_the_next_one_that_puts_such_things() {
+    let mut old = before_a_copy(21);
+    let fill = |number| Fill { lsn: Lsn(5), writer: 1, number };
+    let of_writers = [
+        Name::Log { first: Lsn(1), last: Lsn(5), writer: 1 },
+        Name::Whole { fill: fill(1), objects: 1 },
+    ];
+    let of_tidiers = [
+        Name::Base { fill: fill(OF_TIDIERS + 1), index: 0 },
+        Name::Whole { fill: fill(OF_TIDIERS + 1), objects: 1 },
+        Name::Thin { first: Lsn(2), last: Lsn(5), from: Lsn(1), to: Lsn(5), tidier: 1 },
+        Name::Tidier { number: 1 },
+    ];
+    let database = archive::database_of(&old.world.target(), None).unwrap().to_string();
+    let disk = old.world.target_disk.clone();
+    let path = |name: &Name| Path::new(TARGET).join(&database).join(format!("{name}.tmp"));
+    let leave = || {
+        for name in of_writers.iter().chain(&of_tidiers) {
+            let path = path(name);
+            disk.create_dir_all(path.parent().unwrap()).unwrap();
+            drop(disk.create(&path).unwrap());
+        }
+    };
+    let left = |names: &[Name]| {
+        let left = names.iter().filter(|name| disk.exists(&path(name)).unwrap());
+        left.count()
+    };
+    leave();
+    old.world.restart(false);
+    set_late(&old);
+    old.world.settle();
+    assert_eq!((left(&of_writers), left(&of_tidiers)), (0, of_tidiers.len()));
+    leave();
+    assert!(old.tidy(HOUR).copies > 0);
+    assert_eq!((left(&of_writers), left(&of_tidiers)), (of_writers.len(), 0));
 }
 
 /// Two of them make the same copy, each its own; the one before ends, and what it has put goes.
