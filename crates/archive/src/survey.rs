@@ -406,7 +406,7 @@ impl Survey {
             // One that is being made has no end yet. A tidier before this one makes none any more.
             Name::Base { fill, .. } => {
                 let is_over = fill.tidier().is_some_and(|by| Some(by) != tidier);
-                is_young(fill.lsn) || !wholes.contains(&fill) && !is_over
+                if wholes.contains(&fill) { is_young(fill.lsn) } else { !is_over }
             }
             _ => true,
         };
@@ -737,6 +737,22 @@ mod tests {
         // So does what is told by nothing else: the one that hides it may never have been a writer.
         let gone = plan(&[], 65);
         assert!(!gone.iter().any(|name| stales.contains(name)), "{gone:?}");
+    }
+
+    /// What there is of a copy of a tidier before goes, whatever is young by now: the rules are others, or the clock was set back.
+    #[test]
+    fn what_is_left_of_a_copy_that_was_cut_off_goes_with_the_next_tidier() {
+        let fill = |lsn, number| Fill { lsn: Lsn(lsn), writer: 1, number };
+        let of = |tidier| fill(60, (1 << 31) + tidier);
+        let part = |fill| Name::Base { fill, index: 0 };
+        let parts = [part(of(4)), part(of(5)), part(fill(60, 1)), part(fill(10, 1))];
+        let logs = Name::Log { first: Lsn(11), last: Lsn(70), writer: 1 };
+        let names = [&parts[..], &[Name::Whole { fill: fill(10, 1), objects: 1 }, logs]].concat();
+        let keep: Keep = "1h:all".parse().unwrap();
+        let mut survey = Survey::new(names, keep, 0, (Headers::default(), BTreeSet::new()));
+        survey.now_ms = 10 * 3_600_000;
+        survey.points = vec![Point { lsn: Lsn(40), time_ms: 0 }];
+        assert_eq!(survey.plan(&[], Some(5)).unwrap().gone, [part(of(4))]);
     }
 
     /// A beginning that lies: the blocks that it hides, and those behind them, lead to what is there when it is gone.
