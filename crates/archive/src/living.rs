@@ -2,15 +2,16 @@
 //!
 //! ```text
 //!   1  blocks, from the last record back    which entries there are, and a bit for each record: it is the last one of its entry, and no deletion
-//!   2  roots of the copy                    which objects a key has
-//!   3  records of the copy                  stay, unless the entry is one of those
-//!   4  blocks, from the first record on     stay where the bit is set; elements, if a key has their object
+//!   2  roots of the copy                    which objects no key has any more
+//!   3  records of the copy                  stay, unless the entry is one of those; elements, unless their object is
+//!   4  blocks, from the first record on     stay where the bit is set; elements, likewise
 //! ```
 //!
 //! **Databases.** Where the map of the databases is among the blocks, what comes before it and is of a database that it has given an id, and that no
 //! index has, is gone. Behind it there may be such ones that a later map gives an index (`keyspace::FullRewrite`).
 //!
-//! **Objects.** An element is garbage if no key has its object. The newest object may have no root yet, so elements of objects behind all roots stay.
+//! **Objects.** An element is garbage if its object had a root, and no key has it any more. One that has none yet, or whose root was gone before the copy, is not
+//! known to be garbage: its elements stay. So what is remembered is what has changed, however many objects there are that have not.
 //!
 //! **Nothing is before it**, so no deletion is needed, nor a note of what has happened; and of each entry one record is there, whichever order they are
 //! in. That takes that all entries of the blocks are known: what there is no memory for is no reason to keep more.
@@ -23,7 +24,7 @@ use keyspace::DatabaseMap;
 use crate::entry::EntryHasher;
 use crate::thinner::ENTRY_BYTES;
 
-/// About what one object that a key has takes of memory.
+/// About what one object takes of memory.
 const OBJECT_BYTES: usize = 20;
 
 /// See the file's top.
@@ -35,10 +36,9 @@ pub(crate) struct Living {
     /// Of each record of the blocks, the last one first, whether it stays.
     bits: Bits,
     map: Option<Map>,
-    /// Objects that a key has.
+    /// Objects that a record of the blocks which stays binds to a key; and those that had a root and have none that stays.
     bound: HashSet<ObjectId>,
-    /// The newest object that ever had a root.
-    rooted: ObjectId,
+    unbound: HashSet<ObjectId>,
 }
 
 /// The last map of the databases among the blocks.
@@ -76,19 +76,26 @@ impl Bits {
 impl Living {
     /// Takes so much memory. `key` is random.
     pub(crate) fn new(memory_bytes: usize, key: (u64, u64)) -> Self {
-        let (hasher, met, bound) = (EntryHasher::new(key), HashSet::new(), HashSet::new());
-        let (bits, rooted) = (Bits::default(), ObjectId::NONE);
-        Self { hasher, memory_bytes, met, bits, map: None, bound, rooted }
+        let (met, bound, unbound) = (HashSet::new(), HashSet::new(), HashSet::new());
+        let (hasher, bits, map) = (EntryHasher::new(key), Bits::default(), None);
+        Self { hasher, memory_bytes, met, bits, map, bound, unbound }
     }
 
-    /// Whether it takes more memory than it may.
+    /// Whether it takes more memory than it may. Then it takes no more, and what it says is nothing to go by.
     pub(crate) fn is_full(&self) -> bool {
-        let bytes = self.met.len() * ENTRY_BYTES + self.bound.len() * OBJECT_BYTES;
-        bytes + self.bits.words.len() * 8 > self.memory_bytes
+        self.bytes() > self.memory_bytes
+    }
+
+    fn bytes(&self) -> usize {
+        let objects = self.bound.len() + self.unbound.len();
+        self.met.len() * ENTRY_BYTES + objects * OBJECT_BYTES + self.bits.words.len() * 8
     }
 
     /// Step 1: a record of the blocks, of which all later ones were met.
     pub(crate) fn meet(&mut self, record: &Record<'_>) {
+        if self.is_full() {
+            return;
+        }
         let is_last = match self.hasher.of(record) {
             _ if self.is_dropped(record) => false,
             Some(entry) => self.met.insert(entry),
@@ -99,14 +106,19 @@ impl Living {
             self.map = map
                 .map(|map| Map { ids: map.ids().iter().copied().collect(), next: map.next_id() });
         }
-        self.note_root(record, is_last);
+        if record.kind.is_root() && is_last {
+            self.bound.insert(record.object);
+        } else {
+            self.note_gone(record);
+        }
         self.bits.push(is_last && !record.kind.is_delete());
     }
 
     /// Step 2: a record of the copy.
     pub(crate) fn look_at_root(&mut self, record: &Record<'_>) {
-        let stays = record.kind.is_root() && self.stays_of_copy(record);
-        self.note_root(record, stays);
+        if !self.is_full() && !self.stays_of_copy(record) {
+            self.note_gone(record);
+        }
     }
 
     /// Step 3: whether a record of the copy stays.
@@ -121,12 +133,10 @@ impl Living {
         Some(self.bits.pop()? && self.is_had(record))
     }
 
-    fn note_root(&mut self, record: &Record<'_>, stays: bool) {
-        if record.kind.is_root() {
-            self.rooted = self.rooted.max(record.object);
-            if stays {
-                self.bound.insert(record.object);
-            }
+    /// A record does not stay.
+    fn note_gone(&mut self, record: &Record<'_>) {
+        if record.kind.is_root() && !self.bound.contains(&record.object) {
+            self.unbound.insert(record.object);
         }
     }
 
@@ -140,11 +150,9 @@ impl Living {
                 .is_some_and(|map| record.db < map.next && !map.ids.contains(&record.db))
     }
 
-    /// Whether it is no element of an object that no key has.
+    /// Whether it is no element of an object that no key has any more.
     fn is_had(&self, record: &Record<'_>) -> bool {
-        !record.kind.is_element()
-            || self.bound.contains(&record.object)
-            || record.object > self.rooted
+        !record.kind.is_element() || !self.unbound.contains(&record.object)
     }
 }
 
@@ -368,5 +376,33 @@ pub(crate) mod tests {
         }
         living.meet(&Record::key_deleted(DbId(0), b"d"));
         assert!(living.is_full());
+        // However long an object is that it is met in.
+        let bytes = living.bytes();
+        for key in 0..1000_u32 {
+            living.meet(&Record::key_deleted(DbId(0), &key.to_le_bytes()));
+            living.look_at_root(&root(b"a", u64::from(key)));
+        }
+        assert_eq!(living.bytes(), bytes);
+    }
+
+    fn root(key: &[u8], object: u64) -> Record<'_> {
+        Record::root(RecordKind::Hash, DbId(0), key, ObjectId(object), b"", None)
+    }
+
+    /// What has not changed takes no memory.
+    #[test]
+    fn objects_that_stay_as_they_are_take_no_memory() {
+        let mut living = Living::new(3 * (ENTRY_BYTES + OBJECT_BYTES) + 8, (1, 2));
+        living.meet(&root(b"b", 7));
+        living.meet(&Record::key_deleted(DbId(0), b"a"));
+        for object in 10..100_000 {
+            living.look_at_root(&root(&u64::to_le_bytes(object), object));
+        }
+        let deleted = root(b"a", 5);
+        living.look_at_root(&deleted);
+        assert!(!living.is_full());
+        let field = |object| Record::element(RecordKind::HashField, ObjectId(object), b"f", b"v");
+        let stays = [5, 7, 10, 99_999].map(|object| living.stays_of_copy(&field(object)));
+        assert_eq!(stays, [false, true, true, true]);
     }
 }
