@@ -142,7 +142,7 @@ pub struct Tidier {
     believed: Option<Name>,
     /// The target lets nothing be removed.
     is_refused: bool,
-    /// The memory was not enough for a copy.
+    /// The memory was not enough for a copy, or keys are lost.
     is_short: bool,
     headers: Headers,
     state: State,
@@ -380,7 +380,8 @@ impl Tidier {
         self.seen = names.iter().copied().collect();
         self.made.clear();
         let known = (std::mem::take(&mut self.headers), self.damaged.clone());
-        let survey = Survey::new(names, self.options.archive.keep, now_ms, known);
+        let ArchiveOptions { keep, base_bytes_min, .. } = self.options.archive;
+        let survey = Survey::new(names, (keep, base_bytes_min), now_ms, known);
         self.state = State::Surveying(Box::new(survey), named);
         Ok(())
     }
