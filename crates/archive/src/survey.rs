@@ -623,7 +623,8 @@ impl Survey {
             return None;
         }
         let to = Fill::of_tidier(last, self.picture.writer_of(last)?, tidier)?;
-        if self.damaged.contains(&Piece::Copy { fill: to }) {
+        // One of that name was made, and is damaged, or a server of an older program has removed some of it.
+        if self.names.iter().filter_map(Piece::of).any(|piece| piece == Piece::Copy { fill: to }) {
             return None;
         }
         let inputs = self.inputs(base, last).filter(|inputs| !inputs.is_empty())?;

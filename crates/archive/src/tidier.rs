@@ -118,7 +118,8 @@ enum State {
     /// These are to be read to their ends.
     Reading(Box<Plan>, VecDeque<Name>),
     Waiting(Box<Plan>, u64),
-    Removing(Box<Plan>),
+    /// These objects of copies by tidiers stay.
+    Removing(Box<Plan>, Vec<Name>),
     Ending,
     Finished,
 }
@@ -231,7 +232,7 @@ impl Tidier {
                 let others = [plan.copy.is_some(), now.is_some()].map(usize::from);
                 (plan.jobs.len() + others[0] + others[1], plan.gone.len())
             }
-            State::Reading(plan, _) | State::Waiting(plan, _) | State::Removing(plan) => {
+            State::Reading(plan, _) | State::Waiting(plan, _) | State::Removing(plan, _) => {
                 (0, plan.gone.len())
             }
             _ => (0, 0),
@@ -285,7 +286,7 @@ impl Tidier {
                 }
                 self.decide(target, clock)?;
             }
-            State::Removing(_) => self.remove(target, clock)?,
+            State::Removing(..) => self.remove(target, clock)?,
             State::Ending => {
                 self.is_refused = !self.claim()?.end(target)?;
                 self.state = State::Finished;
@@ -528,6 +529,12 @@ impl Tidier {
         Ok(named.iter().any(|lsn| *lsn <= plan.last && !plan.named.contains(lsn)))
     }
 
+    /// Whether a writer has claimed the archive since it was planned.
+    fn is_claimed_anew(&self, names: &[Name]) -> bool {
+        let latest = self.seen.iter().map(Name::writer).max();
+        names.iter().map(Name::writer).max() > latest
+    }
+
     /// Whether there is something old that was not there when it was planned, by others than itself: it came, or a list lacked it. What was
     /// made one of objects of the log that were there is not new.
     fn is_seen_anew(&self, names: &[Name], plan: &Plan) -> bool {
@@ -561,7 +568,7 @@ impl Tidier {
         }
         let names = self.list(target)?;
         let State::Waiting(plan, _) = &self.state else { return Ok(()) };
-        if self.is_seen_anew(&names, plan) {
+        if self.is_claimed_anew(&names) || self.is_seen_anew(&names, plan) {
             return self.look_anew(target);
         }
         let gone: HashSet<Name> = plan.gone.iter().copied().collect();
@@ -576,22 +583,30 @@ impl Tidier {
         }
         // All that is young, each block of it; also of what a writer hides that is said to have begun.
         keeps_young(&Picture::of_all(&names), &after, plan.last)?;
-        let [names, left] = [names, left].map(without_begins);
-        keeps_young(&Picture::of_all(&names), &Picture::of_all(&left), plan.last)?;
+        let [before, after] = [names, left.clone()].map(without_begins);
+        keeps_young(&Picture::of_all(&before), &Picture::of_all(&after), plan.last)?;
         self.tidied.states_after = sound.states();
+        let stays = |name: &Name| matches!(name, Name::Base { fill, .. } if fill.tidier().is_some() && fill.lsn <= plan.last && sound.is_whole(fill));
+        let parts = left.into_iter().filter(stays).collect();
         if let State::Waiting(plan, _) = std::mem::replace(&mut self.state, State::Ending) {
-            self.state = State::Removing(plan);
+            self.state = State::Removing(plan, parts);
         }
         Ok(())
     }
 
+    /// Removes a few.
     fn remove(&mut self, target: &dyn Target, clock: &dyn Clock) -> Result<()> {
         let lease = self.claim()?.check(target, clock)?;
-        let State::Removing(plan) = &self.state else { return Ok(()) };
-        if self.is_named_anew(target, plan)? {
+        let State::Removing(plan, parts) = &self.state else { return Ok(()) };
+        // One of an older program removes copies that were not complete when it looked.
+        let is_claimed = self.is_claimed_anew(&target.list(self.database, Folder::Writer)?);
+        if is_claimed
+            || self.is_named_anew(target, plan)?
+            || !are_there(target, self.database, parts)?
+        {
             return self.look_anew(target);
         }
-        let State::Removing(plan) = &mut self.state else { return Ok(()) };
+        let State::Removing(plan, _) = &mut self.state else { return Ok(()) };
         for _ in 0..STEP_COUNT {
             let Some(name) = plan.gone.front() else { break };
             if lease.is_over(clock) {
@@ -615,4 +630,13 @@ impl Tidier {
         let range = plan.ranges.iter().rev().find(|(first, _)| *first <= lsn);
         range.map(|(first, _)| *first)
     }
+}
+
+/// Whether these objects of copies are there.
+fn are_there(target: &dyn Target, database: Id, parts: &[Name]) -> Result<bool> {
+    if parts.is_empty() {
+        return Ok(true);
+    }
+    let there: HashSet<Name> = target.list(database, Folder::Base)?.into_iter().collect();
+    Ok(parts.iter().all(|name| there.contains(name)))
 }
