@@ -162,10 +162,13 @@ pub(crate) mod tests {
     use std::sync::{Arc, Mutex, MutexGuard};
 
     use super::*;
-    use base::{Lsn, RecordAddr, SegmentId};
+    use base::{DbIndex, Lsn, RecordAddr, SegmentId};
     use env_sim::SimEntropy;
     use keyspace::hash::Hash;
+    use keyspace::list::{End, List};
     use keyspace::set::Set;
+    use keyspace::stream::{Delivery, Keep, Stream, StreamId, Trim};
+    use keyspace::zset::ZSet;
     use keyspace::{Expiry, Journal, Keyspace, Survey};
     use redo::record;
 
@@ -238,18 +241,95 @@ pub(crate) mod tests {
         while keyspace.free_step(1000) {}
     }
 
-    /// What some clients do.
-    fn command(keyspace: &mut Keyspace<Log>, rng: &mut SimEntropy) {
+    /// What is done with a stream and its group.
+    fn change_stream(keyspace: &mut Keyspace<Log>, (db, key): (DbIndex, &[u8]), n: &[u64; 4]) {
+        let changed = keyspace.update::<Stream, _>(db, key, n[0] < 4, |stream| {
+            let last = stream.view().last_id();
+            match n[0] {
+                0..4 => {
+                    let value = vec![b'v'; 10 + 40 * usize::try_from(n[1]).unwrap()];
+                    for seq in 1..=n[2] + 1 {
+                        let id = StreamId::new(1, last.seq + seq);
+                        stream.append(id, &[b"field", &value]);
+                    }
+                    let last = stream.view().last_id();
+                    if n[3] == 0 {
+                        stream.note_message(b"p", &last.seq.to_le_bytes(), last, 0);
+                    }
+                }
+                4 => _ = stream.create_group(b"g", StreamId::MIN, Some(0)),
+                5 if n[1] == 0 => _ = stream.destroy_group(b"g"),
+                5 => _ = stream.delete(StreamId::new(1, last.seq - n[2].min(last.seq))),
+                6 => _ = stream.trim(Trim { keep: Keep::Newest(n[2]), about: None }),
+                _ => {
+                    let Some(mut group) = stream.group(b"g") else { return };
+                    let name = [b'c' + u8::from(n[1] > 2)];
+                    let consumer = group.consumer(&name);
+                    let consumer = consumer.unwrap_or_else(|| group.create_consumer(&name, 1));
+                    let id = StreamId::new(1, n[2] + 1);
+                    match n[3] {
+                        0 => _ = group.delete_consumer(consumer),
+                        1 => _ = group.release(id),
+                        _ => group.deliver(consumer, id, Delivery { at_ms: 5, count: 1 }),
+                    }
+                }
+            }
+        });
+        _ = changed.ok();
+    }
+
+    /// Lists, sorted sets, and what expires.
+    fn change_others(
+        keyspace: &mut Keyspace<Log>,
+        (db, key): (DbIndex, &[u8]),
+        names: &[Vec<u8>],
+        (which, n): (usize, usize),
+    ) {
+        let long = |name: &Vec<u8>| [&name[..], &[b'm'; 90]].concat();
+        let end = if n % 2 == 0 { End::Front } else { End::Back };
+        match which {
+            0..4 => {
+                let changed = keyspace.update::<List, _>(db, key, true, |list| {
+                    names.iter().for_each(|name| list.push(end, &long(name)));
+                });
+                _ = changed.ok();
+            }
+            4 => _ = keyspace.update::<List, _>(db, key, false, |list| list.cut(end, n)).ok(),
+            5..8 => {
+                let changed = keyspace.update::<ZSet, _>(db, key, true, |set| {
+                    names.iter().filter_map(|name| set.set(&long(name), n as f64)).count()
+                });
+                _ = changed.ok();
+            }
+            8 => {
+                let removed =
+                    keyspace.update::<ZSet, _>(db, key, false, |set| set.remove_range(0..n));
+                _ = removed.ok();
+            }
+            9 => _ = keyspace.set_expires_at_ms(db, key, Some(n as i64 * 20)),
+            10 => {
+                let changed = keyspace.update::<Hash, _>(db, key, false, |hash| {
+                    let at_ms = Some(n as i64 * 20);
+                    names.iter().filter(|name| hash.set_expiry(name, at_ms)).count()
+                });
+                _ = changed.ok();
+            }
+            _ => _ = keyspace.expire_due_fields(db, 10),
+        }
+    }
+
+    /// What some clients do, at this time.
+    fn command(keyspace: &mut Keyspace<Log>, rng: &mut SimEntropy, now_ms: i64) {
         let mut number = |below: u64| usize::try_from(rng.below(below)).unwrap();
         let mut dbs = || keyspace.database(number(3)).unwrap();
         let (db, other_db) = (dbs(), dbs());
         let (key, other) = ([b'a' + u8::try_from(number(5)).unwrap()], [b'a']);
-        let (which, count) = (number(24), number(6));
+        let (which, count) = (number(48), number(6));
         let names: Vec<Vec<u8>> =
             (0..count).map(|_| format!("{}", number(9)).into_bytes()).collect();
-        keyspace.begin_command(0);
+        keyspace.begin_command(now_ms);
         match which {
-            0..4 => _ = keyspace.set_string(db, &key, &vec![b's'; count * 3000], Expiry::Clear),
+            0..4 => _ = keyspace.set_string(db, &key, &vec![b's'; count * 30_000], Expiry::Clear),
             4..10 => {
                 let changed = keyspace.update::<Hash, _>(db, &key, true, |hash| {
                     // Fields that are this long have records of their own.
@@ -279,7 +359,12 @@ pub(crate) mod tests {
             20 => keyspace.swap(db, other_db),
             21 => _ = keyspace.flush([db]),
             22 => keyspace.set_library(&key, vec![b'l'; count + 1].into()),
-            _ => _ = keyspace.delete_library(&key),
+            23 => _ = keyspace.delete_library(&key),
+            24..36 => change_others(keyspace, (db, &key), &names, (which - 24, number(6))),
+            _ => {
+                let n = [number(12), number(5), number(6), number(4)].map(|it| it as u64);
+                change_stream(keyspace, (db, b"s"), &n);
+            }
         }
         let _lsn = keyspace.end_command();
     }
@@ -311,13 +396,14 @@ pub(crate) mod tests {
         let (log, mut cuts) = (Log(Some(Arc::default())), Vec::new());
         let mut keyspace = Keyspace::new(log.clone(), [1; 16], 3);
         keyspace.declare_libraries();
-        for step in 0..120 {
-            command(&mut keyspace, &mut rng);
+        keyspace.declare_messages();
+        for step in 0..240 {
+            command(&mut keyspace, &mut rng, step);
             free(&mut keyspace);
             if rng.below(4) == 0 {
                 cuts.push(log.cut());
             }
-            if step == 70 && seed.is_multiple_of(2) {
+            if step == 140 && seed.is_multiple_of(2) {
                 rewrite(&mut keyspace, &log, &mut cuts);
             }
         }
@@ -336,7 +422,8 @@ pub(crate) mod tests {
     #[test]
     fn what_there_is_at_the_end_is_what_the_log_has_that_is_valid() {
         let (mut dropped, mut elements, mut checked) = (0, 0, 0);
-        for seed in 0..60 {
+        let (mut kinds, mut expiring) = (BTreeSet::new(), BTreeSet::new());
+        for seed in 0..40 {
             let (all, cuts) = log_of(seed);
             let mut rng = SimEntropy::new(seed);
             for (at, (from, copied)) in cuts.iter().enumerate() {
@@ -359,8 +446,20 @@ pub(crate) mod tests {
                     others.map(|at| (at, record(*at), found.contains(at))).collect();
                 assert!(others.is_empty(), "{seed}: {from} to {to}: {others:?}");
                 checked += 1;
+                let kind_of = |at: &usize| record(*at).kind as u8;
+                kinds.extend(found.iter().map(kind_of));
+                let expires = |at: &&usize| record(**at).expires_at_ms.is_some();
+                expiring.extend(found.iter().filter(expires).map(kind_of));
             }
         }
+        // But what never stays, and what is lost, which this log has not.
+        let none = [RecordKind::Note, RecordKind::ValueLost, RecordKind::KeyLost];
+        let missing = RecordKind::ALL.into_iter().filter(|kind| !kinds.contains(&(*kind as u8)));
+        let missing: Vec<RecordKind> =
+            missing.filter(|kind| !kind.is_delete() && !none.contains(kind)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+        assert!(expiring.contains(&(RecordKind::Hash as u8)), "{expiring:?}");
+        assert!(expiring.contains(&(RecordKind::HashField as u8)), "{expiring:?}");
         assert!(
             dropped > 1000 && elements > 300 && checked > 1000,
             "{dropped}, {elements}, {checked}"

@@ -97,7 +97,7 @@ pub struct Tidied {
     pub states_after: u64,
     /// How many leaps were made.
     pub leaps: u64,
-    /// How many copies.
+    /// How many copies, which were read to their ends; of a plan, if there is memory for it.
     pub copies: u64,
     /// Objects that were put for them, and their bytes.
     pub objects_put: u64,
@@ -133,7 +133,7 @@ pub struct Tidier {
     claim: Option<TidyClaim>,
     /// What there was when it was planned.
     seen: HashSet<Name>,
-    /// What has put its own leaps, since it was planned.
+    /// What it has put itself, since it was planned.
     made: Vec<Name>,
     /// What is known to be damaged, what of it was found by this one and is to be marked, and what was found since this was asked.
     damaged: BTreeSet<Piece>,
@@ -436,10 +436,7 @@ impl Tidier {
                     return self.look_anew(target);
                 }
                 Ok(Thinning::Done) => {
-                    match now {
-                        Making::Leap(_) => self.tidied.leaps += 1,
-                        Making::Copy(_) => self.tidied.copies += 1,
-                    }
+                    self.tidied.leaps += u64::from(matches!(now, Making::Leap(_)));
                     *making = None;
                 }
                 // What there is of it is not complete, and goes.
@@ -484,6 +481,8 @@ impl Tidier {
         let State::Reading(_, relied) = &self.state else { return Ok(()) };
         let Some(name) = relied.front().copied() else {
             let until_us = clock.monotonic_us().saturating_add(self.options.grace_us);
+            let copies = self.made.iter().filter(|name| name.folder() == Folder::Whole);
+            self.tidied.copies += copies.count() as u64;
             if let State::Reading(plan, _) = std::mem::replace(&mut self.state, State::Ending) {
                 self.state = State::Waiting(plan, until_us);
             }
@@ -530,9 +529,10 @@ impl Tidier {
     }
 
     /// Whether a writer has claimed the archive since it was planned.
-    fn is_claimed_anew(&self, names: &[Name]) -> bool {
+    fn is_claimed_anew(&self, target: &dyn Target) -> Result<bool> {
+        let claims = target.list(self.database, Folder::Writer)?;
         let latest = self.seen.iter().map(Name::writer).max();
-        names.iter().map(Name::writer).max() > latest
+        Ok(claims.iter().map(Name::writer).max() > latest)
     }
 
     /// Whether there is something old that was not there when it was planned, by others than itself: it came, or a list lacked it. What was
@@ -568,7 +568,7 @@ impl Tidier {
         }
         let names = self.list(target)?;
         let State::Waiting(plan, _) = &self.state else { return Ok(()) };
-        if self.is_claimed_anew(&names) || self.is_seen_anew(&names, plan) {
+        if self.is_seen_anew(&names, plan) {
             return self.look_anew(target);
         }
         let gone: HashSet<Name> = plan.gone.iter().copied().collect();
@@ -599,8 +599,7 @@ impl Tidier {
         let lease = self.claim()?.check(target, clock)?;
         let State::Removing(plan, parts) = &self.state else { return Ok(()) };
         // One of an older program removes copies that were not complete when it looked.
-        let is_claimed = self.is_claimed_anew(&target.list(self.database, Folder::Writer)?);
-        if is_claimed
+        if self.is_claimed_anew(target)?
             || self.is_named_anew(target, plan)?
             || !are_there(target, self.database, parts)?
         {
