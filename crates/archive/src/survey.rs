@@ -10,7 +10,7 @@
 //! The states that are kept are *nodes*, and some copies are; a *leap* from each node to the next takes the place of the blocks between. A copy
 //! stays if the leaps behind the one before it would be together longer than a few copies, so that a restore does not read much more than that.
 //!
-//! Where no state is kept by its time, the log leads from the newest copy that is old to what is young. As soon as it is longer than that copy, a copy of the last
+//! Where no state is kept by its time, the log leads from the newest copy that is old to what is young. As soon as it is long, and longer than that copy, a copy of the last
 //! old block is made of both, and takes their place ([`crate::copier`]): so an archive is bounded, however late the writer's next copy comes. What follows from it
 //! is planned as if it were there. Without memory for it a leap to the last old block takes the place of the log.
 //!
