@@ -375,6 +375,43 @@ fn two_tidiers_do_not_make_one_copy() {
     check_young(&old, &old.world.target_disk, "two");
 }
 
+/// The one before has put its last object when the next one removes the others.
+#[test]
+fn what_a_tidier_that_has_ended_puts_late_is_no_copy() {
+    let old = before_a_copy(24);
+    let target = old.world.target();
+    let database = archive::database_of(&target, None).unwrap();
+    let mut first = old.tidier(HOUR, 60_000_000, 3);
+    let is_its =
+        |name: &Name| matches!(name, Name::Whole { fill, .. } if fill.number >= OF_TIDIERS);
+    let before = list(&old, Folder::Whole);
+    let late = loop {
+        first.step(&target, &*old.world.clock).unwrap();
+        let wholes = list(&old, Folder::Whole).into_iter();
+        if let Some(whole) = wholes.filter(is_its).find(|name| !before.contains(name)) {
+            break whole;
+        }
+    };
+    let object = target.open(database, &late).unwrap();
+    let mut bytes = vec![0; usize::try_from(object.bytes().unwrap()).unwrap()];
+    object.read_at(&mut bytes, 0).unwrap();
+    target.remove(database, &late).unwrap();
+    let mut second = old.tidier(HOUR, 60_000_000, 4);
+    while !second.is_fenced() {
+        second.step(&target, &*old.world.clock).unwrap();
+    }
+    old.world.clock.advance_us(400_000_000);
+    until(&old, &mut second, true);
+    target.put_new(database, &late, &bytes).unwrap();
+    check_young(&old, &old.world.target_disk, "late");
+    finish(&old, &mut second).unwrap();
+    assert_eq!(second.tidied().copies, 1);
+    assert_eq!(left_over(&old, &old.world.target_disk), 0);
+    old.check();
+    check_young(&old, &old.world.target_disk, "late, and gone");
+    assert!(finish(&old, &mut first).is_err());
+}
+
 /// Nothing goes for a copy that cannot be read, and another one is made.
 #[test]
 fn a_copy_that_was_damaged_takes_the_place_of_nothing() {
