@@ -214,7 +214,7 @@ fn last_of(
 /// Removes what earlier writers have begun and not completed, or made one and not removed, and their claims. Where that
 /// is refused they stay: no reader takes them for anything. Returns what was found to be damaged.
 fn tidy(target: &dyn Target, database: Id, picture: &Picture, writer: u64) -> Result<Vec<Piece>> {
-    target.clean(database, &Folder::OF_WRITERS)?;
+    target.clean(database, &|name| !name.is_of_tidiers())?;
     let mut old = Vec::new();
     for name in target.list(database, Folder::Base)? {
         let Name::Base { fill, .. } = name else { continue };

@@ -7,8 +7,11 @@
 //! It is what that writer would have made of B, so whatever can be restored from a copy can be from this one, by older programs, too. It takes the place of
 //! a leap where nothing before B is kept but for B: a leap stands next to the copy that it goes on from, a copy needs no other.
 //!
-//! The objects are read twice, the blocks from their end first: which record is the last one of an entry is known before any is written ([`Living`]). What
-//! says that all is there is put last, so a copy that is cut off never counts; what there is of it goes with the next tidier.
+//! The objects are read twice, the blocks from their end first: which record is the last one of an entry is known before any is written ([`Living`]), and that
+//! they go on from each other as a restore wants it. What says that all is there is put last, so a copy that is cut off never counts; what there is of it goes
+//! with the next tidier.
+//!
+//! Where keys are lost none is made, as without memory: a record of a lost key has no entry that a later one could be of, so it would stay for ever.
 
 use std::collections::VecDeque;
 
@@ -21,7 +24,7 @@ use crate::living::Living;
 use crate::name::{Fill, Name};
 use crate::object::{Header, ObjectReader, StoredBlock};
 use crate::parts::Parts;
-use crate::restorer::{check_joins, check_records};
+use crate::restorer::{NOT_JOINED, check_records};
 use crate::target::Target;
 use crate::thinner::Thinning;
 
@@ -44,16 +47,32 @@ struct Input {
     end: Lsn,
 }
 
+/// What an input says of the block before those that are read of it: the checksum of its records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Joint {
+    by: Name,
+    crc: u32,
+}
+
+/// An object that was read.
+struct Read {
+    header: Header,
+    /// The checksum of the block before those that are read of it, if it has that, too.
+    before: Option<u32>,
+    /// Those that are.
+    blocks: Vec<StoredBlock>,
+}
+
 /// How far it is.
 enum Stage {
-    /// The first so many inputs are still to be met, from the last one on.
-    Meeting(usize),
+    /// The first so many inputs are still to be met, from the last one on, and this is how they must end.
+    Meeting(usize, Option<Joint>),
     /// The roots of the copy from that object on.
     Roots(u32),
     /// The copy's records from that object on, with so many blocks and records before.
     Copying(u32, (u64, u64)),
-    /// Those of the inputs from that one on, with the checksum of the block before.
-    Adding(usize, Option<u32>),
+    /// Those of the inputs from that one on.
+    Adding(usize),
     Ended,
 }
 
@@ -80,7 +99,7 @@ impl Copier {
         key: (u64, u64),
     ) -> Self {
         let inputs = inputs_of(&job);
-        let stage = Stage::Meeting(inputs.len());
+        let stage = Stage::Meeting(inputs.len(), None);
         let (living, parts) = (Living::new(memory_bytes, key), Parts::new(database, job.to));
         let ready = VecDeque::new();
         Self { database, job, inputs, bytes_max, living, stage, time_ms: 0, parts, ready }
@@ -88,7 +107,7 @@ impl Copier {
 
     /// Whether it may have given something to be put.
     pub(crate) const fn is_putting(&self) -> bool {
-        !matches!(self.stage, Stage::Meeting(_) | Stage::Roots(_))
+        !matches!(self.stage, Stage::Meeting(..) | Stage::Roots(_))
     }
 
     /// Reads the next object, or makes one.
@@ -97,13 +116,19 @@ impl Copier {
             return Ok(Thinning::Part(portion));
         }
         match self.stage {
-            Stage::Meeting(0) => {
+            Stage::Meeting(0, _) => {
                 self.check_whole()?;
+                if self.whole(target)?.may_have(RecordKind::KeyLost) {
+                    return Ok(Thinning::NoRoom);
+                }
                 self.stage = Stage::Roots(0);
             }
-            Stage::Meeting(left) => {
-                self.meet(target, self.inputs[left - 1])?;
-                self.stage = Stage::Meeting(left - 1);
+            Stage::Meeting(left, next) => {
+                let (header, joint) = self.meet(target, self.inputs[left - 1], next)?;
+                if header.may_have(RecordKind::KeyLost) {
+                    return Ok(Thinning::NoRoom);
+                }
+                self.stage = Stage::Meeting(left - 1, joint);
             }
             Stage::Roots(index) if index == self.job.objects => {
                 self.stage = Stage::Copying(0, (0, 0));
@@ -114,21 +139,21 @@ impl Copier {
             }
             Stage::Copying(index, counted) if index == self.job.objects => {
                 self.check_copy(target, counted)?;
-                self.stage = Stage::Adding(0, None);
+                self.stage = Stage::Adding(0);
             }
             Stage::Copying(index, (blocks, records)) => {
                 let header = self.copy(target, index)?;
                 let counted = (blocks + header.blocks, records + header.records);
                 self.stage = Stage::Copying(index + 1, counted);
             }
-            Stage::Adding(at, _) if at == self.inputs.len() => {
+            Stage::Adding(at) if at == self.inputs.len() => {
                 self.ready.extend(self.parts.end_part());
                 self.ready.push_back(self.parts.whole(self.time_ms));
                 self.stage = Stage::Ended;
             }
-            Stage::Adding(at, crc) => {
-                let crc = self.add(target, self.inputs[at], crc)?;
-                self.stage = Stage::Adding(at + 1, crc);
+            Stage::Adding(at) => {
+                self.add(target, self.inputs[at])?;
+                self.stage = Stage::Adding(at + 1);
             }
             Stage::Ended => return Ok(Thinning::Done),
         }
@@ -149,28 +174,48 @@ impl Copier {
         if end == self.job.to.lsn { Ok(()) } else { Err(Error::NotThere { lsn, before, after }) }
     }
 
+    /// What the copy says of itself.
+    fn whole(&self, target: &dyn Target) -> Result<Header> {
+        let name = Name::Whole { fill: self.job.from, objects: self.job.objects };
+        Ok(*ObjectReader::open(target, self.database, name)?.header())
+    }
+
     /// Whether the copy has had what it says.
     fn check_copy(&self, target: &dyn Target, counted: (u64, u64)) -> Result<()> {
-        let name = Name::Whole { fill: self.job.from, objects: self.job.objects };
-        let whole = *ObjectReader::open(target, self.database, name)?.header();
+        let Header { name, blocks, records, .. } = self.whole(target)?;
         let what = "the copy has other blocks than it counts";
-        let is_same = counted == (whole.blocks, whole.records);
+        let is_same = counted == (blocks, records);
         if is_same { Ok(()) } else { Err(Error::Damaged { name, at: 80, what }) }
     }
 
-    fn meet(&mut self, target: &dyn Target, input: Input) -> Result<()> {
-        let (object, blocks) = self.blocks(target, input)?;
+    /// Returns what it says of itself, and of the block before it.
+    fn meet(
+        &mut self,
+        target: &dyn Target,
+        input: Input,
+        next: Option<Joint>,
+    ) -> Result<(Header, Option<Joint>)> {
+        let Read { header, before, blocks } = self.read(target, input)?;
+        // Of what was thinned out a block has other bytes.
+        let is_whole = matches!(input.name, Name::Log { .. });
+        if let (Some(next), Some(last)) = (next, blocks.last())
+            && is_whole
+            && last.header.payload_crc != next.crc
+        {
+            return Err(Error::Damaged { name: next.by, at: 120, what: NOT_JOINED });
+        }
         if input.end == self.job.to.lsn {
             self.time_ms = match (input.name, blocks.last()) {
                 (Name::Log { .. }, Some(block)) => block.header.time_ms,
-                _ => object.header().time_max_ms,
+                _ => header.time_max_ms,
             };
         }
         for block in blocks.iter().rev() {
             let records: Vec<Record<'_>> = block.records().collect();
             records.iter().rev().for_each(|record| self.living.meet(record));
         }
-        Ok(())
+        let before = before.filter(|_| is_whole).or(Some(header.before_crc).filter(|it| *it != 0));
+        Ok((header, before.map(|crc| Joint { by: input.name, crc })))
     }
 
     fn look_at_roots(&mut self, target: &dyn Target, index: u32) -> Result<()> {
@@ -189,20 +234,17 @@ impl Copier {
     fn copy(&mut self, target: &dyn Target, index: u32) -> Result<Header> {
         let (after, end) = (Lsn::ZERO, self.job.from.lsn);
         let input = Input { name: Name::Base { fill: self.job.from, index }, after, end };
-        let (object, blocks) = self.blocks(target, input)?;
+        let Read { header, blocks, .. } = self.read(target, input)?;
         for block in &blocks {
             let records = block.records().filter(|record| self.living.stays_of_copy(record));
             let records: Vec<Record<'_>> = records.collect();
             self.put(block, &records);
         }
-        Ok(*object.header())
+        Ok(header)
     }
 
-    /// Returns the checksum of the last block, if that is whole.
-    fn add(&mut self, target: &dyn Target, input: Input, crc: Option<u32>) -> Result<Option<u32>> {
-        let (object, blocks) = self.blocks(target, input)?;
-        check_joins(&object, input.after, crc)?;
-        for block in &blocks {
+    fn add(&mut self, target: &dyn Target, input: Input) -> Result<()> {
+        for block in &self.read(target, input)?.blocks {
             let mut records = Vec::new();
             for record in block.records() {
                 let what = "it is another one than before";
@@ -213,25 +255,23 @@ impl Copier {
             }
             self.put(block, &records);
         }
-        let last = blocks.last().filter(|_| matches!(input.name, Name::Log { .. }));
-        Ok(last.map(|block| block.header.payload_crc))
+        Ok(())
     }
 
-    /// The blocks of an object that are read.
-    fn blocks(
-        &self,
-        target: &dyn Target,
-        Input { name, after, end }: Input,
-    ) -> Result<(ObjectReader, Vec<StoredBlock>)> {
+    /// Reads an object to its end.
+    fn read(&self, target: &dyn Target, Input { name, after, end }: Input) -> Result<Read> {
         let mut object = ObjectReader::open(target, self.database, name)?;
-        let mut blocks = Vec::new();
+        let (mut before, mut blocks) = (None, Vec::new());
         while let Some(block) = object.next()? {
             check_records(name, &block)?;
-            if after < block.header.lsn && block.header.lsn <= end {
+            let lsn = block.header.lsn;
+            if lsn == after {
+                before = Some(block.header.payload_crc);
+            } else if after < lsn && lsn <= end {
                 blocks.push(block);
             }
         }
-        Ok((object, blocks))
+        Ok(Read { header: *object.header(), before, blocks })
     }
 
     /// Adds what stays of a block.
@@ -276,7 +316,8 @@ mod tests {
     use crate::directory::Directory;
     use crate::living::tests::{Cut, decoded, log_of, with_one_map};
     use crate::name::Folder;
-    use crate::object::Builder;
+    use crate::object::{Builder, HEADER_BYTES};
+    use redo::block::BlockHeader;
 
     const DATABASE: Id = Id([7; 16]);
 
@@ -326,24 +367,76 @@ mod tests {
             self.put((whole, whole.encode().to_vec()));
         }
 
-        /// All of the blocks between two, in two objects.
-        fn put_blocks(&self, from: Lsn, to: Lsn) -> Vec<Name> {
+        fn put_thin(&self, (first, last): (Lsn, Lsn), (from, to): (Lsn, Lsn)) -> Name {
+            let name = Name::Thin { first, last, from, to, tidier: 1 };
+            let mut thin = Builder::thin(DATABASE, name);
+            (first.0..=last.0).for_each(|lsn| self.put_block(&mut thin, Lsn(lsn), |_| true));
+            self.put(thin.finish_thin((5, 6)));
+            name
+        }
+
+        /// The block as the log has it.
+        fn whole_block(&self, lsn: Lsn, wanted: impl Fn(usize) -> bool) -> (Header, Vec<u8>) {
+            let mut builder = Builder::log(DATABASE, lsn, 1, 0);
+            let all = (0..self.records.len()).filter(|at| self.lsn_of(*at) == lsn && wanted(*at));
+            builder.put_records((lsn, 5), all.map(|at| decoded(&self.records[at])));
+            let (header, mut bytes) = builder.finish();
+            let mut block = bytes.split_off(HEADER_BYTES);
+            let (head, payload) = block.split_first_chunk().unwrap();
+            let head = BlockHeader { flags: 0, ..BlockHeader::decode(head).unwrap() };
+            block = [&head.encode()[..], payload].concat();
+            (Header { name: Name::Log { first: lsn, last: lsn, writer: 1 }, ..header }, block)
+        }
+
+        fn crc_of(&self, lsn: Lsn) -> u32 {
+            self.whole_block(lsn, |_| true).0.last_crc
+        }
+
+        /// An object of the log with these records of these blocks, which says that this is the checksum of the one before.
+        fn put_log(
+            &self,
+            (first, last): (Lsn, Lsn),
+            before_crc: u32,
+            wanted: impl Fn(usize) -> bool,
+        ) -> Name {
+            let mut log = Builder::log(DATABASE, first, 1, before_crc);
+            for lsn in first.0..=last.0 {
+                let (header, block) = self.whole_block(Lsn(lsn), &wanted);
+                log.append(&header, &block);
+            }
+            let (header, bytes) = log.finish();
+            self.put((header, bytes));
+            header.name
+        }
+
+        /// All of the blocks between two, in objects of some kinds.
+        fn put_blocks(&self, from: Lsn, to: Lsn, which: u64) -> Vec<Name> {
             let middle = Lsn(u64::midpoint(from.0, to.0));
-            let parts = [(from.next(), middle), (middle.next(), to)];
-            let parts = parts.into_iter().filter(|(first, last)| first <= last);
-            let put = |(first, last): (Lsn, Lsn)| {
-                let name = Name::Thin { first, last, from, to, tidier: 1 };
-                let mut thin = Builder::thin(DATABASE, name);
-                (first.0..=last.0).for_each(|lsn| self.put_block(&mut thin, Lsn(lsn), |_| true));
-                self.put(thin.finish_thin((5, 6)));
-                name
+            let behind = Lsn(self.cuts.len() as u64).min(Lsn(to.0 + 2));
+            let log = |first: Lsn, last: Lsn| {
+                let crc = if first > Lsn(1) { self.crc_of(Lsn(first.0 - 1)) } else { 0 };
+                self.put_log((first, last), crc, |_| true)
             };
-            parts.map(put).collect()
+            match which % 4 {
+                // A leap of two objects.
+                0 => [(from.next(), middle), (middle.next(), to)]
+                    .map(|part| self.put_thin(part, (from, to)))
+                    .to_vec(),
+                // One that begins before what is needed, and one that ends behind.
+                1 => vec![log(Lsn(from.0 - 1), middle), log(middle.next(), behind)],
+                // Both have a block.
+                2 => vec![log(from.next(), middle), log(middle, behind)],
+                // A leap, and an object that has blocks of it, too.
+                _ => {
+                    vec![self.put_thin((from.next(), middle), (from, middle)), log(middle, behind)]
+                }
+            }
         }
 
         /// Has a copy made. Returns how many objects it has.
         fn copy(&self, job: CopyJob) -> u32 {
             let to = job.to;
+            let time_ms = if matches!(job.inputs.last(), Some(Name::Log { .. })) { 5 } else { 6 };
             let mut copier = Copier::new(DATABASE, job, (1500, usize::MAX), (3, 1));
             let mut objects = 0;
             loop {
@@ -359,7 +452,7 @@ mod tests {
             }
             let name = Name::Whole { fill: to, objects };
             let whole = *ObjectReader::open(&self.target, DATABASE, name).unwrap().header();
-            assert_eq!(whole.time_max_ms, 6);
+            assert_eq!(whole.time_max_ms, time_ms);
             objects
         }
 
@@ -384,6 +477,25 @@ mod tests {
         bytes
     }
 
+    /// What there is to be made of a copy of block 3 and what is behind it, up to block 9.
+    fn job_of(all: &Objects, inputs: Vec<Name>) -> CopyJob {
+        let [from, to] =
+            [3, 9].map(|lsn| Fill { lsn: Lsn(lsn), writer: 1, number: u32::from(lsn == 9) });
+        all.put_copy(from, &all.cuts[2].1);
+        CopyJob { from, objects: 1, to, inputs }
+    }
+
+    /// What comes of it before anything is put.
+    fn made_of(all: &Objects, job: CopyJob) -> Result<Thinning> {
+        let mut copier = Copier::new(DATABASE, job, (usize::MAX, usize::MAX), (3, 1));
+        loop {
+            match copier.step(&all.target)? {
+                Thinning::Read => {}
+                other => return Ok(other),
+            }
+        }
+    }
+
     /// From objects to objects: what a writer would have copied, in blocks of the same numbers, and copied again.
     #[test]
     fn a_copy_and_what_is_behind_it_become_what_a_writer_would_have_copied() {
@@ -396,7 +508,7 @@ mod tests {
             let mut objects = 1;
             for step in [0, 1] {
                 let (from, to) = (fills[step], fills[step + 1]);
-                let inputs = all.put_blocks(from.lsn, to.lsn);
+                let inputs = all.put_blocks(from.lsn, to.lsn, seed + step as u64);
                 objects = all.copy(CopyJob { from, objects, to, inputs });
                 let found = all.copied(to, objects);
                 let expected = with_one_map(&all.records, &all.cuts[ends[step + 1]].1);
@@ -404,39 +516,121 @@ mod tests {
                     .iter()
                     .map(|at| (all.lsn_of(*at), encoded(&decoded(&all.records[*at]))))
                     .collect();
-                // The map that a log had before it was begun anew may be there, too.
-                assert!(found.len() - expected.len() <= 1, "{seed}, {step}");
+                let count = found.len();
                 let found: BTreeSet<_> = found.into_iter().collect();
+                assert_eq!(found.len(), count, "{seed}, {step}: each is there once");
                 assert!(expected.is_subset(&found), "{seed}, {step}");
-                (parts, checked) = (parts + objects, checked + found.len());
+                // The map that a log had before it was begun anew may be there, too.
+                let others: Vec<_> = found.difference(&expected).collect();
+                let is_map = |(_, it): &&(Lsn, Vec<u8>)| decoded(it).kind == RecordKind::Databases;
+                assert!(others.len() <= 1 && others.iter().all(|it| is_map(it)), "{others:?}");
+                (parts, checked) = (parts + objects, checked + count);
             }
         }
         assert!(parts > 60 && checked > 500, "{parts} parts, {checked} records");
+    }
+
+    /// Everything was deleted; then there is something again.
+    #[test]
+    fn a_copy_may_have_nothing() {
+        let mut all = Objects::new(1);
+        let db = base::DbId(0);
+        let set = |key| Record::whole(RecordKind::String, db, key, b"v", None);
+        let records = [set(b"a"), Record::key_deleted(db, b"a"), set(b"b")];
+        all.records = records.iter().map(encoded).collect();
+        all.cuts = [[0].into(), [].into(), [2].into()]
+            .into_iter()
+            .enumerate()
+            .map(|(at, valid)| (at + 1, valid))
+            .collect();
+        let fills = [1, 2, 3].map(|lsn| Fill { lsn: Lsn(lsn), writer: 1, number: 1 << 31 });
+        all.put_copy(fills[0], &all.cuts[0].1);
+        let mut objects = 1;
+        for (step, expected) in [(0, Vec::new()), (1, vec![(Lsn(3), encoded(&set(b"b")))])] {
+            let (from, to) = (fills[step], fills[step + 1]);
+            let inputs = vec![all.put_log((to.lsn, to.lsn), 0, |_| true)];
+            objects = all.copy(CopyJob { from, objects, to, inputs });
+            assert_eq!(all.copied(to, objects), expected);
+            assert_eq!(objects as usize, expected.len());
+        }
     }
 
     /// What is missing, and a copy that has not what it says, is no copy.
     #[test]
     fn nothing_is_made_of_what_is_not_whole() {
         let all = Objects::new(1);
-        let [from, to] =
-            [3, 9].map(|lsn| Fill { lsn: Lsn(lsn), writer: 1, number: u32::from(lsn == 9) });
-        all.put_copy(from, &all.cuts[2].1);
-        let inputs = all.put_blocks(from.lsn, to.lsn);
-        let failed = |job: CopyJob| {
-            let mut copier = Copier::new(DATABASE, job, (usize::MAX, usize::MAX), (3, 1));
-            loop {
-                match copier.step(&all.target) {
-                    Ok(Thinning::Read) => {}
-                    Ok(_) => panic!("it is made"),
-                    Err(error) => return error,
-                }
-            }
-        };
-        for inputs in [&inputs[..1], &inputs[1..], &[]] {
-            let error = failed(CopyJob { from, objects: 1, to, inputs: inputs.to_vec() });
+        let job = job_of(&all, all.put_blocks(Lsn(3), Lsn(9), 0));
+        let failed = |job: CopyJob| made_of(&all, job).err().unwrap();
+        for inputs in [&job.inputs[..1], &job.inputs[1..], &[]] {
+            let error = failed(CopyJob { inputs: inputs.to_vec(), ..job.clone() });
             assert!(matches!(error, Error::NotThere { .. }), "{error}");
         }
-        let error = failed(CopyJob { from, objects: 0, to, inputs });
+        let error = failed(CopyJob { objects: 0, ..job.clone() });
         assert!(matches!(error, Error::Target(_) | Error::Damaged { .. }), "{error}");
+        // It counts a block more than its objects have.
+        let name = Name::Whole { fill: job.from, objects: 1 };
+        let whole = *ObjectReader::open(&all.target, DATABASE, name).unwrap().header();
+        all.target.remove(DATABASE, &name).unwrap();
+        let whole = Header { blocks: whole.blocks + 1, ..whole };
+        all.put((whole, whole.encode().to_vec()));
+        let mut copier = Copier::new(DATABASE, job, (usize::MAX, usize::MAX), (3, 1));
+        let error = loop {
+            match copier.step(&all.target) {
+                Ok(Thinning::Read | Thinning::Part(_)) => {}
+                Ok(_) => panic!("it is made"),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, Error::Damaged { name: it, at: 80, .. } if it == name), "{error}");
+    }
+
+    /// As a restore refuses it, and before anything is put.
+    #[test]
+    fn objects_of_the_log_go_on_from_each_other() {
+        let [first, middle, last] = [4, 6, 9].map(Lsn);
+        // What it says of the block before, or that block, is another one.
+        for is_shared in [false, true] {
+            for is_other in [false, true] {
+                let all = Objects::new(1);
+                let is_other_record = |at: usize| {
+                    let is_first = at == 0 || all.lsn_of(at - 1) < middle;
+                    is_other && is_first && all.lsn_of(at) == middle
+                };
+                let crc = all.crc_of(middle) ^ u32::from(is_other);
+                let begin = all.put_log((first, middle), 0, |_| true);
+                let end = match is_shared {
+                    false => all.put_log((middle.next(), last), crc, |_| true),
+                    true => all.put_log((middle, last), 0, |at| !is_other_record(at)),
+                };
+                match made_of(&all, job_of(&all, vec![begin, end])) {
+                    Ok(Thinning::Part(_)) => assert!(!is_other),
+                    Err(Error::Damaged { name, at: 120, what: NOT_JOINED }) => {
+                        assert!(is_other && name == end);
+                    }
+                    other => panic!("{is_shared}, {is_other}: {:?}", other.err()),
+                }
+            }
+        }
+    }
+
+    /// No later record is known to be of the same key: it would stay, whatever has become of the key.
+    #[test]
+    fn no_copy_is_made_where_keys_are_lost() {
+        for lost_in in [None, Some(Lsn(2)), Some(Lsn(5))] {
+            let mut all = Objects::new(1);
+            let is_lost = |at: &usize| {
+                let is_copied = all.lsn_of(*at) > Lsn(3) || all.cuts[2].1.contains(at);
+                Some(all.lsn_of(*at)) == lost_in && is_copied
+            };
+            let lost =
+                Record::whole(RecordKind::KeyLost, base::DbId(0), b"twelve bytes", &[0], None);
+            let at = (0..all.records.len()).find(is_lost);
+            assert_eq!(at.is_some(), lost_in.is_some());
+            at.into_iter().for_each(|at| all.records[at] = encoded(&lost));
+            let inputs = all.put_blocks(Lsn(3), Lsn(9), 2);
+            let made = made_of(&all, job_of(&all, inputs)).unwrap();
+            assert_eq!(matches!(made, Thinning::NoRoom), lost_in.is_some());
+            assert_eq!(matches!(made, Thinning::Part(_)), lost_in.is_none());
+        }
     }
 }

@@ -23,7 +23,7 @@ pub struct ArchiveOptions {
     pub object_bytes: usize,
     /// A new copy is made when the log behind the last one is larger than this share of it, in percent; 0: never.
     pub base_percentage: u64,
-    /// But not before the log behind it has so many bytes.
+    /// But not before the log behind it has so many bytes; a tidier, likewise.
     pub base_bytes_min: u64,
     /// How long which states are kept.
     pub keep: Keep,

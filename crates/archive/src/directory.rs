@@ -48,6 +48,14 @@ impl Directory {
         Ok(names.into_iter().filter_map(|name| name.into_string().ok()).collect())
     }
 
+    /// Removes a file, if there is one.
+    fn remove_file(&self, path: &Path) -> TargetResult<()> {
+        match self.disk.remove(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(TargetError::of("remove", shown(path))),
+        }
+    }
+
     /// Gives what was written its name, if that is free.
     fn link(&self, temporary: &Path, path: &Path) -> io::Result<Put> {
         match self.disk.link(temporary, path) {
@@ -124,22 +132,16 @@ impl Target for Directory {
     }
 
     fn remove(&self, database: Id, name: &Name) -> TargetResult<()> {
-        let path = self.path(database, name);
-        match self.disk.remove(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            removed => removed.map_err(TargetError::of("remove", shown(&path))),
-        }
+        self.remove_file(&self.path(database, name))
     }
 
-    fn clean(&self, database: Id, folders: &[Folder]) -> TargetResult<()> {
-        for folder in folders {
-            let dir = self.folder(database, *folder);
+    fn clean(&self, database: Id, is_such: &dyn Fn(&Name) -> bool) -> TargetResult<()> {
+        for folder in Folder::ALL {
+            let dir = self.folder(database, folder);
             for name in self.names(&dir)? {
-                let left = name.strip_suffix(".tmp").and_then(|name| Name::parse(*folder, name));
-                if left.is_some() {
-                    let path = dir.join(&name);
-                    let removed = self.disk.remove(&path);
-                    removed.map_err(TargetError::of("remove", shown(&path)))?;
+                let left = name.strip_suffix(".tmp").and_then(|name| Name::parse(folder, name));
+                if left.is_some_and(|name| is_such(&name)) {
+                    self.remove_file(&dir.join(&name))?;
                 }
             }
         }

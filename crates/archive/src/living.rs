@@ -2,15 +2,16 @@
 //!
 //! ```text
 //!   1  blocks, from the last record back    which entries there are, and a bit for each record: it is the last one of its entry, and no deletion
-//!   2  roots of the copy                    which objects a key has
-//!   3  records of the copy                  stay, unless the entry is one of those
-//!   4  blocks, from the first record on     stay where the bit is set; elements, if a key has their object
+//!   2  roots of the copy                    which objects no key has any more
+//!   3  records of the copy                  stay, unless the entry is one of those; elements, unless their object is
+//!   4  blocks, from the first record on     stay where the bit is set; elements, likewise
 //! ```
 //!
 //! **Databases.** Where the map of the databases is among the blocks, what comes before it and is of a database that it has given an id, and that no
 //! index has, is gone. Behind it there may be such ones that a later map gives an index (`keyspace::FullRewrite`).
 //!
-//! **Objects.** An element is garbage if no key has its object. The newest object may have no root yet, so elements of objects behind all roots stay.
+//! **Objects.** An element is garbage if its object had a root, and no key has it any more. One that has none yet, or whose root was gone before the copy, is not
+//! known to be garbage: its elements stay. So what is remembered is what has changed, however many objects there are that have not.
 //!
 //! **Nothing is before it**, so no deletion is needed, nor a note of what has happened; and of each entry one record is there, whichever order they are
 //! in. That takes that all entries of the blocks are known: what there is no memory for is no reason to keep more.
@@ -23,7 +24,7 @@ use keyspace::DatabaseMap;
 use crate::entry::EntryHasher;
 use crate::thinner::ENTRY_BYTES;
 
-/// About what one object that a key has takes of memory.
+/// About what one object takes of memory.
 const OBJECT_BYTES: usize = 20;
 
 /// See the file's top.
@@ -35,10 +36,9 @@ pub(crate) struct Living {
     /// Of each record of the blocks, the last one first, whether it stays.
     bits: Bits,
     map: Option<Map>,
-    /// Objects that a key has.
+    /// Objects that a record of the blocks which stays binds to a key; and those that had a root and have none that stays.
     bound: HashSet<ObjectId>,
-    /// The newest object that ever had a root.
-    rooted: ObjectId,
+    unbound: HashSet<ObjectId>,
 }
 
 /// The last map of the databases among the blocks.
@@ -76,19 +76,26 @@ impl Bits {
 impl Living {
     /// Takes so much memory. `key` is random.
     pub(crate) fn new(memory_bytes: usize, key: (u64, u64)) -> Self {
-        let (hasher, met, bound) = (EntryHasher::new(key), HashSet::new(), HashSet::new());
-        let (bits, rooted) = (Bits::default(), ObjectId::NONE);
-        Self { hasher, memory_bytes, met, bits, map: None, bound, rooted }
+        let (met, bound, unbound) = (HashSet::new(), HashSet::new(), HashSet::new());
+        let (hasher, bits, map) = (EntryHasher::new(key), Bits::default(), None);
+        Self { hasher, memory_bytes, met, bits, map, bound, unbound }
     }
 
-    /// Whether it takes more memory than it may.
+    /// Whether it takes more memory than it may. Then it takes no more, and what it says is nothing to go by.
     pub(crate) fn is_full(&self) -> bool {
-        let bytes = self.met.len() * ENTRY_BYTES + self.bound.len() * OBJECT_BYTES;
-        bytes + self.bits.words.len() * 8 > self.memory_bytes
+        self.bytes() > self.memory_bytes
+    }
+
+    fn bytes(&self) -> usize {
+        let objects = self.bound.len() + self.unbound.len();
+        self.met.len() * ENTRY_BYTES + objects * OBJECT_BYTES + self.bits.words.len() * 8
     }
 
     /// Step 1: a record of the blocks, of which all later ones were met.
     pub(crate) fn meet(&mut self, record: &Record<'_>) {
+        if self.is_full() {
+            return;
+        }
         let is_last = match self.hasher.of(record) {
             _ if self.is_dropped(record) => false,
             Some(entry) => self.met.insert(entry),
@@ -99,14 +106,19 @@ impl Living {
             self.map = map
                 .map(|map| Map { ids: map.ids().iter().copied().collect(), next: map.next_id() });
         }
-        self.note_root(record, is_last);
+        if record.kind.is_root() && is_last {
+            self.bound.insert(record.object);
+        } else {
+            self.note_gone(record);
+        }
         self.bits.push(is_last && !record.kind.is_delete());
     }
 
     /// Step 2: a record of the copy.
     pub(crate) fn look_at_root(&mut self, record: &Record<'_>) {
-        let stays = record.kind.is_root() && self.stays_of_copy(record);
-        self.note_root(record, stays);
+        if !self.is_full() && !self.stays_of_copy(record) {
+            self.note_gone(record);
+        }
     }
 
     /// Step 3: whether a record of the copy stays.
@@ -121,12 +133,10 @@ impl Living {
         Some(self.bits.pop()? && self.is_had(record))
     }
 
-    fn note_root(&mut self, record: &Record<'_>, stays: bool) {
-        if record.kind.is_root() {
-            self.rooted = self.rooted.max(record.object);
-            if stays {
-                self.bound.insert(record.object);
-            }
+    /// A record does not stay.
+    fn note_gone(&mut self, record: &Record<'_>) {
+        if record.kind.is_root() && !self.bound.contains(&record.object) {
+            self.unbound.insert(record.object);
         }
     }
 
@@ -140,11 +150,9 @@ impl Living {
                 .is_some_and(|map| record.db < map.next && !map.ids.contains(&record.db))
     }
 
-    /// Whether it is no element of an object that no key has.
+    /// Whether it is no element of an object that no key has any more.
     fn is_had(&self, record: &Record<'_>) -> bool {
-        !record.kind.is_element()
-            || self.bound.contains(&record.object)
-            || record.object > self.rooted
+        !record.kind.is_element() || !self.unbound.contains(&record.object)
     }
 }
 
@@ -154,10 +162,13 @@ pub(crate) mod tests {
     use std::sync::{Arc, Mutex, MutexGuard};
 
     use super::*;
-    use base::{Lsn, RecordAddr, SegmentId};
+    use base::{DbIndex, Lsn, RecordAddr, SegmentId};
     use env_sim::SimEntropy;
     use keyspace::hash::Hash;
+    use keyspace::list::{End, List};
     use keyspace::set::Set;
+    use keyspace::stream::{Delivery, Keep, Stream, StreamId, Trim};
+    use keyspace::zset::ZSet;
     use keyspace::{Expiry, Journal, Keyspace, Survey};
     use redo::record;
 
@@ -230,18 +241,95 @@ pub(crate) mod tests {
         while keyspace.free_step(1000) {}
     }
 
-    /// What some clients do.
-    fn command(keyspace: &mut Keyspace<Log>, rng: &mut SimEntropy) {
+    /// What is done with a stream and its group.
+    fn change_stream(keyspace: &mut Keyspace<Log>, (db, key): (DbIndex, &[u8]), n: &[u64; 4]) {
+        let changed = keyspace.update::<Stream, _>(db, key, n[0] < 4, |stream| {
+            let last = stream.view().last_id();
+            match n[0] {
+                0..4 => {
+                    let value = vec![b'v'; 10 + 40 * usize::try_from(n[1]).unwrap()];
+                    for seq in 1..=n[2] + 1 {
+                        let id = StreamId::new(1, last.seq + seq);
+                        stream.append(id, &[b"field", &value]);
+                    }
+                    let last = stream.view().last_id();
+                    if n[3] == 0 {
+                        stream.note_message(b"p", &last.seq.to_le_bytes(), last, 0);
+                    }
+                }
+                4 => _ = stream.create_group(b"g", StreamId::MIN, Some(0)),
+                5 if n[1] == 0 => _ = stream.destroy_group(b"g"),
+                5 => _ = stream.delete(StreamId::new(1, last.seq - n[2].min(last.seq))),
+                6 => _ = stream.trim(Trim { keep: Keep::Newest(n[2]), about: None }),
+                _ => {
+                    let Some(mut group) = stream.group(b"g") else { return };
+                    let name = [b'c' + u8::from(n[1] > 2)];
+                    let consumer = group.consumer(&name);
+                    let consumer = consumer.unwrap_or_else(|| group.create_consumer(&name, 1));
+                    let id = StreamId::new(1, n[2] + 1);
+                    match n[3] {
+                        0 => _ = group.delete_consumer(consumer),
+                        1 => _ = group.release(id),
+                        _ => group.deliver(consumer, id, Delivery { at_ms: 5, count: 1 }),
+                    }
+                }
+            }
+        });
+        _ = changed.ok();
+    }
+
+    /// Lists, sorted sets, and what expires.
+    fn change_others(
+        keyspace: &mut Keyspace<Log>,
+        (db, key): (DbIndex, &[u8]),
+        names: &[Vec<u8>],
+        (which, n): (usize, usize),
+    ) {
+        let long = |name: &Vec<u8>| [&name[..], &[b'm'; 90]].concat();
+        let end = if n % 2 == 0 { End::Front } else { End::Back };
+        match which {
+            0..4 => {
+                let changed = keyspace.update::<List, _>(db, key, true, |list| {
+                    names.iter().for_each(|name| list.push(end, &long(name)));
+                });
+                _ = changed.ok();
+            }
+            4 => _ = keyspace.update::<List, _>(db, key, false, |list| list.cut(end, n)).ok(),
+            5..8 => {
+                let changed = keyspace.update::<ZSet, _>(db, key, true, |set| {
+                    names.iter().filter_map(|name| set.set(&long(name), n as f64)).count()
+                });
+                _ = changed.ok();
+            }
+            8 => {
+                let removed =
+                    keyspace.update::<ZSet, _>(db, key, false, |set| set.remove_range(0..n));
+                _ = removed.ok();
+            }
+            9 => _ = keyspace.set_expires_at_ms(db, key, Some(n as i64 * 20)),
+            10 => {
+                let changed = keyspace.update::<Hash, _>(db, key, false, |hash| {
+                    let at_ms = Some(n as i64 * 20);
+                    names.iter().filter(|name| hash.set_expiry(name, at_ms)).count()
+                });
+                _ = changed.ok();
+            }
+            _ => _ = keyspace.expire_due_fields(db, 10),
+        }
+    }
+
+    /// What some clients do, at this time.
+    fn command(keyspace: &mut Keyspace<Log>, rng: &mut SimEntropy, now_ms: i64) {
         let mut number = |below: u64| usize::try_from(rng.below(below)).unwrap();
         let mut dbs = || keyspace.database(number(3)).unwrap();
         let (db, other_db) = (dbs(), dbs());
         let (key, other) = ([b'a' + u8::try_from(number(5)).unwrap()], [b'a']);
-        let (which, count) = (number(24), number(6));
+        let (which, count) = (number(48), number(6));
         let names: Vec<Vec<u8>> =
             (0..count).map(|_| format!("{}", number(9)).into_bytes()).collect();
-        keyspace.begin_command(0);
+        keyspace.begin_command(now_ms);
         match which {
-            0..4 => _ = keyspace.set_string(db, &key, &vec![b's'; count * 3000], Expiry::Clear),
+            0..4 => _ = keyspace.set_string(db, &key, &vec![b's'; count * 30_000], Expiry::Clear),
             4..10 => {
                 let changed = keyspace.update::<Hash, _>(db, &key, true, |hash| {
                     // Fields that are this long have records of their own.
@@ -271,7 +359,12 @@ pub(crate) mod tests {
             20 => keyspace.swap(db, other_db),
             21 => _ = keyspace.flush([db]),
             22 => keyspace.set_library(&key, vec![b'l'; count + 1].into()),
-            _ => _ = keyspace.delete_library(&key),
+            23 => _ = keyspace.delete_library(&key),
+            24..36 => change_others(keyspace, (db, &key), &names, (which - 24, number(6))),
+            _ => {
+                let n = [number(12), number(5), number(6), number(4)].map(|it| it as u64);
+                change_stream(keyspace, (db, b"s"), &n);
+            }
         }
         let _lsn = keyspace.end_command();
     }
@@ -303,13 +396,14 @@ pub(crate) mod tests {
         let (log, mut cuts) = (Log(Some(Arc::default())), Vec::new());
         let mut keyspace = Keyspace::new(log.clone(), [1; 16], 3);
         keyspace.declare_libraries();
-        for step in 0..120 {
-            command(&mut keyspace, &mut rng);
+        keyspace.declare_messages();
+        for step in 0..240 {
+            command(&mut keyspace, &mut rng, step);
             free(&mut keyspace);
             if rng.below(4) == 0 {
                 cuts.push(log.cut());
             }
-            if step == 70 && seed.is_multiple_of(2) {
+            if step == 140 && seed.is_multiple_of(2) {
                 rewrite(&mut keyspace, &log, &mut cuts);
             }
         }
@@ -328,7 +422,8 @@ pub(crate) mod tests {
     #[test]
     fn what_there_is_at_the_end_is_what_the_log_has_that_is_valid() {
         let (mut dropped, mut elements, mut checked) = (0, 0, 0);
-        for seed in 0..60 {
+        let (mut kinds, mut expiring) = (BTreeSet::new(), BTreeSet::new());
+        for seed in 0..40 {
             let (all, cuts) = log_of(seed);
             let mut rng = SimEntropy::new(seed);
             for (at, (from, copied)) in cuts.iter().enumerate() {
@@ -351,8 +446,20 @@ pub(crate) mod tests {
                     others.map(|at| (at, record(*at), found.contains(at))).collect();
                 assert!(others.is_empty(), "{seed}: {from} to {to}: {others:?}");
                 checked += 1;
+                let kind_of = |at: &usize| record(*at).kind as u8;
+                kinds.extend(found.iter().map(kind_of));
+                let expires = |at: &&usize| record(**at).expires_at_ms.is_some();
+                expiring.extend(found.iter().filter(expires).map(kind_of));
             }
         }
+        // But what never stays, and what is lost, which this log has not.
+        let none = [RecordKind::Note, RecordKind::ValueLost, RecordKind::KeyLost];
+        let missing = RecordKind::ALL.into_iter().filter(|kind| !kinds.contains(&(*kind as u8)));
+        let missing: Vec<RecordKind> =
+            missing.filter(|kind| !kind.is_delete() && !none.contains(kind)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+        assert!(expiring.contains(&(RecordKind::Hash as u8)), "{expiring:?}");
+        assert!(expiring.contains(&(RecordKind::HashField as u8)), "{expiring:?}");
         assert!(
             dropped > 1000 && elements > 300 && checked > 1000,
             "{dropped}, {elements}, {checked}"
@@ -368,5 +475,33 @@ pub(crate) mod tests {
         }
         living.meet(&Record::key_deleted(DbId(0), b"d"));
         assert!(living.is_full());
+        // However long an object is that it is met in.
+        let bytes = living.bytes();
+        for key in 0..1000_u32 {
+            living.meet(&Record::key_deleted(DbId(0), &key.to_le_bytes()));
+            living.look_at_root(&root(b"a", u64::from(key)));
+        }
+        assert_eq!(living.bytes(), bytes);
+    }
+
+    fn root(key: &[u8], object: u64) -> Record<'_> {
+        Record::root(RecordKind::Hash, DbId(0), key, ObjectId(object), b"", None)
+    }
+
+    /// What has not changed takes no memory.
+    #[test]
+    fn objects_that_stay_as_they_are_take_no_memory() {
+        let mut living = Living::new(3 * (ENTRY_BYTES + OBJECT_BYTES) + 8, (1, 2));
+        living.meet(&root(b"b", 7));
+        living.meet(&Record::key_deleted(DbId(0), b"a"));
+        for object in 10..100_000 {
+            living.look_at_root(&root(&u64::to_le_bytes(object), object));
+        }
+        let deleted = root(b"a", 5);
+        living.look_at_root(&deleted);
+        assert!(!living.is_full());
+        let field = |object| Record::element(RecordKind::HashField, ObjectId(object), b"f", b"v");
+        let stays = [5, 7, 10, 99_999].map(|object| living.stays_of_copy(&field(object)));
+        assert_eq!(stays, [false, true, true, true]);
     }
 }

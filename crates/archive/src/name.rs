@@ -66,21 +66,6 @@ impl Folder {
         Self::Config,
     ];
 
-    /// Those that a writer puts things into.
-    pub const OF_WRITERS: [Self; 8] = [
-        Self::Writer,
-        Self::Log,
-        Self::Base,
-        Self::Whole,
-        Self::Begin,
-        Self::Named,
-        Self::Damaged,
-        Self::Config,
-    ];
-
-    /// Those that a tidier does.
-    pub const OF_TIDIERS: [Self; 2] = [Self::Thin, Self::Tidier];
-
     /// Its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -236,6 +221,15 @@ impl Name {
             | Self::Config { writer, .. } => *writer,
             Self::Base { fill, .. } | Self::Whole { fill, .. } => fill.writer,
             Self::Thin { .. } | Self::Tidier { .. } | Self::Damaged { .. } => 0,
+        }
+    }
+
+    /// Whether tidiers put it, and no writer.
+    pub(crate) fn is_of_tidiers(&self) -> bool {
+        match self {
+            Self::Thin { .. } | Self::Tidier { .. } => true,
+            Self::Base { fill, .. } | Self::Whole { fill, .. } => fill.tidier().is_some(),
+            _ => false,
         }
     }
 

@@ -45,7 +45,7 @@ const ATTEMPTS_MAX: usize = 5;
 const DOUBTS_MAX: usize = 3;
 
 /// It is of another history than what is before it.
-const NOT_JOINED: &str = "it does not go on where the object before it ends";
+pub(crate) const NOT_JOINED: &str = "it does not go on where the object before it ends";
 
 /// Which state is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]

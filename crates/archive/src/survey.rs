@@ -10,7 +10,7 @@
 //! The states that are kept are *nodes*, and some copies are; a *leap* from each node to the next takes the place of the blocks between. A copy
 //! stays if the leaps behind the one before it would be together longer than a few copies, so that a restore does not read much more than that.
 //!
-//! Where no state is kept by its time, the log leads from the newest copy that is old to what is young. As soon as it is longer than that copy, a copy of the last
+//! Where no state is kept by its time, the log leads from the newest copy that is old to what is young. As soon as it is long, and longer than that copy, a copy of the last
 //! old block is made of both, and takes their place ([`crate::copier`]): so an archive is bounded, however late the writer's next copy comes. What follows from it
 //! is planned as if it were there. Without memory for it a leap to the last old block takes the place of the log.
 //!
@@ -70,6 +70,8 @@ pub(crate) struct Survey {
     marks: Vec<Piece>,
     picture: Picture,
     keep: Keep,
+    /// Nothing takes the place of a log that is no longer than this.
+    log_bytes_min: u64,
     now_ms: i64,
     looks: VecDeque<Look>,
     points: Vec<Point>,
@@ -97,7 +99,7 @@ impl Survey {
     /// older.
     pub(crate) fn new(
         mut names: Vec<Name>,
-        keep: Keep,
+        (keep, log_bytes_min): (Keep, u64),
         now_ms: i64,
         (headers, damaged): (Headers, BTreeSet<Piece>),
     ) -> Self {
@@ -134,6 +136,7 @@ impl Survey {
             marks,
             picture,
             keep,
+            log_bytes_min,
             now_ms,
             looks,
             points,
@@ -406,7 +409,7 @@ impl Survey {
             // One that is being made has no end yet. A tidier before this one makes none any more.
             Name::Base { fill, .. } => {
                 let is_over = fill.tidier().is_some_and(|by| Some(by) != tidier);
-                is_young(fill.lsn) || !wholes.contains(&fill) && !is_over
+                if wholes.contains(&fill) { is_young(fill.lsn) } else { !is_over }
             }
             _ => true,
         };
@@ -591,7 +594,8 @@ impl Survey {
         nodes
     }
 
-    /// How far a leap from this copy towards what is young goes: to the last old block, if the log behind the leaps that there are is longer than the copy.
+    /// How far a leap from this copy towards what is young goes: to the last old block, if the log behind the leaps that there are is longer than the copy. What
+    /// reaches behind either end would stay next to it, and is not counted.
     fn leap_to_young(&self, base: Lsn, last: Lsn) -> Lsn {
         let mut to = base;
         while let Some(leap) = self.ways.longest(to, last) {
@@ -601,9 +605,11 @@ impl Survey {
         let copies = self.copies(last);
         let copy =
             copies.get(&base).map(|(fill, objects)| Name::Whole { fill: *fill, objects: *objects });
-        let logs = self.inputs(to, last);
-        let log_bytes = logs.map_or(0, |logs| logs.iter().map(of).sum::<u64>());
-        match copy.is_some_and(|copy| log_bytes > of(&copy)) {
+        let is_within =
+            |name: &Name| blocks_of(name).is_some_and(|(after, end)| after >= to && end <= last);
+        let logs = self.inputs(to, last).unwrap_or_default().into_iter();
+        let log_bytes: u64 = logs.filter(is_within).map(|name| of(&name)).sum();
+        match copy.is_some_and(|copy| log_bytes > of(&copy).max(self.log_bytes_min)) {
             true => last,
             false => to,
         }
@@ -617,7 +623,8 @@ impl Survey {
             return None;
         }
         let to = Fill::of_tidier(last, self.picture.writer_of(last)?, tidier)?;
-        if self.damaged.contains(&Piece::Copy { fill: to }) {
+        // One of that name was made, and is damaged, or a server of an older program has removed some of it.
+        if self.names.iter().filter_map(Piece::of).any(|piece| piece == Piece::Copy { fill: to }) {
             return None;
         }
         let inputs = self.inputs(base, last).filter(|inputs| !inputs.is_empty())?;
@@ -724,7 +731,7 @@ mod tests {
             let names = [&first[..], &[log(11, 30, 1), stale, begin], later].concat();
             let keep: Keep = "1h:all".parse().unwrap();
             let known = (Headers::default(), BTreeSet::new());
-            let mut survey = Survey::new(names, keep, 0, known);
+            let mut survey = Survey::new(names, (keep, 0), 0, known);
             survey.now_ms = 10 * 3_600_000;
             survey.points = vec![Point { lsn: Lsn(last), time_ms: 0 }];
             survey.plan(&[], None).unwrap().gone
@@ -737,6 +744,45 @@ mod tests {
         // So does what is told by nothing else: the one that hides it may never have been a writer.
         let gone = plan(&[], 65);
         assert!(!gone.iter().any(|name| stales.contains(name)), "{gone:?}");
+    }
+
+    /// What there is of a copy of a tidier before goes, whatever is young by now: the rules are others, or the clock was set back.
+    #[test]
+    fn what_is_left_of_a_copy_that_was_cut_off_goes_with_the_next_tidier() {
+        let fill = |lsn, number| Fill { lsn: Lsn(lsn), writer: 1, number };
+        let of = |tidier: u32| fill(60, (1 << 31) + tidier);
+        let part = |fill| Name::Base { fill, index: 0 };
+        let parts = [part(of(4)), part(of(5)), part(fill(60, 1)), part(fill(10, 1))];
+        let logs = Name::Log { first: Lsn(11), last: Lsn(70), writer: 1 };
+        let names = [&parts[..], &[Name::Whole { fill: fill(10, 1), objects: 1 }, logs]].concat();
+        let keep: Keep = "1h:all".parse().unwrap();
+        let mut survey = Survey::new(names, (keep, 0), 0, (Headers::default(), BTreeSet::new()));
+        survey.now_ms = 10 * 3_600_000;
+        survey.points = vec![Point { lsn: Lsn(40), time_ms: 0 }];
+        assert_eq!(survey.plan(&[], Some(5)).unwrap().gone, [part(of(4))]);
+    }
+
+    /// What is made of an object that reaches behind the last old block stays next to it, so it is no reason to make it: each time that block is another one.
+    #[test]
+    fn a_copy_is_made_for_a_log_that_goes_and_is_long() {
+        let copy = Fill { lsn: Lsn(10), writer: 1, number: 1 };
+        let whole = Name::Whole { fill: copy, objects: 1 };
+        let log = |first, last| Name::Log { first: Lsn(first), last: Lsn(last), writer: 1 };
+        let logs = [log(8, 20), log(21, 40), log(41, 60)];
+        let is_made = |bytes: [u64; 3], log_bytes_min| {
+            let names = [&[Name::Base { fill: copy, index: 0 }, whole], &logs[..]].concat();
+            let keep = ("1h:all".parse().unwrap(), log_bytes_min);
+            let mut survey = Survey::new(names, keep, 0, (Headers::default(), BTreeSet::new()));
+            survey.now_ms = 10 * 3_600_000;
+            survey.points = vec![Point { lsn: Lsn(50), time_ms: 0 }];
+            survey.bytes = logs.into_iter().zip(bytes).chain([(whole, 100)]).collect();
+            survey.plan(&[], Some(1)).unwrap().copy.is_some()
+        };
+        assert!(is_made([0, 101, 0], 100));
+        assert!(!is_made([0, 100, 0], 100));
+        assert!(!is_made([1000, 100, 1000], 0));
+        assert!(!is_made([0, 1000, 0], 1000));
+        assert!(is_made([0, 1001, 0], 1000));
     }
 
     /// A beginning that lies: the blocks that it hides, and those behind them, lead to what is there when it is gone.
@@ -752,7 +798,8 @@ mod tests {
         let gone = |begins: &[Name]| {
             let names = [&copy(10, 1)[..], &copy(70, 2), &logs, begins].concat();
             let keep: Keep = "1h:all".parse().unwrap();
-            let mut survey = Survey::new(names, keep, 0, (Headers::default(), BTreeSet::new()));
+            let mut survey =
+                Survey::new(names, (keep, 0), 0, (Headers::default(), BTreeSet::new()));
             survey.now_ms = 10 * 3_600_000;
             survey.points = vec![Point { lsn: Lsn(95), time_ms: 0 }];
             survey.plan(&[], None).unwrap().gone
@@ -775,7 +822,7 @@ mod tests {
             let names = [&copy(10)[..], &copy(40), &small, &[made_one, log(31, 70)]].concat();
             let damaged = damaged.iter().filter_map(Piece::of).collect();
             let keep: Keep = "1h:all".parse().unwrap();
-            let mut survey = Survey::new(names, keep, 0, (Headers::default(), damaged));
+            let mut survey = Survey::new(names, (keep, 0), 0, (Headers::default(), damaged));
             survey.now_ms = 10 * 3_600_000;
             survey.points = vec![Point { lsn: Lsn(45), time_ms: 0 }];
             survey.plan(&[], None).unwrap().gone

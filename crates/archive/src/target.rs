@@ -57,11 +57,11 @@ pub trait Target: Send + Sync {
     /// When the target cannot be used.
     fn remove(&self, database: Id, name: &Name) -> TargetResult<()>;
 
-    /// Removes what attempts to put something into these folders have left that were never completed. None may be under way there.
+    /// Removes what attempts to put such objects have left that were never completed. None of them may be under way.
     ///
     /// # Errors
     /// When the target cannot be used.
-    fn clean(&self, database: Id, folders: &[Folder]) -> TargetResult<()>;
+    fn clean(&self, database: Id, is_such: &dyn Fn(&Name) -> bool) -> TargetResult<()>;
 
     /// The databases that there are archives of, ascending.
     ///
@@ -114,8 +114,8 @@ impl Target for Keyed {
         self.target.remove(database, name)
     }
 
-    fn clean(&self, database: Id, folders: &[Folder]) -> TargetResult<()> {
-        self.target.clean(database, folders)
+    fn clean(&self, database: Id, is_such: &dyn Fn(&Name) -> bool) -> TargetResult<()> {
+        self.target.clean(database, is_such)
     }
 
     fn databases(&self) -> TargetResult<Vec<Id>> {

@@ -43,7 +43,7 @@ pub(crate) enum Thinning {
     Read,
     /// This is to be put.
     Part(Portion),
-    /// The memory is not enough for it.
+    /// The memory is not enough for it, or something is there that it cannot be made of.
     NoRoom,
     /// There is nothing more.
     Done,

@@ -97,7 +97,7 @@ pub struct Tidied {
     pub states_after: u64,
     /// How many leaps were made.
     pub leaps: u64,
-    /// How many copies.
+    /// How many copies, which were read to their ends; of a plan, if there is memory for it.
     pub copies: u64,
     /// Objects that were put for them, and their bytes.
     pub objects_put: u64,
@@ -118,7 +118,8 @@ enum State {
     /// These are to be read to their ends.
     Reading(Box<Plan>, VecDeque<Name>),
     Waiting(Box<Plan>, u64),
-    Removing(Box<Plan>),
+    /// These objects of copies by tidiers stay.
+    Removing(Box<Plan>, Vec<Name>),
     Ending,
     Finished,
 }
@@ -132,7 +133,7 @@ pub struct Tidier {
     claim: Option<TidyClaim>,
     /// What there was when it was planned.
     seen: HashSet<Name>,
-    /// What has put its own leaps, since it was planned.
+    /// What it has put itself, since it was planned.
     made: Vec<Name>,
     /// What is known to be damaged, what of it was found by this one and is to be marked, and what was found since this was asked.
     damaged: BTreeSet<Piece>,
@@ -142,7 +143,7 @@ pub struct Tidier {
     believed: Option<Name>,
     /// The target lets nothing be removed.
     is_refused: bool,
-    /// The memory was not enough for a copy.
+    /// The memory was not enough for a copy, or keys are lost.
     is_short: bool,
     headers: Headers,
     state: State,
@@ -231,7 +232,7 @@ impl Tidier {
                 let others = [plan.copy.is_some(), now.is_some()].map(usize::from);
                 (plan.jobs.len() + others[0] + others[1], plan.gone.len())
             }
-            State::Reading(plan, _) | State::Waiting(plan, _) | State::Removing(plan) => {
+            State::Reading(plan, _) | State::Waiting(plan, _) | State::Removing(plan, _) => {
                 (0, plan.gone.len())
             }
             _ => (0, 0),
@@ -285,7 +286,7 @@ impl Tidier {
                 }
                 self.decide(target, clock)?;
             }
-            State::Removing(_) => self.remove(target, clock)?,
+            State::Removing(..) => self.remove(target, clock)?,
             State::Ending => {
                 self.is_refused = !self.claim()?.end(target)?;
                 self.state = State::Finished;
@@ -315,7 +316,7 @@ impl Tidier {
         self.claim = Some(claim);
         // If that fails, it ends: its claim is there.
         self.state = State::Fenced(claim.fenced_until_us.unwrap_or(0));
-        target.clean(self.database, &Folder::OF_TIDIERS)?;
+        target.clean(self.database, &Name::is_of_tidiers)?;
         Ok(())
     }
 
@@ -380,7 +381,8 @@ impl Tidier {
         self.seen = names.iter().copied().collect();
         self.made.clear();
         let known = (std::mem::take(&mut self.headers), self.damaged.clone());
-        let survey = Survey::new(names, self.options.archive.keep, now_ms, known);
+        let ArchiveOptions { keep, base_bytes_min, .. } = self.options.archive;
+        let survey = Survey::new(names, (keep, base_bytes_min), now_ms, known);
         self.state = State::Surveying(Box::new(survey), named);
         Ok(())
     }
@@ -434,10 +436,7 @@ impl Tidier {
                     return self.look_anew(target);
                 }
                 Ok(Thinning::Done) => {
-                    match now {
-                        Making::Leap(_) => self.tidied.leaps += 1,
-                        Making::Copy(_) => self.tidied.copies += 1,
-                    }
+                    self.tidied.leaps += u64::from(matches!(now, Making::Leap(_)));
                     *making = None;
                 }
                 // What there is of it is not complete, and goes.
@@ -482,6 +481,8 @@ impl Tidier {
         let State::Reading(_, relied) = &self.state else { return Ok(()) };
         let Some(name) = relied.front().copied() else {
             let until_us = clock.monotonic_us().saturating_add(self.options.grace_us);
+            let copies = self.made.iter().filter(|name| name.folder() == Folder::Whole);
+            self.tidied.copies += copies.count() as u64;
             if let State::Reading(plan, _) = std::mem::replace(&mut self.state, State::Ending) {
                 self.state = State::Waiting(plan, until_us);
             }
@@ -525,6 +526,13 @@ impl Tidier {
     fn is_named_anew(&self, target: &dyn Target, plan: &Plan) -> Result<bool> {
         let named = self.named(target)?;
         Ok(named.iter().any(|lsn| *lsn <= plan.last && !plan.named.contains(lsn)))
+    }
+
+    /// Whether a writer has claimed the archive since it was planned.
+    fn is_claimed_anew(&self, target: &dyn Target) -> Result<bool> {
+        let claims = target.list(self.database, Folder::Writer)?;
+        let latest = self.seen.iter().map(Name::writer).max();
+        Ok(claims.iter().map(Name::writer).max() > latest)
     }
 
     /// Whether there is something old that was not there when it was planned, by others than itself: it came, or a list lacked it. What was
@@ -575,22 +583,29 @@ impl Tidier {
         }
         // All that is young, each block of it; also of what a writer hides that is said to have begun.
         keeps_young(&Picture::of_all(&names), &after, plan.last)?;
-        let [names, left] = [names, left].map(without_begins);
-        keeps_young(&Picture::of_all(&names), &Picture::of_all(&left), plan.last)?;
+        let [before, after] = [names, left.clone()].map(without_begins);
+        keeps_young(&Picture::of_all(&before), &Picture::of_all(&after), plan.last)?;
         self.tidied.states_after = sound.states();
+        let stays = |name: &Name| matches!(name, Name::Base { fill, .. } if fill.tidier().is_some() && fill.lsn <= plan.last && sound.is_whole(fill));
+        let parts = left.into_iter().filter(stays).collect();
         if let State::Waiting(plan, _) = std::mem::replace(&mut self.state, State::Ending) {
-            self.state = State::Removing(plan);
+            self.state = State::Removing(plan, parts);
         }
         Ok(())
     }
 
+    /// Removes a few.
     fn remove(&mut self, target: &dyn Target, clock: &dyn Clock) -> Result<()> {
         let lease = self.claim()?.check(target, clock)?;
-        let State::Removing(plan) = &self.state else { return Ok(()) };
-        if self.is_named_anew(target, plan)? {
+        let State::Removing(plan, parts) = &self.state else { return Ok(()) };
+        // One of an older program removes copies that were not complete when it looked.
+        if self.is_claimed_anew(target)?
+            || self.is_named_anew(target, plan)?
+            || !are_there(target, self.database, parts)?
+        {
             return self.look_anew(target);
         }
-        let State::Removing(plan) = &mut self.state else { return Ok(()) };
+        let State::Removing(plan, _) = &mut self.state else { return Ok(()) };
         for _ in 0..STEP_COUNT {
             let Some(name) = plan.gone.front() else { break };
             if lease.is_over(clock) {
@@ -614,4 +629,13 @@ impl Tidier {
         let range = plan.ranges.iter().rev().find(|(first, _)| *first <= lsn);
         range.map(|(first, _)| *first)
     }
+}
+
+/// Whether these objects of copies are there.
+fn are_there(target: &dyn Target, database: Id, parts: &[Name]) -> Result<bool> {
+    if parts.is_empty() {
+        return Ok(true);
+    }
+    let there: HashSet<Name> = target.list(database, Folder::Base)?.into_iter().collect();
+    Ok(parts.iter().all(|name| there.contains(name)))
 }

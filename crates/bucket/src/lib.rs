@@ -300,7 +300,7 @@ impl Target for Bucket {
     }
 
     /// Nothing: an object that was not sent as a whole is not there.
-    fn clean(&self, _: Id, _: &[Folder]) -> TargetResult<()> {
+    fn clean(&self, _: Id, _: &dyn Fn(&Name) -> bool) -> TargetResult<()> {
         Ok(())
     }
 

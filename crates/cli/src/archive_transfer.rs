@@ -105,7 +105,7 @@ impl Target for Machine {
     }
 
     /// Nothing: what was not sent as a whole is removed there.
-    fn clean(&self, _: Id, _: &[Folder]) -> TargetResult<()> {
+    fn clean(&self, _: Id, _: &dyn Fn(&Name) -> bool) -> TargetResult<()> {
         Ok(())
     }
 

@@ -42,7 +42,8 @@ pub(crate) struct Tidy {
     /// So many seconds are waited before anything is removed, so that restores which read it can end.
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     grace: u64,
-    /// Memory for the names of what is in the blocks of an hour, or whatever is kept one of: with less, more stays.
+    /// Memory for the names of what is in the blocks of an hour, or whatever is kept one of: with less, more stays. Where a window alone is kept
+    /// ("24h:all"), of what was changed between the newest copy before it and the window: with less, no copy is made.
     #[arg(long, value_name = "SIZE", default_value = "256M")]
     memory: Size,
     /// How what is made is compressed: zstd, or not.
@@ -105,7 +106,7 @@ fn run(tidier: &mut Tidier, target: &dyn archive::Target, clock: &OsClock) -> an
                 let (leaps, objects) = left;
                 if leaps > 0 {
                     let (done, all) = ((most.0 - leaps) as u64, most.0 as u64);
-                    line.show_count("thinning out", done, all, "times");
+                    line.show_count("thinning out", done, all, "leaps and copies");
                 } else if tidier.is_reading() {
                     line.show_count("reading what takes its place", 0, objects as u64, "objects");
                 } else if objects > 0 {
@@ -198,9 +199,11 @@ fn report(tidied: &Tidied, is_dry: bool) -> String {
         if is_dry { "would stay" } else { "have stayed" }
     );
     if tidied.copies > 0 {
-        let made = if is_dry { "would be made" } else { "was made" };
-        let of = tidied.last_old;
-        let _infallible = writeln!(text, "a copy of block {of} {made} of what leads to it");
+        let made = match is_dry {
+            true => "would be made of what leads to it, if --memory is enough",
+            false => "was made of what leads to it",
+        };
+        let _infallible = writeln!(text, "a copy of block {} {made}", tidied.last_old);
     }
     let _infallible = writeln!(
         text,

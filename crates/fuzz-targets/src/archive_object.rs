@@ -60,7 +60,7 @@ impl Target for OneObject<'_> {
         Ok(())
     }
 
-    fn clean(&self, _: Id, _: &[Folder]) -> TargetResult<()> {
+    fn clean(&self, _: Id, _: &dyn Fn(&Name) -> bool) -> TargetResult<()> {
         Ok(())
     }
 

@@ -289,8 +289,8 @@ impl Target for Far {
         })
     }
 
-    fn clean(&self, database: Id, folders: &[Folder]) -> TargetResult<()> {
-        self.call(|directory| directory.clean(database, folders))
+    fn clean(&self, database: Id, is_such: &dyn Fn(&Name) -> bool) -> TargetResult<()> {
+        self.call(|directory| directory.clean(database, is_such))
     }
 
     fn databases(&self) -> TargetResult<Vec<Id>> {

@@ -220,9 +220,12 @@ impl Run {
             base_bytes_min: 0,
         };
         let grace_us = self.rng.below(2) * NAP_US;
-        let options = TidyOptions { grace_us, ..TidyOptions::new(options) };
         let mut seed = [0; KEY_BYTES];
         seed[..8].copy_from_slice(&self.rng.next().to_le_bytes());
+        let options = TidyOptions::new(options);
+        // Some have not the memory that a copy takes.
+        let memory_bytes = if seed[0] % 4 == 0 { 2000 } else { options.memory_bytes };
+        let options = TidyOptions { grace_us, memory_bytes, ..options };
         let mut tidier = Tidier::new(database, options, seed);
         self.note(|| format!("another machine thins out: {keep}"));
         let mut rng = SimEntropy::new(self.rng.next());

@@ -146,8 +146,12 @@ impl Target for Meddling {
     fn remove(&self, database: redo::Id, name: &Name) -> archive::TargetResult<()> {
         self.0.remove(database, name)
     }
-    fn clean(&self, database: redo::Id, folders: &[Folder]) -> archive::TargetResult<()> {
-        self.0.clean(database, folders)
+    fn clean(
+        &self,
+        database: redo::Id,
+        is_such: &dyn Fn(&Name) -> bool,
+    ) -> archive::TargetResult<()> {
+        self.0.clean(database, is_such)
     }
     fn databases(&self) -> archive::TargetResult<Vec<redo::Id>> {
         self.0.databases()
@@ -354,8 +358,12 @@ fn a_target_that_hangs_is_away_after_a_while() {
         fn remove(&self, database: redo::Id, name: &Name) -> archive::TargetResult<()> {
             self.1.remove(database, name)
         }
-        fn clean(&self, database: redo::Id, folders: &[Folder]) -> archive::TargetResult<()> {
-            self.1.clean(database, folders)
+        fn clean(
+            &self,
+            database: redo::Id,
+            is_such: &dyn Fn(&Name) -> bool,
+        ) -> archive::TargetResult<()> {
+            self.1.clean(database, is_such)
         }
         fn databases(&self) -> archive::TargetResult<Vec<redo::Id>> {
             self.1.databases()

@@ -401,8 +401,8 @@ impl Target for Slow {
         self.inner.remove(database, name)
     }
 
-    fn clean(&self, database: redo::Id, folders: &[Folder]) -> TargetResult<()> {
-        self.inner.clean(database, folders)
+    fn clean(&self, database: redo::Id, is_such: &dyn Fn(&Name) -> bool) -> TargetResult<()> {
+        self.inner.clean(database, is_such)
     }
 }
 

@@ -69,7 +69,7 @@ impl Old {
         let coding = self.world.mood.lock().unwrap().coding;
         let compression = coding.compression();
         let keep = keep.parse().unwrap();
-        let options = ArchiveOptions { keep, compression, ..archive_options() };
+        let options = ArchiveOptions { keep, compression, base_bytes_min: 0, ..archive_options() };
         let options = TidyOptions { grace_us, memory_bytes, ..TidyOptions::new(options) };
         let database = archive::database_of(&self.world.target(), None).unwrap();
         Tidier::new(database, options, bytes_of(seed))

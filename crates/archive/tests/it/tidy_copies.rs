@@ -1,14 +1,18 @@
 //! Where only what is young is kept: a tidier makes a copy of what leads to it, and only when that is complete and was read anything goes.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use archive::{ArchiveOptions, Error, Folder, Keyed, Name, Picture, Target, Tidier, TidyStep};
+use archive::{
+    ArchiveOptions, Error, Fill, Folder, Keyed, Name, Picture, Target, Tidier, TidyStep,
+};
 use base::Lsn;
+use env::{Clock as _, Disk as _};
 use env_sim::SimDisk;
 use env_sim::sweep::crash_everywhere;
 
 use crate::tidy::{HOUR_MS, Old, bytes, last_of};
-use crate::world::{Coding, Moody, archive_options, keyed, picture, restored, target};
+use crate::world::{Coding, Moody, TARGET, archive_options, keyed, picture, restored, target};
 
 const HOUR: &str = "1h:all";
 
@@ -253,6 +257,104 @@ fn a_copy_is_made_to_its_end_next_to_a_server_that_starts() {
     check_young(&old, &old.world.target_disk, "next to a server");
 }
 
+/// What attempts to put something have left goes with the next one of those that put such things: the others may be putting theirs.
+#[test]
+fn what_is_not_complete_goes_with_the_next_one_that_puts_such_things() {
+    let mut old = before_a_copy(21);
+    let fill = |number| Fill { lsn: Lsn(5), writer: 1, number };
+    let of_writers = [
+        Name::Log { first: Lsn(1), last: Lsn(5), writer: 1 },
+        Name::Whole { fill: fill(1), objects: 1 },
+    ];
+    let of_tidiers = [
+        Name::Base { fill: fill(OF_TIDIERS + 1), index: 0 },
+        Name::Whole { fill: fill(OF_TIDIERS + 1), objects: 1 },
+        Name::Thin { first: Lsn(2), last: Lsn(5), from: Lsn(1), to: Lsn(5), tidier: 1 },
+        Name::Tidier { number: 1 },
+    ];
+    let database = archive::database_of(&old.world.target(), None).unwrap().to_string();
+    let disk = old.world.target_disk.clone();
+    let path = |name: &Name| Path::new(TARGET).join(&database).join(format!("{name}.tmp"));
+    let leave = || {
+        for name in of_writers.iter().chain(&of_tidiers) {
+            let path = path(name);
+            disk.create_dir_all(path.parent().unwrap()).unwrap();
+            // What was not removed is there.
+            let created = disk.create(&path);
+            assert!(created.is_ok() || disk.exists(&path).unwrap());
+        }
+    };
+    let left = |names: &[Name]| {
+        let left = names.iter().filter(|name| disk.exists(&path(name)).unwrap());
+        left.count()
+    };
+    leave();
+    old.world.restart(false);
+    set_late(&old);
+    old.world.settle();
+    assert_eq!((left(&of_writers), left(&of_tidiers)), (0, of_tidiers.len()));
+    leave();
+    assert!(old.tidy(HOUR).copies > 0);
+    assert_eq!((left(&of_writers), left(&of_tidiers)), (of_writers.len(), 0));
+}
+
+/// Does steps until it waits, or removes next.
+fn until(old: &Old, tidier: &mut Tidier, is_removing: bool) {
+    let target = old.world.target();
+    loop {
+        match tidier.step(&target, &*old.world.clock).unwrap() {
+            TidyStep::Waiting(_) if !is_removing => return,
+            TidyStep::Waiting(until_us) => {
+                let now_us = old.world.clock.monotonic_us();
+                old.world.clock.advance_us(until_us - now_us);
+                // It decides.
+                tidier.step(&target, &*old.world.clock).unwrap();
+                return;
+            }
+            TidyStep::Worked => {}
+            TidyStep::Finished => panic!("nothing is removed"),
+        }
+    }
+}
+
+/// A server of an older program takes what it has seen of a copy that was not complete for left over, and may be about to remove it.
+#[test]
+fn a_server_that_starts_has_a_tidier_wait_again() {
+    for is_removing in [false, true] {
+        let mut old = before_a_copy(22);
+        let mut tidier = old.tidier(HOUR, 60_000_000, 3);
+        until(&old, &mut tidier, is_removing);
+        old.world.restart(false);
+        set_late(&old);
+        old.world.settle();
+        old.world.clock.advance_us(60_000_000);
+        until(&old, &mut tidier, false);
+        assert_eq!(tidier.tidied().objects_removed, 0, "it begins to wait anew");
+        finish(&old, &mut tidier).unwrap();
+        assert!(tidier.tidied().objects_removed > 0 && tidier.tidied().copies == 1);
+        check_young(&old, &old.world.target_disk, "waits again");
+        old.check();
+    }
+}
+
+/// It has removed some of it: what that would have taken the place of is there.
+#[test]
+fn nothing_goes_for_a_copy_that_was_taken_away() {
+    let old = before_a_copy(23);
+    let mut tidier = old.tidier(HOUR, 60_000_000, 3);
+    let part = until_begun(&old, &mut tidier);
+    until(&old, &mut tidier, true);
+    let database = archive::database_of(&old.world.target(), None).unwrap();
+    old.world.target().remove(database, &part).unwrap();
+    until(&old, &mut tidier, false);
+    assert_eq!(tidier.tidied().objects_removed, 0);
+    // A leap takes the place of that copy.
+    finish(&old, &mut tidier).unwrap();
+    assert!(tidier.tidied().leaps == 1 && tidier.tidied().objects_removed > 0);
+    check_young(&old, &old.world.target_disk, "taken away");
+    old.check();
+}
+
 /// Two of them make the same copy, each its own; the one before ends, and what it has put goes.
 #[test]
 fn two_tidiers_do_not_make_one_copy() {
@@ -273,6 +375,43 @@ fn two_tidiers_do_not_make_one_copy() {
     check_young(&old, &old.world.target_disk, "two");
 }
 
+/// The one before has put its last object when the next one removes the others.
+#[test]
+fn what_a_tidier_that_has_ended_puts_late_is_no_copy() {
+    let old = before_a_copy(24);
+    let target = old.world.target();
+    let database = archive::database_of(&target, None).unwrap();
+    let mut first = old.tidier(HOUR, 60_000_000, 3);
+    let is_its =
+        |name: &Name| matches!(name, Name::Whole { fill, .. } if fill.number >= OF_TIDIERS);
+    let before = list(&old, Folder::Whole);
+    let late = loop {
+        first.step(&target, &*old.world.clock).unwrap();
+        let wholes = list(&old, Folder::Whole).into_iter();
+        if let Some(whole) = wholes.filter(is_its).find(|name| !before.contains(name)) {
+            break whole;
+        }
+    };
+    let object = target.open(database, &late).unwrap();
+    let mut bytes = vec![0; usize::try_from(object.bytes().unwrap()).unwrap()];
+    object.read_at(&mut bytes, 0).unwrap();
+    target.remove(database, &late).unwrap();
+    let mut second = old.tidier(HOUR, 60_000_000, 4);
+    while !second.is_fenced() {
+        second.step(&target, &*old.world.clock).unwrap();
+    }
+    old.world.clock.advance_us(400_000_000);
+    until(&old, &mut second, true);
+    target.put_new(database, &late, &bytes).unwrap();
+    check_young(&old, &old.world.target_disk, "late");
+    finish(&old, &mut second).unwrap();
+    assert_eq!(second.tidied().copies, 1);
+    assert_eq!(left_over(&old, &old.world.target_disk), 0);
+    old.check();
+    check_young(&old, &old.world.target_disk, "late, and gone");
+    assert!(finish(&old, &mut first).is_err());
+}
+
 /// Nothing goes for a copy that cannot be read, and another one is made.
 #[test]
 fn a_copy_that_was_damaged_takes_the_place_of_nothing() {
@@ -282,7 +421,7 @@ fn a_copy_that_was_damaged_takes_the_place_of_nothing() {
     let part = until_begun(&old, &mut tidier);
     old.world.damage(&part, false);
     finish(&old, &mut tidier).unwrap();
-    assert_eq!((tidier.tidied().copies, tidier.tidied().objects_removed), (1, 0));
+    assert_eq!((tidier.tidied().copies, tidier.tidied().objects_removed), (0, 0));
     for range in &before.ranges {
         assert!(old.picture().chain(range.first).is_some(), "{range:?}");
     }
@@ -312,11 +451,11 @@ fn what_cannot_be_read_is_no_part_of_a_copy() {
 #[test]
 fn several_tidiers_and_a_writer_keep_what_is_young() {
     let (mut finished, mut fenced, mut checked, mut copies, mut kept) = (0, 0, 0, 0, 0);
-    for seed in 50..53 {
+    for seed in 50..56 {
         let mut old = late(seed, Coding::of_seed(seed));
         let kept_by = [HOUR, "3h:all"];
         let (mut tidiers, mut has_gap): (Vec<Tidier>, bool) = (Vec::new(), false);
-        for step in 0..2000_u64 {
+        for step in 0..1500_u64 {
             let which = old.world.rng.below(40);
             if which == 0 && (tidiers.is_empty() || tidiers.len() == 1 && step % 4 == 0) {
                 let keep = kept_by[usize::try_from(old.world.rng.below(2)).unwrap()];
@@ -327,7 +466,7 @@ fn several_tidiers_and_a_writer_keep_what_is_young() {
                 old.world.mood.lock().unwrap().lost_percent = old.world.rng.below(2) * 20;
                 old.hours_without_settling();
             }
-            if old.world.rng.below(200) == 0 {
+            if old.world.rng.below(400) == 0 {
                 has_gap |= old.world.desk.figures().gaps > 0;
                 old.world.restart(false);
                 set_late(&old);

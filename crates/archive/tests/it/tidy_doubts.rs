@@ -85,8 +85,8 @@ impl Target for Rotting {
         self.inner.remove(database, name)
     }
 
-    fn clean(&self, database: Id, folders: &[Folder]) -> TargetResult<()> {
-        self.inner.clean(database, folders)
+    fn clean(&self, database: Id, is_such: &dyn Fn(&Name) -> bool) -> TargetResult<()> {
+        self.inner.clean(database, is_such)
     }
 
     fn databases(&self) -> TargetResult<Vec<Id>> {

@@ -283,8 +283,8 @@ impl Target for Moody {
         self.call(|| self.inner.remove(database, name))
     }
 
-    fn clean(&self, database: Id, folders: &[Folder]) -> TargetResult<()> {
-        self.call(|| self.inner.clean(database, folders))
+    fn clean(&self, database: Id, is_such: &dyn Fn(&Name) -> bool) -> TargetResult<()> {
+        self.call(|| self.inner.clean(database, is_such))
     }
 
     fn readback(&self) -> TargetResult<Option<Readback>> {
