@@ -522,8 +522,8 @@ mod tests {
                 assert!(expected.is_subset(&found), "{seed}, {step}");
                 // The map that a log had before it was begun anew may be there, too.
                 let others: Vec<_> = found.difference(&expected).collect();
-                let is_map = |(_, it): &&(Lsn, Vec<u8>)| decoded(it).kind == RecordKind::Databases;
-                assert!(others.len() <= 1 && others.iter().all(|it| is_map(it)), "{others:?}");
+                let is_map = |it: &&(Lsn, Vec<u8>)| decoded(&it.1).kind == RecordKind::Databases;
+                assert!(others.len() <= 1 && others.iter().all(is_map), "{others:?}");
                 (parts, checked) = (parts + objects, checked + count);
             }
         }
