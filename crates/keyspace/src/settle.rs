@@ -139,7 +139,7 @@ impl Keyspace {
         }
     }
 
-    /// Logs the roots of streams anew that do not say which their last node is, as blocks of the log were lost. Whoever reads
+    /// Logs the roots of streams anew that do not say which their last node is, as blocks of the log were lost. What reads
     /// the root alone is to find the end of the stream.
     pub fn log_stale_roots(&mut self) {
         let mut roots = std::mem::take(&mut self.stale_roots);
