@@ -44,7 +44,9 @@ fn each_scheme_restores_exactly_what_was_acknowledged_before_a_kill() {
             .map(|count| count.parse().unwrap())
             .collect();
         assert_eq!(acknowledged.len(), 2, "{scheme}: {said}");
-        assert!(acknowledged.iter().all(|count| *count > 0), "{scheme}: {said}");
+        // A millisecond after it serves there may be none yet.
+        let may_be_none = from == "served";
+        assert!(may_be_none || acknowledged.iter().all(|count| *count > 0), "{scheme}: {said}");
 
         let text = std::fs::read_to_string(&json).unwrap();
         let outcome: serde_json::Value = serde_json::from_str(&text).unwrap();
