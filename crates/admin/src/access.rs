@@ -23,7 +23,7 @@ use crate::token::hex;
 /// How long after its request a wrong token is answered.
 pub(crate) const WRONG_AFTER: Duration = Duration::from_millis(100);
 
-/// How many wrong tokens there may be within a second.
+/// After so many requests with wrong tokens within a second, further ones are told so.
 pub(crate) const WRONG_PER_SECOND: usize = 10;
 
 /// How long a session lasts.

@@ -46,7 +46,7 @@ pub enum AdminError {
         /// The file.
         path: PathBuf,
     },
-    /// The file can be something else than a token tomorrow.
+    /// The file is none to keep a token in, or another user could replace what it says.
     #[error("admin-token-file {path} {why}", path = path.display())]
     UnsafeTokenFile {
         /// The file.

@@ -8,8 +8,8 @@
 //!                        3. else the first of either, when there is one
 //! ```
 //!
-//! So a flood of connections keeps no viewer out: a new one has the time to show the token. There is never a descriptor
-//! more than for [`GUESTS_MAX`] and the one that waits for room: what gives way is closed before the next is accepted.
+//! So a flood of connections keeps no viewer out, as long as fewer than about a thousand begin in a second: a new one has the
+//! time to show the token. Of more, the kernel lets a viewer try again. There is never a descriptor more than for [`GUESTS_MAX`] and the one that waits for room: what gives way is closed before the next is accepted.
 
 use std::collections::HashMap;
 use std::io;

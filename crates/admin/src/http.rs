@@ -131,10 +131,10 @@ impl Site {
     }
 
     async fn log_in(&self, request: Request<Incoming>, begun: Instant, seat: &Seat) -> Answered {
-        let is_secret = |origin: &HeaderValue| origin.as_bytes().starts_with(b"https://");
+        let is_https = |origin: &HeaderValue| origin.as_bytes().starts_with(b"https://");
         // A browser that has come through a proxy with TLS sends the session over nothing else.
         let secure =
-            if request.headers().get(ORIGIN).is_some_and(is_secret) { "; Secure" } else { "" };
+            if request.headers().get(ORIGIN).is_some_and(is_https) { "; Secure" } else { "" };
         let body = Limited::new(request.into_body(), FORM_BYTES_MAX).collect();
         let body = match tokio::time::timeout(REQUEST_WITHIN, body).await {
             Ok(Ok(body)) => body.to_bytes(),

@@ -517,7 +517,7 @@ fn commands(
     commands: &[crate::report::CommandLatency],
 ) -> fmt::Result {
     let unit = Unit::Seconds;
-    let help = "How long a command runs, of calls while latency-tracking is yes";
+    let help = "How long commands run; only calls made while latency-tracking is yes";
     let mut metric =
         encoder.encode_descriptor("command_duration", help, Some(&unit), MetricType::Histogram)?;
     for command in commands {

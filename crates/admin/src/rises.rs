@@ -22,8 +22,8 @@ struct Rise {
 }
 
 impl Rises {
-    /// Notes what the counters are at a moment. When one that is not 0 at first rose is not known: then, for all that
-    /// is known.
+    /// Notes what the counters are at a moment. A counter that is not 0 at the first look counts as having risen
+    /// then.
     pub(crate) fn note(&mut self, info: &Info, at: Instant) {
         for (field, rise) in FIELDS.iter().zip(&mut self.0) {
             let value = info.number(field);

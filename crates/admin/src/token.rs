@@ -91,8 +91,10 @@ impl TokenFile {
 /// Makes the file of a token, whole and synced, under its name; whether it is this one's, and not another process's.
 fn make(path: &Path, token: &str) -> io::Result<bool> {
     let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(format!(".{}.new", &hex(token.as_bytes())[..16]));
+    unfinished.push(format!(".{}.new", std::process::id()));
     let unfinished = Path::new(&unfinished);
+    // A file of this process alone: one of that name is of a process that is gone.
+    let _none = fs::remove_file(unfinished);
     let made = write_new(unfinished, token).and_then(|()| match fs::hard_link(unfinished, path) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),

@@ -42,8 +42,9 @@ pub(crate) struct Tidy {
     /// So many seconds are waited before anything is removed, so that restores which read it can end.
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     grace: u64,
-    /// Memory for the names of what is in the blocks of an hour, or whatever is kept one of: with less, more stays. Where a window alone is kept
-    /// ("24h:all"), of what was changed between the newest copy before it and the window: with less, no copy is made.
+    /// Memory for the names of what is in the blocks of an hour, or whatever is kept one of: with less, more stays. Where
+    /// a window alone is kept ("24h:all"), it must have the names of what was changed between the newest copy before the
+    /// window and that: with less, no copy is made.
     #[arg(long, value_name = "SIZE", default_value = "256M")]
     memory: Size,
     /// How what is made is compressed: zstd, or not.

@@ -8,6 +8,7 @@
 //!
 //! There is at most one question: the page has no second one before the first is answered.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -62,8 +63,12 @@ pub(crate) fn open(
     };
     let desk = AdminDesk::new(wake);
     let page = match admin::start(settings, Arc::clone(&desk) as Arc<dyn admin::Server>) {
-        Err(error @ AdminError::Listen { .. }) => {
-            logger.warning(&format!("WARNING: {error}; starting without the page and its metrics"));
+        Err(AdminError::Listen { address, source }) if source.kind() == ErrorKind::AddrInUse => {
+            logger.warning(&format!(
+                "WARNING: admin page: cannot listen on {address}: {source}; starting without the page and its metrics. \
+                 What listens there learns the token of each viewer: give another one afterwards, by removing {}",
+                token_file.display()
+            ));
             return Ok(None);
         }
         started => started?,

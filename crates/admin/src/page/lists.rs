@@ -29,7 +29,9 @@ pub(super) fn latency(html: &mut Html, picture: &Picture) {
     }
     let all = commands.iter().fold(Latency::default(), |sum, it| plus(sum, &it.latency));
     if all.count == 0 {
-        html.raw("<p>No latency was measured: latency-tracking is no.</p>");
+        html.raw(
+            "<p>No latency was measured: latency-tracking is no, or nothing was executed.</p>",
+        );
     } else {
         chart::histogram(html, "All commands", &all);
     }

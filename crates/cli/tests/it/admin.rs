@@ -340,6 +340,11 @@ fn a_page_that_cannot_be_is_refused_at_the_start() {
     let short_text = short.display().to_string();
     for (options, expected) in [
         (vec!["--admin-port", "1", "--admin-bind", "here"], "admin-bind 'here' is no address"),
+        // An address for documents: no machine has it.
+        (
+            vec!["--admin-port", &port, "--admin-bind", "203.0.113.1"],
+            "cannot listen on 203.0.113.1",
+        ),
         (vec!["--admin-port", "1", "--admin-token-file", &short_text], "has no token"),
         (
             vec!["--admin-port", "1", "--admin-token-file", "/nowhere/token"],
