@@ -81,7 +81,7 @@ impl Living {
         Self { hasher, memory_bytes, met, bits, map, bound, unbound }
     }
 
-    /// Whether it takes more memory than it may. Then it takes no more, and what it says is nothing to go by.
+    /// Whether it takes more memory than it may. Once full it stops recording, and its answers are invalid.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes() > self.memory_bytes
     }
@@ -116,7 +116,7 @@ impl Living {
 
     /// Step 2: a record of the copy.
     pub(crate) fn look_at_root(&mut self, record: &Record<'_>) {
-        if !self.is_full() && !self.stays_of_copy(record) {
+        if record.kind.is_root() && !self.is_full() && !self.stays_of_copy(record) {
             self.note_gone(record);
         }
     }

@@ -97,7 +97,7 @@ pub struct Tidied {
     pub states_after: u64,
     /// How many leaps were made.
     pub leaps: u64,
-    /// How many copies, which were read to their ends; of a plan, if there is memory for it.
+    /// Copies made and read back; in a plan, copies that will be made if memory suffices.
     pub copies: u64,
     /// Objects that were put for them, and their bytes.
     pub objects_put: u64,

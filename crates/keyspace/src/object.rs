@@ -295,6 +295,13 @@ impl Object {
         matches!(&self.body, Body::Stream(stream) if stream.has_stale_root())
     }
 
+    /// Its root was logged as it is now, apart from any change: of a stream that says which node is the last one.
+    pub(crate) fn note_root(&mut self) {
+        if let Body::Stream(stream) = &mut self.body {
+            stream.note_root();
+        }
+    }
+
     /// Whether it is a hash that has, or had, fields that expire.
     pub(crate) const fn has_expiring_fields(&self) -> bool {
         matches!(&self.body, Body::Hash(hash) if hash.has_expiring_fields())

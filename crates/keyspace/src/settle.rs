@@ -152,7 +152,10 @@ impl Keyspace {
             if let Some(entry) = entry.filter(|entry| !entry.is_bare()) {
                 self.recorder.log_key(id, entry);
                 let lsn = self.recorder.open_lsn();
-                entry.object_mut().into_iter().for_each(|object| object.changed_at = lsn);
+                if let Some(object) = entry.object_mut() {
+                    object.note_root();
+                    object.changed_at = lsn;
+                }
             }
         }
     }

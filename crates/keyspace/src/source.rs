@@ -521,7 +521,7 @@ impl Keyspace {
             Some(entry) => match missing.need {
                 Need::Name => false,
                 Need::End => lacks_end(entry, &self.ends),
-                // Of what had an end when it was asked for the rest is of no use without that.
+                // A rest is useless once the end that it belongs to has left memory.
                 Need::Value => {
                     entry.is_bare() && missing.rest_of.is_none_or(|id| self.ends.has(id))
                 }

@@ -122,7 +122,7 @@ impl Life<'_> {
         run.decayed = flip_below_server(&run.disk, &run.shape, &mut run.rng);
         if let Some(flip) = &run.decayed {
             run.tally.decays += 1;
-            run.named.begin_life(true);
+            run.named.note_may_lose(true);
             let text = format!("DECAY: {flip:?}");
             run.note(|| text);
         }

@@ -167,7 +167,7 @@ impl<'a> Life<'a> {
             self.fail_reads(steps, &mut faults);
         }
         self.run.note(|| format!("a life of {steps} steps with {faults:?} ({kind})"));
-        self.run.named.begin_life(faults.error_per_million > 0);
+        self.run.named.note_may_lose(faults.error_per_million > 0);
         self.run.disk.set_faults(faults);
     }
 

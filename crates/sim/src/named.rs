@@ -53,8 +53,8 @@ pub(crate) struct NamedBackups {
 }
 
 impl NamedBackups {
-    /// A life begins in which files may be put aside, or may not; or from now on they may be.
-    pub(crate) fn begin_life(&mut self, may_lose: bool) {
+    /// Sets whether files may be put aside as damaged in this life.
+    pub(crate) fn note_may_lose(&mut self, may_lose: bool) {
         self.may_have_lost = may_lose;
     }
 

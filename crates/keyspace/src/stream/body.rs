@@ -77,6 +77,11 @@ impl LargeStream {
         self.entries.has_stale_root()
     }
 
+    /// See [`Entries::note_root`].
+    pub(crate) fn note_root(&mut self) {
+        self.entries.note_root();
+    }
+
     /// Of the last unit the last node alone was read.
     pub(crate) fn note_partial_unit(&mut self) {
         self.entries.note_partial_unit();

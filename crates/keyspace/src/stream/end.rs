@@ -366,6 +366,9 @@ impl Keyspace {
 
     /// This was asked for, and has come, or cannot.
     pub fn note_told(&mut self, missing: &Missing) {
+        if missing.need != Need::Value {
+            return;
+        }
         let found = self.bare_object_of(missing).flatten().map(|(_, id)| id);
         self.ends.note_told((missing.db, missing.key.clone()), found.or(missing.rest_of));
     }

@@ -807,6 +807,12 @@ fn a_root_that_does_not_name_the_last_node_is_logged_anew() {
         assert_eq!(repaired.records().len(), before + 1);
         loaded.log_stale_roots();
         assert_eq!(repaired.records().len(), before + 1, "once");
+        let update = |stream: &mut keyspace::stream::StreamGuard<'_>| {
+            stream.create_group(b"g", StreamId::MIN, None)
+        };
+        let updated = loaded.update::<Stream, _>(DB0, b"s", false, update);
+        assert!(updated.expect("it is a stream").is_some());
+        assert_eq!(repaired.records().len(), before + 2, "the group alone");
         settle(&mut loaded, &repaired);
         assert!(loaded.cool_key(DB0, b"s"));
         assert_eq!(loaded.stream_end(DB0, b"s"), Ok(Some(end)), "{lost:?}");
@@ -826,8 +832,13 @@ fn a_value_that_was_asked_for_fits_an_end_that_came_later() {
         let (missing, restored) =
             fetch(&mut keyspace, &blocks, b"s", Need::Value, is_noted).expect("it is away");
         assert_eq!(missing.rest_of, None);
-        add(&mut keyspace, 1001, 500);
+        // An addition has the end fetched, which is read sooner.
+        let (of_end, end) =
+            fetch(&mut keyspace, &blocks, b"s", Need::End, true).expect("it is away");
+        keyspace.note_told(&of_end);
+        assert!(keyspace.install(end));
         assert_eq!(keyspace.awaited_rests(), usize::from(is_noted));
+        add(&mut keyspace, 1001, 500);
         settle(&mut keyspace, &blocks);
         let is_shorter = keyspace.cool_key(DB0, b"s");
         assert_eq!((is_shorter, keyspace.stream_ends()), (!is_noted, usize::from(is_noted)));

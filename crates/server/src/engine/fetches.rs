@@ -31,7 +31,7 @@ use super::shard::Wanted;
 use super::transaction::Transaction;
 use super::{ClientKey, Engine};
 
-/// So many rests of streams are asked for at a time, which no client waits for, and which may have any size.
+/// No more rests of streams are asked for unasked while so many ends wait for theirs: each may have any size.
 const RESTS_MAX: usize = 4;
 
 /// A key that a command names.

@@ -84,7 +84,7 @@ impl Shard {
         }
         if added > 0 {
             logger.warning(&format!(
-                "{added} entries or more that were added to such a stream at its end, before the damage was met, are lost with it"
+                "At least {added} entries that were added to the end of such a stream before the damage was found are lost with it"
             ));
         }
         if unnamed > 0 {

@@ -461,8 +461,8 @@ impl Shard {
     }
 
     /// Takes over some of what has come. When memory `is_short` once so many bytes more are taken, keys come
-    /// back without their values, and those that take more than `key_bytes_max` do not come back. It is not at its end
-    /// before the rests of streams are there whose ends are, if anything `reads_rests`.
+    /// back without their values, and those that take more than `key_bytes_max` do not come back. If
+    /// `reads_rests`, it ends only when the rests of all streams with ends in memory have come.
     pub(in crate::engine) fn restore_slice(
         &mut self,
         clock: &dyn Clock,
@@ -529,7 +529,6 @@ impl Shard {
         let has_rests = reads_rests
             && self.fetching.is_some()
             && !is_short(0)
-            && self.keyspace.stream_ends() > 0
             && (restoring.rests != Rests::Asked || self.keyspace.awaited_rests() > 0);
         let is_over = (restoring.is_done && !has_rests) || (has_ended && left == 0);
         if is_over {
