@@ -235,7 +235,11 @@ fn a_restore_that_is_ended_leaves_no_links() {
     let (history, target) = (server.directory().join("redo/history"), tempfile::tempdir().unwrap());
     assert!(history.is_dir(), "the server makes it");
     let mut ended = 0;
-    for (number, signal) in ["INT", "TERM", "TERM"].into_iter().enumerate() {
+    for (number, signal) in ["INT", "TERM"].into_iter().cycle().take(30).enumerate() {
+        // One may have been faster than its signal.
+        if number >= 3 && ended > 0 {
+            break;
+        }
         let into = target.path().join(number.to_string());
         let mut command = Command::new(env!("CARGO_BIN_EXE_indelible"));
         let command = command.arg("restore").arg(server.directory()).arg("--latest");
@@ -246,7 +250,6 @@ fn a_restore_that_is_ended_leaves_no_links() {
         let arguments = [format!("-{signal}"), child.id().to_string()];
         assert!(Command::new("kill").args(arguments).status().is_ok());
         let status = child.wait().unwrap();
-        // It may have been faster.
         ended += usize::from(status.code().is_none());
         let is_made = into.join("redo.manifest").exists();
         assert_eq!(is_made, status.success(), "all of it, or no log");
