@@ -68,11 +68,25 @@ impl Run {
         }
         if told.floor > Lsn(1) {
             let lsn = Lsn(self.rng.below(told.floor.0));
-            if !told.has(lsn) && self.restored(lsn)?.is_some() {
-                return Err(format!("PAST: {lsn} was not told of and is restored: {told:?}"));
+            if !told.has(lsn)
+                && let Some(found) = self.restored(lsn)?
+            {
+                if !self.is_of_noted_backup(lsn)? {
+                    return Err(format!("PAST: {lsn} was not told of and is restored: {told:?}"));
+                }
+                self.ledger.judge_restored(lsn, &found).map_err(|what| format!("PAST: {what}"))?;
             }
         }
         Ok(())
+    }
+
+    /// Whether the log has a backup of the state after this block, of which the manifest need not know yet.
+    fn is_of_noted_backup(&self, lsn: Lsn) -> Result<bool, String> {
+        let disk = copy_of(&self.disk);
+        let found = redo::stored_history(&disk, &data_dir(), &[], 1, &mut |_, _| {});
+        let history = found.map_err(|error| format!("PAST: {error}"))?;
+        let mut backups = history.iter().flat_map(|history| &history.backups);
+        Ok(backups.any(|backup| backup.lsn == lsn && !backup.is_lost))
     }
 
     /// The state after a block; `None` if it cannot be told.
