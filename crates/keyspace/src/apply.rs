@@ -30,10 +30,11 @@
 //! - Between two blocks at most [`crate::limbo::WAITING_BYTES_MAX`] bytes wait for their roots.
 //! - When the feed has ended nothing waits.
 
-use base::{DbIndex, Lsn, ObjectId, Record, RecordAddr, RecordKind};
+use base::{DbId, DbIndex, Lsn, ObjectId, Record, RecordAddr, RecordKind};
 
 use crate::access;
 use crate::database_map::DatabaseMap;
+use crate::db::Db;
 use crate::entry::{Entry, Kind};
 use crate::keyspace::Keyspace;
 use crate::limbo::{Feed, Home, Limbo, OTHER_TYPE, Root};
@@ -64,21 +65,36 @@ struct Applied<'a> {
     hash: u64,
 }
 
+/// So many reads of tables are under way at once.
+const TOUCHED_TOGETHER: usize = 32;
+
 impl Keyspace {
-    /// Brings what applying a record will read into the cache: it is about to be applied.
-    pub fn announce(&self, record: &Record<'_>) {
-        if record.kind.is_element() {
-            return;
+    /// Brings what applying these records will read into the cache: they are about to be applied. Their names are
+    /// hashed first, so that nothing else is between two reads: then many of them are under way at once.
+    pub fn announce(&self, records: &[Record<'_>]) {
+        for records in records.chunks(TOUCHED_TOGETHER) {
+            let mut wanted = [None; TOUCHED_TOGETHER];
+            for (wanted, record) in wanted.iter_mut().zip(records) {
+                let db = Some(record).filter(|it| !it.kind.is_element());
+                let db = db.and_then(|record| self.db_of_id(record.db));
+                *wanted = db.map(|db| (db, self.recorder.hasher.hash(record.key)));
+            }
+            for (db, hash) in wanted.iter().flatten() {
+                if !db.keys().touch(*hash) {
+                    db.keys().touch_room(*hash);
+                }
+            }
         }
-        let mapped = match &self.limbo {
-            None => self.dbs.iter().find(|db| db.id == record.db),
-            Some(limbo) => match limbo.index_of(&self.dbs, record.db) {
+    }
+
+    /// The database with this id; `None` if there is none.
+    fn db_of_id(&self, id: DbId) -> Option<&Db> {
+        match &self.limbo {
+            None => self.dbs.iter().find(|db| db.id == id),
+            Some(limbo) => match limbo.index_of(&self.dbs, id) {
                 Some(index) => self.dbs.get(index),
-                None => limbo.unmapped.get(&record.db),
+                None => limbo.unmapped.get(&id),
             },
-        };
-        if let Some(db) = mapped {
-            db.keys().touch(self.recorder.hasher.hash(record.key));
         }
     }
 

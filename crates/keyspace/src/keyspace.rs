@@ -263,7 +263,7 @@ impl Keyspace {
     /// cache. Nothing lies between these reads, so their misses overlap; those of as many commands
     /// do not.
     pub fn prefetch(&self, db: DbIndex, hashes: &[u64]) {
-        hashes.iter().for_each(|hash| self.dbs[db].keys().touch(*hash));
+        hashes.iter().for_each(|hash| _ = self.dbs[db].keys().touch(*hash));
     }
 
     /// As [`Keyspace::prefetch`], for keys that are about to be created.

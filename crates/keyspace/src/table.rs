@@ -149,9 +149,17 @@ impl<T: Keyed> Table<T> {
 
     /// Brings what a lookup of this hash will read into the cache. Many of these in a row overlap
     /// their misses, which as many lookups and insertions do not.
-    pub(crate) fn touch(&self, hash: u64) {
+    ///
+    /// Returns whether there may be an item that a lookup looks at.
+    pub(crate) fn touch(&self, hash: u64) -> bool {
         let page = &self.pages[self.page_index(hash)];
-        std::hint::black_box(page.items.find(within_page(hash), |item| item.key().is_empty()));
+        let mut is_looked_at = false;
+        let looked_at = |item: &T| {
+            is_looked_at = true;
+            item.key().is_empty()
+        };
+        std::hint::black_box(page.items.find(within_page(hash), looked_at));
+        is_looked_at
     }
 
     /// Brings what an insertion with this hash will write into the cache, as [`Table::touch`] does what a

@@ -254,12 +254,8 @@ impl redo::Replay for Filling {
         }
     }
 
-    fn announce(&mut self, record: &Record<'_>) {
-        self.keyspace.announce(record);
-    }
-
-    fn wants_announcements(&self) -> bool {
-        true
+    fn announce(&mut self, records: &[Record<'_>]) {
+        self.keyspace.announce(records);
     }
 
     fn finish(&mut self, retired: &mut Vec<RecordAddr>) {

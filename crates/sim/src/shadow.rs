@@ -215,12 +215,8 @@ impl redo::Replay for Twice {
         let _same_error = self.shadow.keyspace.apply(record, addr, lsn, superseded);
     }
 
-    fn announce(&mut self, record: &Record<'_>) {
-        self.filling.announce(record);
-    }
-
-    fn wants_announcements(&self) -> bool {
-        self.filling.wants_announcements()
+    fn announce(&mut self, records: &[Record<'_>]) {
+        self.filling.announce(records);
     }
 
     fn finish(&mut self, retired: &mut Vec<RecordAddr>) {

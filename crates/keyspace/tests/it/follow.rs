@@ -157,7 +157,7 @@ impl Follower {
         let records = log.records();
         for (at, logged) in records.iter().enumerate().skip(self.next) {
             let record = logged.record();
-            self.keyspace.announce(&record);
+            self.keyspace.announce(&[record]);
             let applied = self.keyspace.apply(&record, addr(at), Lsn(1), &mut superseded);
             applied.expect("the keyspace logged this record");
         }

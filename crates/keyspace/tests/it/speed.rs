@@ -46,7 +46,7 @@ fn time(makes: &[Make]) -> f64 {
             .zip(&texts)
             .map(|(make, (name, score))| record(*make, name, score, &value))
             .collect();
-        records.iter().for_each(|record| keyspace.announce(record));
+        keyspace.announce(&records);
         for record in &records {
             let addr = RecordAddr::new(SegmentId(1), ordinal);
             keyspace.apply(record, addr, Lsn(1), &mut retired).expect("well-formed");

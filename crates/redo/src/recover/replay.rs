@@ -70,14 +70,9 @@ pub trait Replay {
         retired: &mut Vec<RecordAddr>,
     );
 
-    /// A record that will be applied soon. Nothing has to be done; records are announced in groups
-    /// so that an implementation that looks each of them up can overlap the cache misses.
-    fn announce(&mut self, _record: &Record<'_>) {}
-
-    /// Whether announcing records does anything.
-    fn wants_announcements(&self) -> bool {
-        false
-    }
+    /// Records that will be applied next, notes among them. Nothing has to be done; an implementation that
+    /// looks each of them up can overlap the cache misses.
+    fn announce(&mut self, _records: &[Record<'_>]) {}
 
     /// There are no more records. What has turned out to be garbage (elements of objects that have
     /// no root) is pushed onto `retired`.
@@ -287,7 +282,7 @@ fn list_segments(catalog: &Catalog) -> Segments {
     segments
 }
 
-/// So many records are announced before the first of them is applied.
+/// So many records are announced at once at most, before the first of them is applied.
 const ANNOUNCED_TOGETHER: usize = 32;
 
 struct Reader<'a> {
@@ -417,34 +412,41 @@ impl<'a> Reader<'a> {
         }
         let (mut record_count, mut delete_count, mut next_ordinal) = (0, 0, 0);
         self.offsets.clear();
-        let is_announced = is_applied && replay.wants_announcements();
-        let mut ahead = block.bodies();
-        for (index_in_block, body) in block.bodies().enumerate() {
-            if is_announced && index_in_block % ANNOUNCED_TOGETHER == 0 {
-                for (_, _, body) in ahead.by_ref().take(ANNOUNCED_TOGETHER).flatten() {
-                    if let Ok(record) = record::decode_body(body) {
-                        replay.announce(&record);
+        let mut bodies = block.bodies();
+        let (mut ordinals, mut records) = (Vec::new(), Vec::new());
+        loop {
+            ordinals.clear();
+            records.clear();
+            for body in bodies.by_ref().take(ANNOUNCED_TOGETHER) {
+                let (ordinal, at, body) = body.map_err(corrupt)?;
+                records.push(record::decode_body(body).map_err(corrupt)?);
+                ordinals.push(ordinal);
+                if keeps_offsets {
+                    let offset = crate::format::block::HEADER_BYTES + at;
+                    self.offsets.push((ordinal, offset as u64));
+                }
+            }
+            if records.is_empty() {
+                break;
+            }
+            if is_applied {
+                replay.announce(&records);
+            }
+            for (ordinal, record) in ordinals.iter().copied().zip(&records) {
+                record_count += 1;
+                self.state.object_end = self.state.object_end.max(record.object.next());
+                delete_count += u32::from(record.kind.is_delete());
+                next_ordinal = ordinal.saturating_add(1);
+                let addr = RecordAddr::new(segment_id, ordinal);
+                if record.kind == RecordKind::Note {
+                    // An index may have what is in the block, and knows nothing of notes.
+                    if !is_repeated {
+                        self.state.notes.take(lsn, record.value);
                     }
+                    self.retired.extend(is_applied.then_some(addr));
+                } else if is_applied {
+                    replay.apply(record, addr, lsn, &mut self.retired);
                 }
-            }
-            let (ordinal, at, body) = body.map_err(corrupt)?;
-            let record = record::decode_body(body).map_err(corrupt)?;
-            record_count += 1;
-            self.state.object_end = self.state.object_end.max(record.object.next());
-            delete_count += u32::from(record.kind.is_delete());
-            next_ordinal = ordinal.saturating_add(1);
-            if keeps_offsets {
-                self.offsets.push((ordinal, (crate::format::block::HEADER_BYTES + at) as u64));
-            }
-            let addr = RecordAddr::new(segment_id, ordinal);
-            if record.kind == RecordKind::Note {
-                // An index may have what is in the block, and knows nothing of notes.
-                if !is_repeated {
-                    self.state.notes.take(lsn, record.value);
-                }
-                self.retired.extend(is_applied.then_some(addr));
-            } else if is_applied {
-                replay.apply(&record, addr, lsn, &mut self.retired);
             }
         }
         if record_count != block.header.record_count {

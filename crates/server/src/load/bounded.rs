@@ -108,12 +108,8 @@ impl redo::Replay for Bounded<'_> {
         }
     }
 
-    fn announce(&mut self, record: &Record<'_>) {
-        self.filling.iter_mut().for_each(|filling| filling.announce(record));
-    }
-
-    fn wants_announcements(&self) -> bool {
-        self.filling.as_ref().is_some_and(Filling::wants_announcements)
+    fn announce(&mut self, records: &[Record<'_>]) {
+        self.filling.iter_mut().for_each(|filling| filling.announce(records));
     }
 
     fn finish(&mut self, retired: &mut Vec<RecordAddr>) {
@@ -220,7 +216,7 @@ mod tests {
             let (key, value) = (key.as_bytes(), value.as_bytes());
             let record = Record::whole(RecordKind::String, DbId(0), key, value, None);
             let addr = RecordAddr::new(SegmentId(1), number);
-            bounded.announce(&record);
+            bounded.announce(&[record]);
             bounded.apply(&record, addr, Lsn(u64::from(number) + 1), &mut retired);
         }
         bounded.apply(last, RecordAddr::new(SegmentId(1), RECORDS), Lsn(1 << 40), &mut retired);
