@@ -153,6 +153,10 @@ impl Entries {
 
     /// The index of the node that has the entry with this id, if any has.
     fn index_of(&self, id: StreamId) -> Option<usize> {
+        // Mostly the last one is meant, and no other need be looked at.
+        if self.nodes.last()?.master <= id {
+            return Some(self.nodes.len() - 1);
+        }
         self.nodes.partition_point(|node| node.master <= id).checked_sub(1)
     }
 

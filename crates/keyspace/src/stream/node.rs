@@ -139,7 +139,11 @@ impl Node {
         bytes_max: usize,
     ) -> Option<Vec<u8>> {
         let room = bytes_max.checked_sub(self.bytes.len())?;
-        let mut entry = Vec::new();
+        // Values are in it whole, whatever the names.
+        if pairs.iter().skip(1).step_by(2).map(|value| value.len()).sum::<usize>() > room {
+            return None;
+        }
+        let mut entry = Vec::with_capacity(room.min(NODE_BYTES_MAX));
         put_entry(self.master, self.entries().names, id, pairs, &mut entry);
         (entry.len() <= room).then_some(entry)
     }
