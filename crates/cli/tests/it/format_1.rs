@@ -61,7 +61,8 @@ fn what_segments_of_format_1_have_leaves_memory_and_comes_back() {
         // With an index the keys are cold as well, and this start goes by it.
         wait_until(|| {
             server.connect().words("GET none");
-            index == "no" || number_of(&server, "cold_keys") > 0
+            let is_usable = || number_of(&server, "redo_index_usable") == 1;
+            index == "no" || (number_of(&server, "cold_keys") > 0 && is_usable())
         });
         server.kill();
         server.restart();
