@@ -38,7 +38,13 @@ pub(crate) fn tell(
         (false, false) => print!("{}", timeline(&history)),
     }
     let mut lost = history.backups.iter().filter(|backup| backup.is_lost).peekable();
-    let is_damaged = lost.peek().is_some();
+    let is_damaged = lost.peek().is_some() || history.unread.is_some();
+    if let Some(why) = &history.unread {
+        eprintln!(
+            "a file cannot be read to its end, so what it says of backups, flushes and commands may be missing: {why}. \
+             indelible backup verify says which states need it"
+        );
+    }
     for backup in lost {
         eprintln!(
             "backup {} has lost a file that it needs, and cannot be restored any more",

@@ -175,6 +175,15 @@ pub enum Error {
         floor: Lsn,
     },
 
+    /// It is not known which block is meant, as a file cannot be read to its end.
+    #[error(
+        "which block that is cannot be told, as a file cannot be read: {why}. Name the block (--at LSN) or a backup (--at NAME): every record of that state is checked, and it may not need the file"
+    )]
+    NotDated {
+        /// Why.
+        why: std::sync::Arc<Self>,
+    },
+
     /// There is no backup of this name.
     #[error("there is no backup {name}; {known}")]
     NoBackup {

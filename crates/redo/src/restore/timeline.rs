@@ -13,6 +13,7 @@
 
 use std::cmp::Reverse;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use base::{Lsn, Note, RecordKind};
 use env::Disk;
@@ -75,6 +76,9 @@ pub(crate) struct Timeline {
     pub(crate) registry: Registry,
     /// The key that is looked for, and the block that has lost it last.
     lost_key: Option<(WantedKey, Option<Lsn>)>,
+    /// Why a file could not be read to its end, the first one if there are several: of what is behind there
+    /// neither times nor notes are known.
+    pub(crate) unread: Option<Arc<Error>>,
 }
 
 /// Which blocks were found, and what some of them say.
@@ -194,6 +198,7 @@ fn take_together(
 
 impl Timeline {
     /// Looks at all blocks of the source that can be told, on up to so many threads; where a key is looked for, at all that there are.
+    /// What is damaged of a sealed file is taken for blocks of which nothing is known: the state that is wanted may not need them.
     /// `progress` is told bytes done, and in all.
     pub(crate) fn read(
         disk: &dyn Disk,
@@ -210,8 +215,7 @@ impl Timeline {
         Ok(read.expect("it is not told to end"))
     }
 
-    /// The same for what reads all of it afterwards, without the times of blocks: what is damaged of a sealed file is taken for blocks
-    /// of which nothing is known. `pace` is told bytes that were read since, bytes done, and in all; `None` if it was to end.
+    /// The same for what reads all of it afterwards, without the times of blocks. `pace` is told bytes that were read since, bytes done, and in all; `None` if it was to end.
     pub(crate) fn look(
         disk: &dyn Disk,
         source: &Source,
@@ -242,6 +246,7 @@ impl Timeline {
         let images: Vec<&SegmentFile> = images.collect();
         let bytes: u64 = images.iter().map(|image| image.len).sum();
         let (mut found, mut done, mut damaged_to) = (Found::default(), 0, Lsn::ZERO);
+        let mut unread = None;
         for together in images.chunks(looking.threads) {
             let mut pace_in_it = |read_bytes| pace(read_bytes, done, bytes);
             let all_taken = match together {
@@ -250,8 +255,9 @@ impl Timeline {
             };
             for (taken, image) in all_taken.into_iter().zip(together) {
                 match (taken, &image.footer) {
-                    (Err(_), Some(footer)) if looking.is_read_again => {
+                    (Err(why), Some(footer)) => {
                         damaged_to = damaged_to.max(footer.max_lsn);
+                        unread.get_or_insert_with(|| Arc::new(why));
                     }
                     (taken, _) => {
                         if taken?.is_break() {
@@ -290,7 +296,7 @@ impl Timeline {
         let backups = timeline.registry.backups().iter();
         let backups = backups.filter(|backup| !backup.is_lost && lost.has_left(backup.lsn));
         timeline.reach.backups = backups.cloned().collect();
-        Ok(Some(Self { lost_key, ..timeline }))
+        Ok(Some(Self { lost_key, unread, ..timeline }))
     }
 
     fn of(
@@ -330,7 +336,7 @@ impl Timeline {
         }
         flushes.retain(|flush| flush.lsn <= last.max(horizon));
         flushes.sort_by_key(|flush| flush.lsn);
-        Self { reach, horizon, blocks, flushes, registry, lost_key: None }
+        Self { reach, horizon, blocks, flushes, registry, lost_key: None, unread: None }
     }
 
     /// The end of the log.
@@ -351,8 +357,18 @@ impl Timeline {
     }
 
     /// The block that is meant; an error if there is none, or it cannot be told any more.
+    ///
+    /// Where a file could not be read, only what is named by its block or as a backup can be found: another file
+    /// may have hidden which block comes next, or that there is one.
     pub(crate) fn find(&self, point: &RestorePoint) -> Result<Lsn> {
         match *point {
+            RestorePoint::Time(_)
+            | RestorePoint::BeforeFlush(_)
+            | RestorePoint::BeforeDelete(_)
+                if let Some(why) = &self.unread =>
+            {
+                Err(Error::NotDated { why: Arc::clone(why) })
+            }
             RestorePoint::Latest => Ok(self.last()),
             RestorePoint::Lsn(lsn) if lsn > self.last().0 => {
                 Err(Error::BehindEnd { lsn: Lsn(lsn), last: self.last() })

@@ -27,6 +27,8 @@ pub struct StoredHistory {
     pub flushes: Vec<BlockTime>,
     /// Dangerous commands. Ascending.
     pub commands: Vec<NotedCommand>,
+    /// Why a file could not be read to its end: what it says of backups, flushes and commands may be missing here.
+    pub unread: Option<String>,
 }
 
 /// Finds out what the log in `dir` tells of its past; `None` if there is none. `devices` and `reader` are as in
@@ -59,5 +61,6 @@ pub fn stored_history(
         backups: backups.collect(),
         flushes: timeline.flushes.clone(),
         commands: timeline.commands().to_vec(),
+        unread: timeline.unread.as_ref().map(ToString::to_string),
     }))
 }

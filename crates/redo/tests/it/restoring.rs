@@ -434,3 +434,39 @@ fn a_damaged_source_is_refused_and_nothing_is_made() {
     }
     assert!(refused > 20, "{refused}");
 }
+
+#[test]
+fn what_is_damaged_keeps_nothing_from_being_restored_that_does_not_need_it() {
+    let world = busy(1);
+    let last = world.database.log.durable_lsn().0;
+    let dir = Path::new("/disk0/history");
+    let mut names = world.disk.list(dir).unwrap();
+    names.retain(|name| name.to_string_lossy().ends_with(".redo"));
+    assert!(names.len() > 3, "{names:?}");
+    let (mut restored, mut refused, mut undated) = (0, 0, 0);
+    for name in names.iter().step_by(names.len() / 3) {
+        let disk = copy(&world.disk);
+        disk.flip_bit(&dir.join(name), 140, 5);
+        let told = redo::stored_history(&disk, Path::new("/data"), &[], 1, &mut |_, _| {});
+        let told = told.expect("what can be told is told").expect("there is a log");
+        let whole = redo::stored_history(&world.disk, Path::new("/data"), &[], 1, &mut |_, _| {});
+        if told.unread.is_none() {
+            // Nothing of it is above the floor.
+            assert_eq!(told, whole.unwrap().unwrap());
+        } else if let Err(error) = restore(&copy(&disk), &request(RestorePoint::Time(i64::MAX))) {
+            assert!(error.to_string().contains("--at LSN"), "{error}");
+            undated += 1;
+        }
+        for lsn in (told.floor.0..=last).step_by(7).chain([last]) {
+            let disk = copy(&disk);
+            if restore(&disk, &request(RestorePoint::Lsn(lsn))).is_ok() {
+                restored += 1;
+                assert_eq!(&contents(&disk, lsn), world.ledger.at(lsn), "{name:?}, {lsn}");
+            } else {
+                refused += 1;
+                assert!(!redo::is_there(&disk, Path::new(INTO)));
+            }
+        }
+    }
+    assert!(restored > 10 && refused > 0 && undated > 0, "{restored}, {refused}, {undated}");
+}
