@@ -31,11 +31,17 @@ pub(crate) fn tell(
         crate::log::say_no_log(source);
         return Ok(ExitCode::FAILURE);
     };
-    match (is_json, is_list) {
-        (true, true) => println!("{}", serde_json::json!({ "backups": backups(&history) })),
-        (true, false) => println!("{}", json_of(&history)),
-        (false, true) => print!("{}", list(&history)),
-        (false, false) => print!("{}", timeline(&history)),
+    if is_json {
+        let mut said = match is_list {
+            true => serde_json::json!({ "backups": backups(&history) }),
+            false => json_of(&history),
+        };
+        if let Some(why) = &history.unread {
+            said["unread"] = why.as_str().into();
+        }
+        println!("{said}");
+    } else {
+        print!("{}", if is_list { list(&history) } else { timeline(&history) });
     }
     let mut lost = history.backups.iter().filter(|backup| backup.is_lost).peekable();
     let is_damaged = lost.peek().is_some() || history.unread.is_some();
@@ -143,6 +149,7 @@ fn timeline(history: &StoredHistory) -> String {
     for NotedCommand { lsn, time_ms, command } in commands {
         let (at, redo::DangerousCommand { user, address, text, .. }) =
             (TimeOfBlock(*time_ms), command);
+        let user = user.escape_debug();
         entries.push(((lsn.0, 0), format!("{at}  {text} by {user} from {address}")));
     }
     entries.sort_by_key(|(place, _)| *place);

@@ -190,7 +190,7 @@ fn report(tidied: &Tidied, is_dry: bool) -> String {
     for name in &tidied.damaged {
         let _infallible = writeln!(text, "{name} is damaged: what only it leads to stays as it is");
     }
-    let would = if is_dry { "would be " } else { "" };
+    let were = if is_dry { "would be " } else { "were " };
     let _infallible = writeln!(
         text,
         "every block behind {} is kept; of {} states that can be restored {} {}",
@@ -208,7 +208,7 @@ fn report(tidied: &Tidied, is_dry: bool) -> String {
     }
     let _infallible = writeln!(
         text,
-        "{} times were {would}thinned out{}, and {} objects {would}removed",
+        "{} times {were}thinned out{}, and {} objects {were}removed",
         tidied.leaps,
         if is_dry {
             String::new()

@@ -74,9 +74,9 @@ impl Keyspace {
     pub fn announce(&self, records: &[Record<'_>]) {
         for records in records.chunks(TOUCHED_TOGETHER) {
             let mut wanted = [None; TOUCHED_TOGETHER];
-            for (wanted, record) in wanted.iter_mut().zip(records) {
-                let db = Some(record).filter(|it| !it.kind.is_element());
-                let db = db.and_then(|record| self.db_of_id(record.db));
+            let keyed = records.iter().filter(|record| !record.kind.is_element());
+            for (wanted, record) in wanted.iter_mut().zip(keyed) {
+                let db = self.db_of_id(record.db);
                 *wanted = db.map(|db| (db, self.recorder.hasher.hash(record.key)));
             }
             for (db, hash) in wanted.iter().flatten() {

@@ -169,3 +169,43 @@ fn damage_in_place_and_in_history_is_told_by_backup_with_the_window_on() {
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     assert!(said(&output).contains(name), "{}", said(&output));
 }
+
+#[test]
+fn what_is_damaged_keeps_no_backup_from_being_restored_that_does_not_need_it() {
+    let options = [&OPTIONS[..], &["--log-history-seconds", "600"]].concat();
+    let mut server = Program::indelible().start(&options);
+    let mut connection = server.connect();
+    overwrite(&mut connection, "first");
+    assert!(!connection.words("BACKUP CREATE one").is_error());
+    overwrite(&mut connection, "second");
+    compact(&mut connection);
+    let of_one = history(&server.directory());
+    assert!(!connection.words("BACKUP CREATE two").is_error());
+    server.kill();
+    let damaged = of_one.first().expect("something was replaced");
+    let mut bytes = std::fs::read(damaged).unwrap();
+    let at = bytes.len() / 2;
+    bytes[at] ^= 4;
+    std::fs::write(damaged, bytes).unwrap();
+    let indelible = |words: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_indelible")).args(words).output().unwrap()
+    };
+    let (from, parent) = (server.directory(), tempfile::tempdir().unwrap());
+    let from = from.to_str().unwrap();
+    let restore = |at: &str| {
+        let into = parent.path().join(at);
+        indelible(&["restore", from, "--into", into.to_str().unwrap(), "--at", at])
+    };
+    // Whether the first one needs it depends on when it was replaced.
+    let is_one_good = verify(Path::new(from), &["--backup", "one"]).status.success();
+    let restored = ["one", "two"].map(|name| restore(name).status.success());
+    assert_eq!(restored, [is_one_good, true]);
+    let by_time = restore("-1s");
+    assert!(said(&by_time).contains("--at LSN"), "{}", said(&by_time));
+    let output = indelible(&["backup", "list", from, "--json"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let listed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let names = listed["backups"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap());
+    assert!(names.eq(["one", "two"]), "{listed}");
+    assert!(listed["unread"].as_str().unwrap().contains("corrupt"), "{listed}");
+}

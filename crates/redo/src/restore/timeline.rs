@@ -358,8 +358,8 @@ impl Timeline {
 
     /// The block that is meant; an error if there is none, or it cannot be told any more.
     ///
-    /// Where a file could not be read, only what is named by its block or as a backup can be found: another file
-    /// may have hidden which block comes next, or that there is one.
+    /// Where a file could not be read, only what is named by its block or as a backup is found: of all else it may
+    /// be the file that tells which block is meant.
     pub(crate) fn find(&self, point: &RestorePoint) -> Result<Lsn> {
         match *point {
             RestorePoint::Time(_)

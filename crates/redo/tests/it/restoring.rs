@@ -453,8 +453,11 @@ fn what_is_damaged_keeps_nothing_from_being_restored_that_does_not_need_it() {
         if told.unread.is_none() {
             // Nothing of it is above the floor.
             assert_eq!(told, whole.unwrap().unwrap());
-        } else if let Err(error) = restore(&copy(&disk), &request(RestorePoint::Time(i64::MAX))) {
-            assert!(error.to_string().contains("--at LSN"), "{error}");
+        } else {
+            for point in [RestorePoint::Time(i64::MAX), RestorePoint::BeforeFlush(1)] {
+                let error = restore(&copy(&disk), &request(point)).unwrap_err();
+                assert!(error.to_string().contains("--at LSN"), "{error}");
+            }
             undated += 1;
         }
         for lsn in (told.floor.0..=last).step_by(7).chain([last]) {
