@@ -195,6 +195,45 @@ def told(line):
     print(json.dumps(line), flush=True)
 
 
+def tell(options, **line):
+    """Says it, and writes it to --out."""
+    told(line)
+    if options.out:
+        with open(options.out, "a") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def tell_version(options):
+    if options.out:
+        version = subprocess.run([options.program, "--version"], capture_output=True, text=True, check=True)
+        with open(options.out, "a") as file:
+            file.write(json.dumps({"version": version.stdout.strip()}) + "\n")
+
+
+def turned(names, number):
+    """Another order in each round."""
+    at = number % len(names)
+    return names[at:] + names[:at]
+
+
+LOGS = {
+    "none": (["--appendonly", "no"], ["--appendonly", "no"]),
+    "everysec": (["--appendfsync", "everysec"], ["--appendonly", "yes", "--appendfsync", "everysec"]),
+    "always": (["--appendfsync", "always"], ["--appendonly", "yes", "--appendfsync", "always"]),
+}
+
+
+def one_of(options, port, name, log):
+    """One of the servers that are compared ("indelible", "redis", "redis82"), in an empty directory."""
+    directory = os.path.join(options.directory, f"{name}-{log}")
+    shutil.rmtree(directory, ignore_errors=True)
+    ours, theirs = LOGS[log]
+    if name == "indelible":
+        return Server(options, port, [options.program, "server", "--save", "", *ours], directory)
+    path = options.redis82 if name == "redis82" else options.redis
+    return Server(options, port, [path, "--save", "", *theirs], directory)
+
+
 def spread(values, form="{:,.0f}"):
     values = [value for value in values if value is not None]
     if not values:
