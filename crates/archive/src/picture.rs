@@ -296,6 +296,13 @@ impl Picture {
         self.ranges.iter().map(|range| range.last.0 - range.first.0 + 1).sum()
     }
 
+    /// The last block that is there, if it cannot be restored: nothing leads to it, as far as is known.
+    #[must_use]
+    pub fn cut_off(&self) -> Option<Lsn> {
+        let newest = self.ranges.last().map(|range| range.last);
+        self.last.filter(|last| newest.is_none_or(|newest| newest < *last))
+    }
+
     /// Whether the same blocks and copies are there.
     pub(crate) fn has_same_blocks(&self, other: &Self) -> bool {
         (&self.ranges, self.last, self.last_log) == (&other.ranges, other.last, other.last_log)

@@ -38,6 +38,9 @@ pub struct Overview {
     pub writer: u64,
     /// What can be restored, ascending.
     pub spans: Vec<Span>,
+    /// The last block that is there, if it cannot be restored: what comes before it is missing or damaged, or the first copy
+    /// of the data is not complete.
+    pub cut_off: Option<Lsn>,
     /// Backups by their names.
     pub backups: ArchivedBackups,
     /// What is marked as damaged: it leads nowhere.
@@ -85,5 +88,6 @@ pub fn overview(target: &dyn Target, database: Id, weighs: bool) -> Result<Overv
     }
     let backups = named::backups(target, database)?;
     let damaged = picture.damaged.iter().copied().collect();
-    Ok(Overview { writer: picture.writer, spans, backups, damaged, objects, bytes })
+    let (writer, cut_off) = (picture.writer, picture.cut_off());
+    Ok(Overview { writer, spans, cut_off, backups, damaged, objects, bytes })
 }

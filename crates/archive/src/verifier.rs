@@ -35,6 +35,8 @@ pub struct Verified {
     pub bytes: u64,
     /// What can be restored, if there is no error.
     pub ranges: Vec<Range>,
+    /// See [`Picture::cut_off`].
+    pub cut_off: Option<Lsn>,
     /// What is damaged, or missing.
     pub errors: Vec<Error>,
     /// What cannot be read with the keys that there are: nothing is known of it.
@@ -122,6 +124,7 @@ pub fn verify(
         done += 1;
         progress(done.min(total), total);
     }
+    verified.cut_off = picture.cut_off();
     verified.ranges = picture.ranges;
     Ok(verified)
 }

@@ -111,6 +111,15 @@ pub(crate) fn is_archive(source: &Path) -> bool {
     source.to_str().is_some_and(is_url)
 }
 
+/// Says how an archive is named, if a directory is one.
+pub(crate) fn say_if_archive(directory: &Path) {
+    let Ok(path) = std::fs::canonicalize(directory) else { return };
+    let entries = path.read_dir().into_iter().flatten().flatten();
+    if entries.map(|entry| entry.path()).any(|database| database.join("writer").is_dir()) {
+        eprintln!("there is an archive in it: give file://{}", path.display());
+    }
+}
+
 /// The target that a URL names, with the keys of what is there.
 pub(crate) fn target_of(url: &str, keys: &KeyFiles) -> anyhow::Result<Box<dyn Target>> {
     let place = ArchivePlace { url: url.to_owned(), key_files: keys.key_files.clone() };
@@ -162,7 +171,7 @@ fn is_damage(error: &anyhow::Error) -> bool {
     let of_archive = error.downcast_ref::<archive::Error>();
     let of_log = error.downcast_ref::<redo::Error>();
     matches!(of_archive, Some(archive::Error::Damaged { .. } | archive::Error::Record { .. }))
-        || matches!(of_log, Some(redo::Error::File(redo::FileError::Corrupt { .. })))
+        || of_log.is_some_and(redo::Error::is_damage)
 }
 
 /// What is told with when something was looked at.
@@ -181,6 +190,31 @@ fn say_damage(overview: &Overview) -> bool {
     !overview.damaged.is_empty() || !overview.backups.damaged.is_empty()
 }
 
+/// Says up to which block there is something that cannot be restored, where the newest state that can be is another one.
+/// Returns whether there is.
+fn say_cut_off(newest: Option<u64>, cut_off: Option<u64>) -> bool {
+    let Some(last) = cut_off else { return false };
+    match newest {
+        Some(newest) => eprintln!(
+            "NOT THE NEWEST STATE: block {newest} is the newest that can be restored; blocks up to {last} are there, and some between are              missing or damaged. A server that archives there makes a new copy of the data"
+        ),
+        None => eprintln!(
+            "NOTHING CAN BE RESTORED: blocks up to {last} are there, and no complete copy of the data. A server that archives there              makes one"
+        ),
+    }
+    true
+}
+
+/// The newest block whose state can be restored.
+fn newest_of(overview: &Overview) -> Option<u64> {
+    overview.spans.last().map(|span| span.last.0)
+}
+
+/// What is told with when what is there was looked at, and perhaps the newest of it cannot be restored.
+fn code_with(is_damaged: bool, is_cut_off: bool) -> ExitCode {
+    if is_cut_off && !is_damaged { ExitCode::from(NOT_NEWEST) } else { code_of(is_damaged) }
+}
+
 fn list(place: &Place) -> anyhow::Result<ExitCode> {
     if let Some(directory) = place.directory() {
         return backup::tell(directory, &place.devices, true, place.json);
@@ -190,10 +224,11 @@ fn list(place: &Place) -> anyhow::Result<ExitCode> {
         Some(wanted) => vec![database_of(target, Some(wanted))?],
         None => target.databases()?,
     };
-    let (mut all, mut is_damaged) = (Vec::new(), false);
+    let (mut all, mut is_damaged, mut is_cut_off) = (Vec::new(), false, false);
     for database in databases {
         let overview = archive::overview(target, database, true)?;
         is_damaged |= say_damage(&overview);
+        is_cut_off |= say_cut_off(newest_of(&overview), overview.cut_off.map(|lsn| lsn.0));
         if place.json {
             all.push(as_json(database, &overview));
             continue;
@@ -208,7 +243,7 @@ fn list(place: &Place) -> anyhow::Result<ExitCode> {
     if place.json {
         println!("{}", serde_json::Value::Array(all));
     }
-    Ok(code_of(is_damaged))
+    Ok(code_with(is_damaged, is_cut_off))
 }
 
 fn as_json(database: Id, overview: &Overview) -> serde_json::Value {
@@ -231,6 +266,7 @@ fn as_json(database: Id, overview: &Overview) -> serde_json::Value {
         "objects": overview.objects,
         "bytes": overview.bytes,
         "restorable": overview.spans.iter().map(span).collect::<Vec<_>>(),
+        "cut_off_lsn": overview.cut_off.map(|lsn| lsn.0),
         "backups": overview.backups.known.iter().map(backup).collect::<Vec<_>>(),
         "damaged_names": strings(&overview.backups.damaged),
         "damaged": strings(&overview.damaged),
@@ -263,7 +299,8 @@ fn timeline(place: &Place) -> anyhow::Result<ExitCode> {
     } else {
         print!("{}", timeline_of(database, &overview));
     }
-    Ok(code_of(is_damaged))
+    let is_cut_off = say_cut_off(newest_of(&overview), overview.cut_off.map(|lsn| lsn.0));
+    Ok(code_with(is_damaged, is_cut_off))
 }
 
 /// What can be restored of an archive, for a person.
@@ -346,12 +383,8 @@ impl Verify {
         if let Some(None) = rehearsed.transpose()? {
             return Ok(ExitCode::FAILURE);
         }
-        let is_newest = said["restored"]["is_newest"] != false;
-        Ok(match (is_good, is_newest) {
-            (false, _) => ExitCode::from(DAMAGED),
-            (true, false) => ExitCode::from(NOT_NEWEST),
-            (true, true) => ExitCode::SUCCESS,
-        })
+        let is_newest = said["restored"]["is_newest"] != false && said["cut_off_lsn"].is_null();
+        Ok(code_with(!is_good, !is_newest))
     }
 }
 
@@ -376,6 +409,8 @@ fn verify(place: &Place) -> anyhow::Result<(bool, serde_json::Value)> {
     let errors = verified.errors.iter().chain(&verified.locked);
     let errors: Vec<String> = errors.map(ToString::to_string).collect();
     errors.iter().for_each(|error| eprintln!("{error}"));
+    let anew = verified.ranges.windows(2).filter(|two| two[1].thinned.is_none());
+    let gaps: Vec<(u64, u64)> = anew.map(|two| (two[0].last.0 + 1, two[1].first.0 - 1)).collect();
     if !place.json {
         println!(
             "{} objects with {} records in {} blocks, {}: {}",
@@ -388,7 +423,14 @@ fn verify(place: &Place) -> anyhow::Result<(bool, serde_json::Value)> {
                 count => format!("{count} are damaged, or are not what was put there"),
             }
         );
+        for (first, last) in &gaps {
+            println!(
+                "blocks {first} to {last}: some are missing, and none of these states can be restored"
+            );
+        }
     }
+    let newest = verified.ranges.last().map(|range| range.last.0);
+    say_cut_off(newest, verified.cut_off.map(|lsn| lsn.0));
     let said = json!({
         "database": database.to_string(),
         "objects": verified.objects,
@@ -396,6 +438,8 @@ fn verify(place: &Place) -> anyhow::Result<(bool, serde_json::Value)> {
         "records": verified.records,
         "bytes": verified.bytes,
         "errors": errors,
+        "gaps": gaps,
+        "cut_off_lsn": verified.cut_off.map(|lsn| lsn.0),
     });
     Ok((errors.is_empty(), said))
 }

@@ -65,10 +65,15 @@ pub(crate) fn tidy(tidy: &Tidy) -> anyhow::Result<ExitCode> {
         anyhow::bail!("say what is kept: --keep \"24h:all 7d:hour 30d:day\"");
     }
     let (target, database) = place.archive()?;
-    for name in tidy.forget.iter().filter(|_| !tidy.dry_run) {
-        if !archive::forget(&*target, database, name)? {
-            anyhow::bail!("the archive has no backup named {name}");
-        }
+    for name in &tidy.forget {
+        let is_there = match tidy.dry_run {
+            true => {
+                let backups = archive::backups(&*target, database)?;
+                backups.known.iter().any(|backup| backup.name == *name)
+            }
+            false => archive::forget(&*target, database, name)?,
+        };
+        anyhow::ensure!(is_there, "the archive has no backup named {name}");
     }
     let compression = if tidy.compress == "yes" { Compression::Zstd(1) } else { Compression::None };
     let keep = tidy.keep.unwrap_or_default();

@@ -17,6 +17,10 @@ use crate::progress::Line;
 /// The longest text of a command that a log notes, in bytes.
 const TEXT_BYTES_MAX: usize = 256;
 
+/// What to do about a log that cannot be set back because it is damaged.
+const OTHERWISE: &str = "a log is not set back where any of it is damaged; a state that does not need what is can be restored \
+                         --into another directory (indelible backup verify says which do)";
+
 /// What is set back, and how it is told.
 pub(crate) struct InPlace<'a> {
     pub(crate) source: &'a Path,
@@ -57,6 +61,11 @@ impl InPlace<'_> {
             Restoring::Copying(done, all) => line.show_bytes("cutting", done, all),
         });
         line.end();
+        let rewinding = rewinding.map_err(|why| {
+            let is_damage = why.is_damage();
+            let error = anyhow::Error::new(why);
+            if is_damage { error.context(OTHERWISE) } else { error }
+        });
         let Some(rewinding) = rewinding? else { return Ok(None) };
         // Before the log is another one: no crash leaves an index of what it was.
         logindex::discard(&OsDisk, &index)?;

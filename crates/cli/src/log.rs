@@ -129,6 +129,7 @@ pub(crate) fn say_no_log(directory: &Path) {
          configuration), and --device for each of its log-devices",
         directory.display()
     );
+    crate::archive::say_if_archive(directory);
 }
 
 /// Whether there are files of a log in a directory.

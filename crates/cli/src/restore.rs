@@ -24,7 +24,8 @@ use crate::progress::Line;
 /// Makes a new data directory of the log in another one, as it was after a block: what the log has, and what its
 /// server has kept of what compactions replaced (log-history-seconds). The server may run meanwhile; nothing of its data is changed. What is made
 /// is a database of its own, checked to the last record. Or, with --in-place, sets the data directory of a server that has ended
-/// back to what it was.
+/// back to what it was. Or, with --keys PATTERN --to HOST:PORT, brings single keys of then into a server that runs: see
+/// indelible restore --keys --help.
 #[derive(Parser)]
 #[command(name = "indelible restore", version)]
 #[command(group(ArgGroup::new("point").required(true).args(["at", "before", "before_delete", "latest"])))]
@@ -311,6 +312,7 @@ fn no_log(directory: &Path) -> ExitCode {
         "there is no redo log in {}: give the data directory of the server (dir in its configuration)",
         directory.display()
     );
+    crate::archive::say_if_archive(directory);
     ExitCode::FAILURE
 }
 

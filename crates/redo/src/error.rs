@@ -535,6 +535,15 @@ impl Error {
         FileError::NewerFormat { path: file.to_owned(), found, known }.into()
     }
 
+    /// Whether something of the log is not what it was, or is not there any more.
+    #[must_use]
+    pub const fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            Self::File(FileError::Corrupt { .. }) | Self::MissingSegment { .. } | Self::Hole { .. }
+        )
+    }
+
     /// Creates the error for durable bytes that have changed.
     pub(crate) fn corrupt(file: &Path, offset: u64, what: impl Into<String>) -> Self {
         let remedy =

@@ -116,3 +116,10 @@ pub enum ServeError {
     #[error(transparent)]
     CloseLog(#[from] CloseError),
 }
+
+impl ServeError {
+    /// Whether something of the log is not what it was, or is not there any more.
+    pub(crate) const fn is_damaged_log(&self) -> bool {
+        matches!(self, Self::OpenLog(OpenLogError::Log(why)) if why.is_damage())
+    }
+}

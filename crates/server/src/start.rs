@@ -73,7 +73,15 @@ pub fn serve(config: Config, world: World) -> Result<(), ServeError> {
     let ended = run(config, world, &logger);
     match &ended {
         Ok(()) => logger.warning("Indelible is now ready to exit, bye bye..."),
-        Err(why) => logger.warning(&format!("Fatal error: {why}")),
+        Err(why) => {
+            logger.warning(&format!("Fatal error: {why}"));
+            if why.is_damaged_log() {
+                logger.warning(
+                    "`indelible log verify` says what is damaged, `indelible backup verify` which states do not need it: those can be \
+                     restored into another directory. `indelible log repair` goes on without what is lost",
+                );
+            }
+        }
     }
     ended
 }

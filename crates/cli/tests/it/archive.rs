@@ -298,6 +298,12 @@ fn a_target_that_is_away_is_told_of_and_holds_nothing_up() {
     let reply = connection.call(&["EVAL", "return redis.call('SET', 'a', 'b')", "0"]).unwrap();
     assert!(reply.text().contains("MISCONF The archive is"), "{}", reply.text());
     assert_eq!(connection.words("GET served").text(), "yes");
+    for _ in 0..5 {
+        assert_eq!(connection.words("CONFIG SET archive-required 0").text(), "OK");
+        assert_eq!(connection.words("SET served yes").text(), "OK", "the next one is taken");
+        assert_eq!(connection.words("CONFIG SET archive-required 1").text(), "OK");
+        assert!(connection.words("SET refused yes").is_error(), "the next one is refused");
+    }
     fs::remove_file(&blocker).unwrap();
     fs::create_dir(&blocker).unwrap();
     wait_until(|| info(&mut connection, "archive_state") == "streaming");
@@ -370,13 +376,24 @@ fn damage_is_found_and_never_restored() {
     // A block that is missing is an error that names the nearest, whatever is behind it.
     let logs = files(&url, "log");
     fs::remove_file(&logs[logs.len() / 2]).unwrap();
-    let last = number_of(&said(&run(&["backup", "timeline", &url, "--json"])), "last_lsn");
+    let told = run(&["backup", "timeline", &url, "--json"]);
+    let last = number_of(&String::from_utf8(told.stdout).unwrap(), "last_lsn");
     let output = restore(&url, &place.path().join("x"), &["--at", &(last + 1).to_string()]);
     assert_eq!(output.status.code(), Some(1));
     assert!(said(&output).contains(&format!("the last that can is {last}")), "{}", said(&output));
     let output = restore(&url, &place.path().join("cut"), &["--latest"]);
     assert_eq!(output.status.code(), Some(3), "what is behind the gap is not in it");
     assert!(said(&output).contains("NOT THE NEWEST STATE"), "{}", said(&output));
+    let told_by_all = |what: &str| {
+        for command in ["verify", "timeline", "list"] {
+            let output = run(&["backup", command, &url]);
+            assert_eq!(output.status.code(), Some(3), "{command}: {}", said(&output));
+            assert!(said(&output).contains(what), "{command}: {}", said(&output));
+        }
+    };
+    told_by_all(&format!("NOT THE NEWEST STATE: block {last} is the newest"));
+    fs::remove_file(files(&url, "whole").remove(0)).unwrap();
+    told_by_all("NOTHING CAN BE RESTORED");
     for url in ["file:///nowhere/at/all", "ftp://bucket"] {
         let output = run(&["backup", "list", url]);
         assert_eq!(output.status.code(), Some(1), "{}", said(&output));

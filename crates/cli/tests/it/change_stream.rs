@@ -571,9 +571,8 @@ fn what_was_compacted_is_followed_for_as_long_as_history_has_it() {
             connection.words(&format!("HSET large:{round} {number} {value}"));
         }
         let flush = ["DEL large:0 large:1", "SWAPDB 0 1", "FLUSHDB", "SWAPDB 0 1"][round];
+        // Its first note begins a segment, and is alone in it.
         connection.words(flush);
-        // The first note of a flush begins a segment, and would be alone in it.
-        connection.words("SET behind flush");
         connection.words("BGREWRITEAOF");
         wait_until(|| info(&mut connection, "aof_rewrite_in_progress") == 0);
     }
@@ -604,6 +603,33 @@ fn what_was_compacted_is_followed_for_as_long_as_history_has_it() {
         lines.iter().all(|line| text.contains(line.as_str())),
         "it is the same that a server says"
     );
+}
+
+#[test]
+fn starts_and_ends_without_a_write_break_no_stream() {
+    let mut server = Program::indelible().start(&["--enable-debug-command", "yes"]);
+    server.connect().words("SET before 1");
+    for _ in 0..4 {
+        // A file with the note of a SHUTDOWN and nothing else.
+        let _closes_without_a_reply = server.connect().call(&["SHUTDOWN"]);
+        assert_eq!(server.wait_for_exit(), Some(0));
+        server.restart();
+        let mut connection = server.connect();
+        connection.words("BGREWRITEAOF");
+        wait_until(|| info(&mut connection, "aof_rewrite_in_progress") == 0);
+    }
+    server.connect().words("SET behind 1");
+    settle(&server);
+    let end = info(&mut server.connect(), "redo_durable_lsn");
+    let output = tail(&format!("127.0.0.1:{}", server.port), &["--from", "1"]);
+    let why = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((lsns(&output.stdout), why.as_str()), ((1..=end).collect(), ""));
+    server.terminate();
+    assert_eq!(server.wait_for_exit(), Some(0));
+    let output = tail(&server.directory().display().to_string(), &["--from", "1"]);
+    let found = lsns(&output.stdout);
+    assert_eq!(found, (1..=found.len() as u64).collect::<Vec<_>>());
+    assert!(found.len() as u64 >= end);
 }
 
 #[test]

@@ -46,6 +46,15 @@ pub(crate) struct Source {
     pub(crate) bytes: u64,
 }
 
+impl Source {
+    /// Whether anything needs the file, which is replaced when `until` is the last block: a state before that, or, of
+    /// a file that no compaction has made, a reader of whole blocks. What one compaction has made and the next one
+    /// replaces, with no block between them, nothing needs.
+    fn is_needed(&self, until: Lsn) -> bool {
+        self.from < until || self.generation == 0
+    }
+}
+
 /// The first block that needs the file with these images.
 pub(crate) fn first_needing(images: &[SegmentFile]) -> Lsn {
     images.iter().map(SegmentFile::from).min().unwrap_or(Lsn::ZERO)
@@ -116,7 +125,7 @@ fn make_all(
     for link in &mut *links {
         let from = link.source.from;
         let is_kept = !link.holders.is_empty() || link.state == LinkState::Old;
-        let is_claimed = holds.claim(from, until, is_kept, now);
+        let is_claimed = link.source.is_needed(until) && holds.claim(from, until, is_kept, now);
         link.make(shared, holds, is_claimed, holds.is_held(from, until));
     }
     let is_new = |link: &&mut Link<'_>| link.state == LinkState::New;
@@ -135,7 +144,7 @@ fn make_all(
         }
     }
     let lost = links.iter_mut().filter(|link| link.state == LinkState::None);
-    for link in lost.filter(|link| link.source.from < until) {
+    for link in lost.filter(|link| link.source.is_needed(until)) {
         let is_for_ever = link.failure.as_ref().is_some_and(is_for_ever);
         if is_for_ever {
             holds.lose_from_window(link.source.from, until, now);
@@ -179,8 +188,7 @@ impl<'a> Link<'a> {
         Self { source, path, holders, state, failure: None }
     }
 
-    /// Makes the name if a mark, the window or a backup needs the file, as far as that can be. Those need what any
-    /// block before the replacement needs: not what two compactions in a row have made and replaced.
+    /// Makes the name if a mark, the window or a backup needs the file, as far as that can be.
     fn make(&mut self, shared: &Shared, holds: &Holds, is_claimed: bool, is_held: bool) {
         let is_needed = is_claimed || !self.holders.is_empty();
         if self.state == LinkState::Old || !is_needed {

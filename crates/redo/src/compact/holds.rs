@@ -235,9 +235,9 @@ impl Holds {
         self.lock().window.claim(from, until, is_kept, now)
     }
 
-    /// Whether a backup needs such a file, which a full disk is no reason to give up.
+    /// Whether a backup needs such a file: it is kept also on a full disk, where the oldest backup goes first, if any may.
     pub(crate) fn is_held(&self, from: Lsn, until: Lsn) -> bool {
-        self.lock().window.withholds_between(from, until)
+        self.lock().window.registry.needs(from, until)
     }
 
     /// Makes a backup, whose note follows in the open block. Until the manifest lists it, nothing behind that block

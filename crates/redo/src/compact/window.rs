@@ -8,7 +8,9 @@
 //! ```
 //!
 //! A file is needed by the blocks from its `from` up to before its `until`: those between the
-//! compaction that has made it and the one that has replaced it. So all that is kept is needed whose
+//! compaction that has made it and the one that has replaced it. A file that no compaction has made has its
+//! blocks as they were written, and is needed by those that read them, even if its only block is the last one
+//! when it is replaced: `from` is `until` then. So all that is kept is needed whose
 //! `until` lies above the floor, and what a point needs. Giving up the oldest file is raising the
 //! floor to its `until`.
 //!
@@ -156,9 +158,6 @@ impl Window {
     /// about to be replaced. If not, and if nothing else keeps it, it is lost now: so no backup is made later that
     /// needs it.
     pub(crate) fn claim(&mut self, from: Lsn, until: Lsn, is_kept: bool, now: Moment) -> bool {
-        if from >= until {
-            return false;
-        }
         let is_needed = self.is_on() || self.registry.needs(from, until);
         if !is_needed && !is_kept {
             self.lose(from, until, now);

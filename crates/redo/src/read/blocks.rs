@@ -68,8 +68,7 @@ struct Pass {
     past: Option<PastPass>,
 }
 
-/// What a pass has of history. A file of a single block that was compacted before the next one came is not there: it was never
-/// needed for a state.
+/// What a pass has of history.
 #[derive(Clone, Copy)]
 struct PastPass {
     /// Blocks up to this one may be missing in the files in place.

@@ -17,7 +17,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use base::Mutex;
-use env::{Disk, Lock};
+use env::{Disk, FileError, Lock};
 
 use crate::error::{Error, IoContext, Result};
 use crate::format::manifest;
@@ -35,6 +35,27 @@ pub(crate) fn is_ours(reader: &Path) -> bool {
 /// How the directory of a reader is called, in the directory of history of each device.
 pub(crate) fn reader_name(number: u32) -> String {
     format!("reader.{number}")
+}
+
+/// What a path names that may go through the directory of a reader: the file as its log knows it.
+fn linked(path: &Path) -> PathBuf {
+    for reader in path.ancestors().skip(1) {
+        let is_reader =
+            reader.file_name().is_some_and(|name| name.to_string_lossy().starts_with("reader."));
+        let device = reader.parent().and_then(Path::parent).filter(|_| is_reader);
+        if let Some((device, name)) = device.zip(path.strip_prefix(reader).ok()) {
+            return device.join(name);
+        }
+    }
+    path.to_owned()
+}
+
+/// The same error, of a file by the name that its log knows: a link goes away with its reader.
+pub(crate) fn of_linked(mut error: Error) -> Error {
+    if let Error::File(FileError::Corrupt { path, .. } | FileError::Io { path, .. }) = &mut error {
+        *path = linked(path);
+    }
+    error
 }
 
 /// The lock in it.
@@ -143,6 +164,24 @@ pub(crate) fn remove_dead(disk: &dyn Disk, device: &Path) {
     for reader in readers_on(disk, device) {
         if let Ok(lock) = disk.lock(&lock_of(&reader)) {
             remove_reader(disk, &reader, lock);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_called_what_it_is_a_link_to() {
+        let named = |path: &str| linked(Path::new(path)).display().to_string();
+        assert_eq!(named("/d/redo/history/reader.17/0000000007.redo"), "/d/redo/0000000007.redo");
+        assert_eq!(
+            named("/d/redo/history/reader.17/history/0000000007.g0.redo"),
+            "/d/redo/history/0000000007.g0.redo"
+        );
+        for plain in ["/d/redo/0000000007.redo", "/d/redo/history/0000000007.g0.redo", "reader.1"] {
+            assert_eq!(named(plain), plain);
         }
     }
 }

@@ -25,6 +25,9 @@
 //! M = K a damaged file is still damaged and stops a start. A segment is replaced by one rename;
 //! what is removed was copied before. So after a crash the repair is simply made again.
 //!
+//! **The past.** What is damaged is replaced, as by a compaction, and nothing is kept of it: backups, and points before a
+//! FLUSHALL, that are older than all of it stay; the others are lost, and the log says so.
+//!
 //! A device that is missing as a whole, a database that is not the one, a newer format, a log in
 //! use: none of these is damage, and nothing is repaired by giving that up.
 
@@ -33,19 +36,21 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{Lsn, SegmentId};
+use base::{Lsn, Note, RecordKind, SegmentId};
 use env::{Access, Disk, Entropy, FileError};
 
 use crate::error::{Error, IoContext, Result};
-use crate::format::block::BlockHeader;
+use crate::format::block::{BlockHeader, HEADER_BYTES};
 use crate::format::listing::Listed;
 use crate::format::manifest::{self, DeviceMark, Manifest};
+use crate::format::record;
+use crate::format::registry::NamedBackup;
 use crate::inspect::verify::{Report, check_file, verify, verify_unlocked};
 use crate::read::in_use::{is_in_use, lock_path};
 use crate::read::scan::find_block_in;
 use crate::repair::places::{self, Places};
 use crate::repair::rebuild::{DamagedSegment, Rebuilder};
-use crate::repair::salvage::{DamagedFile, Salvage, Wound, read_range};
+use crate::repair::salvage::{DamagedFile, GoodBlock, Salvage, Wound, read_range};
 
 /// Whether a repair is made or only shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +79,8 @@ pub struct Repair {
     missing: Vec<Listed>,
     places: Places,
     manifest: Manifest,
+    /// The names of backups that need something that is damaged.
+    pub lost_backups: Vec<String>,
     /// The last block that is known to have been durable.
     pub durable_lsn: Lsn,
     /// Records that are good, in files that are damaged.
@@ -180,10 +187,26 @@ fn look(
     let next_segment = files.iter().map(|image| image.segment.0 + 1).max().unwrap_or(1);
     let listed = places.listed().iter().copied();
     let missing = listed.filter(|entry| !files.iter().any(|image| image.may_be(entry))).collect();
-    let (groups, intact) = gather_damaged(files.into_iter().zip(complaints).collect());
     let mut manifest = places.new_manifest(dir, durable, next_segment, entropy);
+    let known_to = known.map_or(Lsn::ZERO, |manifest| manifest.durable_lsn);
+    let (known_command, notes) =
+        (manifest.registry.last_command(), notes_behind(disk, &files, known_to)?);
+    notes.iter().for_each(|(lsn, note)| manifest.registry.take(*lsn, note, known_command));
+    let (groups, intact) = gather_damaged(files.into_iter().zip(complaints).collect());
     manifest.listed = intact.iter().filter_map(Salvage::listed).collect();
     manifest.listed.extend(groups.iter().flatten().filter_map(DamagedSegment::listed));
+    let replaced = groups.iter().flatten();
+    let is_all_there = Vec::is_empty(&missing) && discarded.is_empty();
+    let since = match is_all_there {
+        true => {
+            let images = replaced.clone().flat_map(|damaged| &damaged.images);
+            images.map(Salvage::from).chain(holes.iter().map(|hole| hole.0)).min()
+        }
+        // Nothing says what was made without what is missing.
+        false => Some(Lsn::ZERO),
+    };
+    let replaced: BTreeSet<SegmentId> = replaced.map(|damaged| damaged.segment).collect();
+    let lost_backups = give_up_past(&mut manifest, since.unwrap_or(durable), &replaced);
     let mut repair = Repair {
         dir: dir.to_owned(),
         errors: report.errors,
@@ -193,6 +216,7 @@ fn look(
         missing,
         places,
         manifest,
+        lost_backups,
         durable_lsn: durable,
         saved_records: 0,
         lost_records: 0,
@@ -201,6 +225,51 @@ fn look(
     };
     repair.count();
     Ok(repair)
+}
+
+/// The notes in good blocks behind this one, in order. A backup of which the manifest does not know yet must not be taken for a
+/// good one by the next start, which knows of no damage any more.
+fn notes_behind(disk: &dyn Disk, files: &[Salvage], after: Lsn) -> Result<Vec<(Lsn, Note)>> {
+    let mut notes = BTreeMap::new();
+    for file in files {
+        let input = disk.open(&file.path, Access::Read).at(&file.path, "open")?;
+        for GoodBlock { offset, header } in file.blocks.iter().filter(|it| it.header.lsn > after) {
+            let records_at = offset + HEADER_BYTES as u64;
+            let records = records_at..records_at + header.payload_bytes;
+            let payload = read_range(&*input, &file.path, records)?;
+            let mut rest = &payload[..];
+            let mut of_block = Vec::new();
+            // What a newer program has written tells nothing here.
+            while let Some(Ok(record)) = (!rest.is_empty()).then(|| record::decode(&mut rest)) {
+                if record.kind == RecordKind::Note {
+                    of_block.extend(Note::decode(record.value));
+                }
+            }
+            notes.insert(header.lsn, of_block);
+        }
+    }
+    let notes = notes.into_iter();
+    Ok(notes.flat_map(|(lsn, notes)| notes.into_iter().map(move |note| (lsn, note))).collect())
+}
+
+/// What is damaged is replaced as by a compaction of now: states from `since` on, the first block that needs it, are lost up to
+/// now. Returns the names of the backups among them.
+fn give_up_past(
+    manifest: &mut Manifest,
+    since: Lsn,
+    replaced: &BTreeSet<SegmentId>,
+) -> Vec<String> {
+    let durable = manifest.durable_lsn;
+    (manifest.history_floor, manifest.history_floor_ms) = (durable, 0);
+    manifest.history_points.retain(|point| point.lsn < since);
+    manifest.rewinds.put_back.retain(|file| !replaced.contains(&file.segment));
+    // Blocks behind the last one that is known to have been durable may be good, too.
+    let until = Lsn::MAX.next();
+    let is_lost = |backup: &&NamedBackup| backup.needs(since, until);
+    let backups = manifest.registry.backups().iter().filter(is_lost);
+    let lost = backups.map(|backup| backup.name.clone()).collect();
+    manifest.registry.lose(since, until);
+    lost
 }
 
 /// Files that a compaction has made superfluous count for nothing.
@@ -409,6 +478,7 @@ impl Repair {
                 device: home.id,
                 dir: &home.path,
                 durable_lsn: self.durable_lsn,
+                kept: &self.manifest.history,
             };
             rebuilt.extend(rebuilder.write(group)?);
         }
@@ -511,6 +581,10 @@ impl fmt::Display for Repair {
             let what =
                 if from == to { format!("block {from}") } else { format!("blocks {from} to {to}") };
             writeln!(f, "lost: {what}, known to have been durable, in no file")?;
+        }
+        if !self.lost_backups.is_empty() {
+            let names = self.lost_backups.join(", ");
+            writeln!(f, "backups that need what is damaged, and are lost: {names}")?;
         }
         self.write_sum(f)
     }

@@ -181,13 +181,6 @@ impl Places {
         });
         manifest.durable_lsn = durable;
         manifest.horizon = durable;
-        // Records get new ordinals: what was kept is of another log.
-        manifest.history.clear();
-        manifest.history_floor = durable;
-        manifest.history_floor_ms = 0;
-        manifest.history_points.clear();
-        manifest.rewinds.put_back.clear();
-        manifest.registry.lose(Lsn::ZERO, Lsn::MAX.next());
         manifest.next_segment = manifest.next_segment.max(SegmentId(next_segment));
         manifest
     }

@@ -17,6 +17,7 @@ use crate::format::footer::{FooterBuilder, Ordinals, WrittenBlock};
 use crate::format::groups::GROUP_BYTES;
 use crate::format::kinds::Kinds;
 use crate::format::listing::Listed;
+use crate::format::manifest::KeptFile;
 use crate::format::record;
 use crate::format::segment::{self, SEGMENT_VERSION, SegmentHeader};
 use crate::id::Id;
@@ -56,6 +57,8 @@ pub(crate) struct Rebuilder<'a> {
     pub(crate) dir: &'a Path,
     /// Blocks up to here were durable, and may be missing.
     pub(crate) durable_lsn: Lsn,
+    /// What is kept of the past, under names that must not be used again.
+    pub(crate) kept: &'a [KeptFile],
 }
 
 impl Rebuilder<'_> {
@@ -92,7 +95,7 @@ impl Rebuilder<'_> {
             device: self.device,
             segment: damaged.segment,
             part: 0,
-            generation: damaged.images.iter().map(Salvage::generation).max().unwrap_or(0) + 1,
+            generation: self.generation(damaged),
             is_moved: self.is_moved(damaged),
             durable_lsn: self.durable_lsn,
             compaction_lsn: Lsn::ZERO,
@@ -132,6 +135,13 @@ impl Rebuilder<'_> {
         let footer = footer.finish().encode(self.database);
         output.write_all_at(&footer, start + end).at(temp, "write")?;
         Ok(start + end + footer.len() as u64)
+    }
+
+    /// A generation that no file of the segment has, in place or kept.
+    fn generation(&self, damaged: &DamagedSegment) -> u32 {
+        let kept = self.kept.iter().filter(|kept| kept.segment == damaged.segment);
+        let kept = kept.map(|kept| kept.generation);
+        kept.chain(damaged.images.iter().map(Salvage::generation)).max().unwrap_or(0) + 1
     }
 
     /// Whether the segment says nothing about how far the device had come: it did not begin there,

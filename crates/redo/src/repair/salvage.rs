@@ -203,6 +203,18 @@ impl Salvage {
         self.header.map_or(Kinds::KNOWN, |header| header.kinds)
     }
 
+    /// The first block whose state may need it.
+    pub(crate) fn from(&self) -> Lsn {
+        let Some(header) = &self.header else { return Lsn::ZERO };
+        let begins_well = self.wounds.first().is_none_or(|wound| wound.after > Lsn::ZERO);
+        match (&self.footer, self.blocks.first()) {
+            _ if header.generation > 0 => header.durable_lsn,
+            (Some(footer), _) => footer.min_lsn,
+            (None, Some(first)) if begins_well => first.header.lsn,
+            (None, _) => Lsn::ZERO,
+        }
+    }
+
     /// How often the segment was compacted when this was made; only whether, without a header.
     pub(crate) fn generation(&self) -> u32 {
         let is_compacted = |block: &GoodBlock| block.header.flags & COMPACTED != 0;

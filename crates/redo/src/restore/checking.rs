@@ -16,13 +16,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::Lsn;
-use env::{Disk, FileError};
+use env::Disk;
 
 use crate::error::{Error, Result};
 use crate::format::manifest::{Manifest, path_in};
 use crate::format::record;
 use crate::format::registry::{NamedBackup, Registry};
 use crate::read::catalog::Catalog;
+use crate::read::reader_links::of_linked;
 use crate::read::scan::SegmentFile;
 use crate::restore::branch::{CopyCount, check_whole};
 use crate::restore::source::{ImageBlocks, Source};
@@ -105,7 +106,7 @@ pub fn check_past(
 ) -> Result<Option<Vec<CheckedState>>> {
     let source = Source::open(disk, request.source, request.devices, request.reader);
     let source = match source {
-        Err(error) if is_damage(&error) => return all_damaged(disk, request, error).map(Some),
+        Err(error) if error.is_damage() => return all_damaged(disk, request, error).map(Some),
         source => source?,
     };
     let Some(source) = source else { return Ok(None) };
@@ -118,11 +119,6 @@ pub fn check_past(
         Some(path) => Err(Error::ShortOfRoom { path }),
         None => checked.map(Some),
     }
-}
-
-/// Whether a log cannot be opened because something of it is not what it was.
-const fn is_damage(error: &Error) -> bool {
-    matches!(error, Error::File(FileError::Corrupt { .. }) | Error::MissingSegment { .. })
 }
 
 /// What is found where the log as it is cannot be opened: so no state can be restored.
@@ -279,7 +275,8 @@ impl Check<'_, '_> {
                 Some(read) => read.clone(),
                 None => {
                     let met = &mut |lsn: Lsn| met.set(lsn.0.wrapping_sub(horizon.0 + 1));
-                    let read: Read = self.image(images, image, last, met)?.map_err(Arc::new);
+                    let read = self.image(images, image, last, met)?;
+                    let read: Read = read.map_err(|why| Arc::new(of_linked(why)));
                     if is_whole {
                         self.known.insert(key, read.clone());
                     }

@@ -21,6 +21,7 @@ use crate::format::registry::Registry;
 use crate::id::Id;
 use crate::read::catalog::Catalog;
 use crate::read::in_use::lock_if_there;
+use crate::read::reader_links::of_linked;
 use crate::read::scan::SegmentFile;
 use crate::read::side_by_side::side_by_side;
 use crate::restore::branch::{Branch, CopyCount};
@@ -127,12 +128,12 @@ pub fn restore(
         Ok(found) => found,
         Err(error) => {
             source.release(&**disk);
-            return Err(error);
+            return Err(of_linked(error));
         }
     };
     let restored = carry_out(disk, request, (&source, &timeline, lsn), entropy, progress);
     source.release(&**disk);
-    restored.map(Some)
+    restored.map(Some).map_err(of_linked)
 }
 
 /// Whether the log goes as far as it is known that it did.

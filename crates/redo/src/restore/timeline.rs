@@ -25,6 +25,7 @@ use crate::format::record;
 use crate::format::registry::{NamedBackup, NotedCommand, Registry};
 use crate::read::as_of::Reach;
 use crate::read::catalog::{Catalog, KeptState};
+use crate::read::reader_links::of_linked;
 use crate::read::scan::{Block, SegmentFile};
 use crate::read::side_by_side::side_by_side;
 use crate::restore::block_list::{BlockList, merged};
@@ -257,7 +258,7 @@ impl Timeline {
                 match (taken, &image.footer) {
                     (Err(why), Some(footer)) => {
                         damaged_to = damaged_to.max(footer.max_lsn);
-                        unread.get_or_insert_with(|| Arc::new(why));
+                        unread.get_or_insert_with(|| Arc::new(of_linked(why)));
                     }
                     (taken, _) => {
                         if taken?.is_break() {

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use base::{DbId, Lsn, Note, NoteEvent, Record, RecordKind};
 use env::Disk as _;
 use env_sim::{Faults, SimDisk};
 use redo::manifest::Manifest;
 use redo::{
-    BackupPoint, CompactionOptions, DeviceState, Health, HistoryOptions, NamedBackup, RestorePoint,
+    BackupPoint, CompactionOptions, DeviceState, Health, HistoryOptions, NamedBackup, RepairMode,
+    RestorePoint,
 };
 
 use crate::bounded_history::step_compactor;
@@ -204,6 +205,112 @@ fn backups_that_may_go_go_one_by_one_and_the_oldest_first() {
         events.iter().any(|event| event.contains("backups have lost") && event.contains(": a"))
     );
     assert_restorable(&disk.disk, &made[1]);
+}
+
+/// What a backup needs that was made last is replaced while the disk is full: it is kept, and the oldest backups go.
+#[test]
+fn what_is_replaced_on_a_full_disk_costs_the_oldest_backup_first() {
+    let history = HistoryOptions { drops_backups: true, ..HistoryOptions::OFF };
+    let (disk, mut database, mut made) = with_backups(io::ErrorKind::QuotaExceeded, history);
+    let contents = database.keyspace.contents();
+    made.push(Made { backup: back_up(&mut database, "c"), contents });
+    fill(&mut database, 0, 60);
+    disk.refuse(|call, path| {
+        call == Call::Create && path.starts_with("/disk0") && is_segment(path)
+    });
+    // Ordered while there is room: it waits for no block that has none.
+    let compactions = database.log.stats().compactions;
+    database.log.compact_all();
+    database.flush();
+    database.clock.advance_us(200_000);
+    database.log.tick();
+    write_until_full(&mut database);
+    // Faster than the oldest backups go.
+    for _ in 0..500 {
+        database.log.poll();
+        database.clock.advance_us(1_000);
+        database.compactor.step();
+    }
+    assert!(
+        database.log.stats().compactions > compactions,
+        "something was replaced: {:?}",
+        database.log.stats()
+    );
+    let found = lost(&database);
+    assert!(!found["c"] && (found["a"] || !found["b"]), "{found:?}");
+    disk.refuse(|_, _| false);
+    database.settle();
+    assert_restorable(&disk.disk, &made[2]);
+}
+
+/// What a repair replaces is newer than one backup and older than the other.
+#[test]
+fn a_repair_costs_the_backups_that_need_what_is_damaged() {
+    for is_listed in [true, false] {
+        let (disk, mut database, mut made) =
+            with_backups(io::ErrorKind::StorageFull, HistoryOptions::ALL);
+        // What follows goes to segments of its own.
+        database.log.compact_all();
+        database.settle();
+        let of_before = segments(&disk.disk);
+        fill(&mut database, 0, 60);
+        let dir = Path::new("/data");
+        let before = Manifest::read(&disk.disk, dir).unwrap().unwrap();
+        let contents = database.keyspace.contents();
+        made.push(Made { backup: back_up(&mut database, "c"), contents });
+        if is_listed {
+            database.log.compact_all();
+            database.settle();
+        }
+        let point = database.log.open_lsn();
+        drop(database);
+        disk.disk.kill();
+        disk.disk.restart();
+        let newest = segments(&disk.disk).into_iter().filter(|path| !of_before.contains(path));
+        let damaged = newest.min().expect("something was written since");
+        let sim: std::sync::Arc<dyn env::Disk> = std::sync::Arc::new(disk.disk.clone());
+        let file = sim.open(&damaged, env::Access::ReadWrite).unwrap();
+        let at = file.len().unwrap() / 2;
+        file.write_all_at(&[0x55; 40], at).unwrap();
+        drop(file);
+        if !is_listed {
+            // The note alone tells of it.
+            let mut manifest = Manifest::read(&disk.disk, dir).unwrap().unwrap();
+            (manifest.registry, manifest.durable_lsn) = (before.registry, before.durable_lsn);
+            manifest.write(&disk.disk, dir).unwrap();
+        }
+        assert!(open_with(&disk, &DEVICES, HistoryOptions::ALL).is_err(), "it is damaged");
+        let devices = [Path::new("/disk0").to_owned()];
+        let mode = RepairMode::CarryOut { now_ms: 1_700_000_000_000 };
+        let entropy = &mut crate::harness::Counter(9);
+        let repair = redo::repair(&sim, dir, &devices, entropy, mode).unwrap();
+        assert_eq!(repair.lost_backups, ["c"], "{repair}");
+        made[..2].iter().for_each(|made| assert_restorable(&disk.disk, made));
+        let mut database = open_with(&disk, &DEVICES, HistoryOptions::ALL).unwrap();
+        let found = lost(&database);
+        assert_eq!(found.values().copied().collect::<Vec<_>>(), [false, false, true], "{found:?}");
+        // It goes on, and what is left of the past stays.
+        fill(&mut database, 0, 60);
+        database.log.compact_all();
+        database.settle();
+        assert!(database.log.open_lsn() >= point);
+        let database = restart(&disk, database, HistoryOptions::ALL);
+        assert!(!lost(&database)["a"] && !lost(&database)["b"] && lost(&database)["c"]);
+        made[..2].iter().for_each(|made| assert_restorable(&disk.disk, made));
+        let point = RestorePoint::Backup("c".to_owned());
+        let copied = crate::history::copy(&disk.disk);
+        assert!(restore(&copied, &request(point)).is_err(), "it is not what it was");
+    }
+}
+
+/// The files of segments in place.
+fn segments(disk: &SimDisk) -> Vec<PathBuf> {
+    let names = disk.list(Path::new("/disk0")).unwrap();
+    names
+        .iter()
+        .map(|name| Path::new("/disk0").join(name))
+        .filter(|path| is_segment(path))
+        .collect()
 }
 
 /// A disk that does not let a file be kept for now keeps it in place.

@@ -90,9 +90,12 @@ impl Archives {
         desk.map_or_else(|| self.before.clone(), |desk| desk.figures_at(now_us, durable))
     }
 
-    pub(super) fn set_options(&self, settings: &ArchiveSettings) {
+    /// Takes over other settings. Whether writes are refused is by these from now on.
+    pub(super) fn set_options(&mut self, settings: &ArchiveSettings, now_us: u64, durable: Lsn) {
         if let Some(running) = &self.running {
             running.desk.set_options(options(settings));
+            let figures = running.desk.figures_at(now_us, durable);
+            self.refusal = refusal_of(&figures, settings.required_s);
         }
     }
 

@@ -9,13 +9,14 @@ use std::time::Duration;
 use admin::{
     CommandLatency, Event, EventKind, Latency, LogDevice, Report, Shown, SlowCommand, ViewedClient,
 };
-use redo::{BackupState, DeviceState, DeviceStats};
+use redo::{DeviceState, DeviceStats, NamedBackup};
 
 use super::Engine;
 use super::client::Client;
 use super::commandlog::{self, Kind};
 use super::commands;
 use super::stats::CommandStats;
+use super::verifying::KnownBackup;
 
 /// How many entries of each list are told.
 const ENTRIES_MAX: usize = 50;
@@ -93,7 +94,7 @@ impl Engine {
     fn events(&self) -> Shown<Event> {
         let Some(log) = self.shard.log() else { return Shown::default() };
         let (commands, points) = log.told();
-        let mut all: Vec<Event> = log.backups().iter().map(backup).collect();
+        let mut all: Vec<Event> = self.known_backups().iter().map(backup).collect();
         all.extend(points.iter().map(|point| Event {
             kind: EventKind::Point,
             lsn: point.lsn.0,
@@ -120,10 +121,10 @@ fn cut(text: &[u8]) -> String {
     String::from_utf8_lossy(&text[..text.len().min(TEXT_CHARS_MAX)]).into_owned()
 }
 
-fn backup(state: &BackupState) -> Event {
-    let kind = if state.backup.is_lost { EventKind::LostBackup } else { EventKind::Backup };
-    let text = state.backup.name.clone();
-    Event { kind, lsn: state.backup.lsn.0, unix_ms: state.backup.time_ms, text }
+fn backup(known: &KnownBackup) -> Event {
+    let kind = if known.is_restorable() { EventKind::Backup } else { EventKind::LostBackup };
+    let NamedBackup { name, lsn, time_ms, .. } = &known.kept.backup;
+    Event { kind, lsn: lsn.0, unix_ms: *time_ms, text: name.clone() }
 }
 
 fn device((index, stats): (usize, &DeviceStats)) -> LogDevice {

@@ -28,7 +28,8 @@ impl Engine {
             .set_format(self.config.value("log-format"), self.config.value("log-timestamp-format"));
         self.deps.logger.set_crash_reports(self.config.value("crash-log-enabled") == "yes");
         self.shard.configure_log(&self.options);
-        self.archives.set_options(&self.options.log.archive);
+        let durable = self.shard.reach.durable;
+        self.archives.set_options(&self.options.log.archive, self.time.now_us, durable);
         self.archive_configuration();
     }
 }

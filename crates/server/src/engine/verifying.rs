@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redo::{CheckProgress, CheckedState, NamedBackup, Verdict};
+use redo::{BackupState, CheckProgress, CheckedState, NamedBackup, Verdict};
 
 use super::Engine;
 use crate::verify_thread::{VerifyDesk, VerifyRunner};
@@ -17,13 +17,27 @@ pub(super) struct Known {
     pub(super) time_ms: i64,
     /// What is wrong.
     pub(super) why: String,
-    /// While it is running, how much of it is done.
+    /// How much of it is read.
     pub(super) percentage: u64,
 }
 
 impl Known {
     fn new(state: &'static str) -> Self {
         Self { state, time_ms: 0, why: String::new(), percentage: 0 }
+    }
+}
+
+/// A backup of the log, and whether it can be restored.
+pub(super) struct KnownBackup {
+    pub(super) kept: BackupState,
+    /// See [`Verifying::state_of`].
+    pub(super) state: &'static str,
+}
+
+impl KnownBackup {
+    /// Whether it can be restored, as far as is known.
+    pub(super) fn is_restorable(&self) -> bool {
+        !self.kept.backup.is_lost && self.state == self.kept.backup.state()
     }
 }
 
@@ -85,13 +99,41 @@ impl Verifying {
         {
             return failed.clone();
         }
-        let is_it =
-            |state: &CheckedState| state.backup.as_ref().is_some_and(|it| it.id == backup.id);
-        let found = self.found.iter().find(|(state, _)| is_it(state));
-        found.map_or(Known::new("never"), |(state, time_ms)| Known {
+        self.found_of(backup).map_or(Known::new("never"), |(state, time_ms)| Known {
             time_ms: *time_ms,
             ..verdict_of(state)
         })
+    }
+
+    /// Whether a backup can be restored, as far as is known: `restorable`, `lost`, or `damaged` if that was found when
+    /// it was read last.
+    fn state_of(&self, backup: &NamedBackup) -> &'static str {
+        if backup.is_lost {
+            return backup.state();
+        }
+        match self.found_of(backup) {
+            Some((state, _)) if !state.is_good() => verdict_of(state).state,
+            _ => backup.state(),
+        }
+    }
+
+    /// How many of `backups` cannot be restored, where the log knows of so many.
+    pub(super) fn lost_among(
+        &self,
+        known: usize,
+        backups: impl FnOnce() -> Vec<KnownBackup>,
+    ) -> usize {
+        match self.found.iter().all(|(state, _)| state.is_good()) {
+            true => known,
+            false => backups().iter().filter(|backup| !backup.is_restorable()).count(),
+        }
+    }
+
+    /// What was found of a backup when it was read last, and when.
+    fn found_of(&self, backup: &NamedBackup) -> Option<&(CheckedState, i64)> {
+        let is_it =
+            |state: &CheckedState| state.backup.as_ref().is_some_and(|it| it.id == backup.id);
+        self.found.iter().find(|(state, _)| is_it(state))
     }
 
     /// What is known of all that was looked at.
@@ -105,8 +147,8 @@ impl Verifying {
         let time_ms = self.found.iter().map(|(_, time_ms)| *time_ms).max();
         let Some(time_ms) = time_ms else { return Known::new("never") };
         let bad = self.found.iter().find(|(state, _)| !state.is_good());
-        let known = bad.map_or(Known::new("good"), |(state, _)| verdict_of(state));
-        Known { time_ms, ..known }
+        let told = bad.or_else(|| self.found.first());
+        Known { time_ms, ..told.map_or(Known::new("never"), |(state, _)| verdict_of(state)) }
     }
 
     /// Takes over what was found, when it has ended.
@@ -160,11 +202,12 @@ impl Verifying {
 }
 
 fn verdict_of(state: &CheckedState) -> Known {
-    match &state.verdict {
-        Verdict::Good { .. } => Known::new("good"),
-        Verdict::Lost => Known { why: described(state), ..Known::new("lost") },
-        Verdict::Damaged(_) => Known { why: described(state), ..Known::new("damaged") },
-    }
+    let (name, why) = match &state.verdict {
+        Verdict::Good { .. } => ("good", String::new()),
+        Verdict::Lost => ("lost", described(state)),
+        Verdict::Damaged(_) => ("damaged", described(state)),
+    };
+    Known { why, percentage: 100, ..Known::new(name) }
 }
 
 /// What is wrong with a state, for a person.
@@ -184,6 +227,14 @@ impl Engine {
     /// Has backups read by `runner`.
     pub fn verify_by(&mut self, runner: Box<dyn VerifyRunner>) {
         self.verifying.runner = Some(runner);
+    }
+
+    /// The backups of the log, with what is known of them.
+    pub(super) fn known_backups(&self) -> Vec<KnownBackup> {
+        let backups = self.shard.log().map(|log| log.backups()).unwrap_or_default();
+        let known =
+            |kept: BackupState| KnownBackup { state: self.verifying.state_of(&kept.backup), kept };
+        backups.into_iter().map(known).collect()
     }
 
     /// Looks whether a verification has ended, and says what it has found.

@@ -14,7 +14,7 @@ pub type TailResult<T> = Result<T, TailError>;
 pub enum TailError {
     /// The log does not have all of them any more.
     #[error(
-        "block {from} is gone: compactions have dropped records of it, or what is needed to read it; the blocks from {whole_from} on are whole. What was missed is in a dump (BGSAVE, SYNC), which says as of which block it is"
+        "block {from} is gone: compactions have dropped records of it, or what is needed to read it, or the log was set back over it (restore --in-place); the blocks from {whole_from} on are whole. What was missed is in a dump (BGSAVE, SYNC), which says as of which block it is"
     )]
     Gone {
         /// The block that was asked for.

@@ -12,7 +12,7 @@ use resp::Writer;
 
 use super::super::backups::{Cycle, SEALED};
 use super::super::shard::LogState;
-use super::super::verifying::Known;
+use super::super::verifying::{Known, KnownBackup};
 use super::super::{ClientKey, Engine};
 use crate::config::lines_of_users;
 
@@ -65,7 +65,7 @@ pub(super) fn delete(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Don
 
 /// BACKUP LIST.
 pub(super) fn list(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    let backups = engine.shard.log().map(|log| log.backups()).unwrap_or_default();
+    let backups = engine.known_backups();
     let reply = engine.reply(key);
     reply.array(backups.len());
     for backup in &backups {
@@ -81,10 +81,10 @@ pub(super) fn status(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Don
         [] => {}
         [name] => {
             let name = parse_name(name)?;
-            let backups = engine.shard.log().map(|log| log.backups()).unwrap_or_default();
-            let found = backups.iter().find(|it| it.backup.name == name);
+            let backups = engine.known_backups();
+            let found = backups.iter().find(|it| it.kept.backup.name == name);
             let found = found.ok_or_else(|| no_backup(&name))?;
-            let known = engine.verifying.known(&found.backup);
+            let known = engine.verifying.known(&found.kept.backup);
             let reply = engine.reply(key);
             reply.map(11);
             write_backup(reply, found);
@@ -94,11 +94,13 @@ pub(super) fn status(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Don
         _ => return Err(CommandError::Syntax),
     }
     let cycle = engine.backups.cycle;
-    let backup = sealed_backup(engine);
-    let is_lost = backup.as_ref().is_some_and(|backup| backup.is_lost);
-    let sealed = backup.map(|backup| backup.time_ms / 1000);
+    let backups = engine.known_backups();
+    let backup = backups.iter().find(|known| known.kept.backup.name == SEALED);
+    let sealed = backup.map(|known| known.kept.backup.time_ms / 1000);
     let (state, error, start_s) = match (sealed, cycle) {
-        (Some(sealed_s), _) if is_lost => ("failed", "lost", sealed_s),
+        (Some(sealed_s), _) if let Some(bad) = backup.filter(|known| !known.is_restorable()) => {
+            ("failed", bad.state, sealed_s)
+        }
         (Some(sealed_s), Cycle::Incrementing(start_s)) => ("sealed", "", start_s.min(sealed_s)),
         (Some(sealed_s), _) => ("sealed", "", sealed_s),
         (None, Cycle::Idle) => ("idle", "", 0),
@@ -152,11 +154,9 @@ pub(super) fn timeline(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> D
         [word, count] if argument::is(word, "count") => argument::count(count)?,
         _ => return Err(CommandError::Syntax),
     };
-    let log = engine.shard.log();
-    let backups = log.map(|log| log.backups()).unwrap_or_default();
-    let (commands, points) = log.map(|log| log.told()).unwrap_or_default();
+    let (commands, points) = engine.shard.log().map(|log| log.told()).unwrap_or_default();
     let mut entries: Vec<Entry> = Vec::new();
-    entries.extend(backups.into_iter().map(Entry::Backup));
+    entries.extend(engine.known_backups().into_iter().map(Entry::Backup));
     entries.extend(points.iter().map(|point| Entry::Point(point.lsn, point.time_ms)));
     entries.extend(
         commands.into_iter().map(|noted| Entry::Command(noted.lsn, noted.time_ms, noted.command)),
@@ -431,13 +431,11 @@ fn write_known(reply: &mut Writer, known: &Known) {
 }
 
 /// The seven fields of a backup.
-fn write_backup(reply: &mut Writer, state: &BackupState) {
-    let BackupState { backup, files, bytes } = state;
-    for (name, value) in [
-        ("id", backup.number().as_str()),
-        ("name", backup.name.as_str()),
-        ("state", backup.state()),
-    ] {
+fn write_backup(reply: &mut Writer, known: &KnownBackup) {
+    let KnownBackup { kept: BackupState { backup, files, bytes }, state } = known;
+    for (name, value) in
+        [("id", backup.number().as_str()), ("name", backup.name.as_str()), ("state", *state)]
+    {
         reply.bulk_str(name);
         reply.bulk_str(value);
     }
@@ -456,7 +454,7 @@ fn write_backup(reply: &mut Writer, state: &BackupState) {
 
 /// An entry of the timeline.
 enum Entry {
-    Backup(BackupState),
+    Backup(KnownBackup),
     /// A block behind which databases were emptied or exchanged, and when.
     Point(Lsn, i64),
     Command(Lsn, i64, DangerousCommand),
@@ -467,7 +465,7 @@ impl Entry {
     const fn place(&self) -> (Lsn, u8) {
         match self {
             Self::Point(lsn, _) => (*lsn, 2),
-            Self::Backup(state) => (state.backup.lsn, 1),
+            Self::Backup(known) => (known.kept.backup.lsn, 1),
             Self::Command(lsn, ..) => (*lsn, 0),
         }
     }
@@ -475,8 +473,8 @@ impl Entry {
     fn write(&self, reply: &mut Writer) {
         let (event, lsn, time_ms, texts): (&str, Lsn, i64, Vec<(&str, &str)>) = match self {
             Self::Point(lsn, time_ms) => ("point", *lsn, *time_ms, Vec::new()),
-            Self::Backup(BackupState { backup, .. }) => {
-                let texts = vec![("name", backup.name.as_str()), ("state", backup.state())];
+            Self::Backup(KnownBackup { kept: BackupState { backup, .. }, state }) => {
+                let texts = vec![("name", backup.name.as_str()), ("state", *state)];
                 ("backup", backup.lsn, backup.time_ms, texts)
             }
             Self::Command(lsn, time_ms, DangerousCommand { user, address, text, .. }) => {

@@ -22,7 +22,7 @@ pub(super) fn section(engine: &Engine, out: &mut String) {
 fn backups(engine: &Engine, out: &mut String) {
     let figures = engine.shard.log().map(|log| log.backup_figures()).unwrap_or_default();
     line(out, "backups", figures.count);
-    line(out, "backups_lost", figures.lost);
+    line(out, "backups_lost", engine.verifying.lost_among(figures.lost, || engine.known_backups()));
     line(out, "backups_held_bytes", figures.held_bytes);
     if let Some(backup) = &figures.last {
         line(out, "backup_last_name", &backup.name);
