@@ -474,6 +474,10 @@ impl ShardLog for Wiretap {
         self.log.stats()
     }
 
+    fn has_room_for(&self, bytes: u64) -> bool {
+        self.log.has_room_for(bytes)
+    }
+
     fn history(&self) -> redo::HistoryStats {
         self.log.history()
     }

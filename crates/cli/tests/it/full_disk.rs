@@ -125,6 +125,32 @@ fn a_full_disk_refuses_writes_and_takes_them_again_when_there_is_room() {
 }
 
 #[test]
+fn what_is_deleted_gives_a_full_disk_its_room_back() {
+    let Some((_disk, mut server)) = start_on_a_small_disk() else { return };
+    let (mut connection, mut ledger) = (server.connect(), Ledger::default());
+    ledger.write_until_refused(&mut connection);
+    for refused in ["INCR n", "EXPIRE key:0 100", "MULTI", "DEL key:0", "EXEC"] {
+        let reply = connection.words(refused);
+        assert!(reply.is_error() || refused == "MULTI", "{refused}: {}", reply.text());
+    }
+    // Of each segment some: what is left of it has to be copied.
+    let deleted: Vec<String> = ledger.acknowledged.keys().step_by(2).cloned().collect();
+    for (number, key) in deleted.iter().enumerate() {
+        let verb = if number % 2 == 0 { "DEL" } else { "UNLINK" };
+        assert_eq!(connection.words(&format!("{verb} {key}")).text(), "1");
+        ledger.acknowledged.remove(key);
+    }
+    ledger.write_patiently(&mut connection, "again");
+    ledger.check(&mut connection);
+    ledger.write_until_refused(&mut connection);
+    assert_eq!(connection.words("FLUSHALL").text(), "OK");
+    ledger.acknowledged.clear();
+    ledger.write_patiently(&mut connection, "once more");
+    ledger.check(&mut connection);
+    ledger.outlives_a_kill(&mut server);
+}
+
+#[test]
 fn a_server_starts_on_a_full_disk_and_ends_well_there() {
     let Some((mut disk, mut server)) = start_on_a_small_disk() else { return };
     let mut ledger = Ledger::default();

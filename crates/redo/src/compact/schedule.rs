@@ -453,6 +453,9 @@ impl Schedule {
             Err(Failure { error, is_replaced }) => {
                 tally.failed += 1;
                 tally.last_error = Some(error.to_string());
+                if is_full(&error) {
+                    scene.shared.devices[outcome.target].ask_for_room();
+                }
                 let damaged =
                     if is_replaced { None } else { damaged_file(scene, &outcome.segments, &error) };
                 let is_final = damaged.is_none() && (is_replaced || !is_full(&error));

@@ -584,7 +584,10 @@ impl fmt::Display for Repair {
         }
         if !self.lost_backups.is_empty() {
             let names = self.lost_backups.join(", ");
-            writeln!(f, "backups that need what is damaged, and are lost: {names}")?;
+            writeln!(
+                f,
+                "backups that need a damaged file, and are lost: {names}; restore before what `indelible backup verify` calls good"
+            )?;
         }
         self.write_sum(f)
     }

@@ -97,6 +97,8 @@ pub(crate) struct Device {
     pub(crate) successor: AtomicUsize,
     /// It is full, its reserve is used up, and there are blocks for it.
     is_stuck: AtomicBool,
+    /// What makes room lacks some.
+    is_asked_for_room: AtomicBool,
     pub(crate) queued_bytes: AtomicU64,
     pub(crate) written_bytes: AtomicU64,
     pub(crate) written_blocks: AtomicU64,
@@ -121,6 +123,7 @@ impl Device {
             service: AtomicU8::new(0),
             successor: AtomicUsize::new(usize::MAX),
             is_stuck: AtomicBool::new(false),
+            is_asked_for_room: AtomicBool::new(false),
             queued_bytes: AtomicU64::new(0),
             written_bytes: AtomicU64::new(0),
             written_blocks: AtomicU64::new(0),
@@ -187,6 +190,16 @@ impl Device {
     /// Whether it is wanted and has not come to its end.
     pub(crate) fn takes_more(&self) -> bool {
         self.service() == Service::InUse && !self.inbox().is_closed
+    }
+
+    /// Says that a compaction, or a deletion, lacks room: if the device is full, its reserve is lent.
+    pub(crate) fn ask_for_room(&self) {
+        self.is_asked_for_room.store(true, Ordering::Release);
+    }
+
+    /// Whether something has asked since.
+    pub(crate) fn take_asked_for_room(&self) -> bool {
+        self.is_asked_for_room.swap(false, Ordering::AcqRel)
     }
 
     pub(crate) fn is_stuck(&self) -> bool {

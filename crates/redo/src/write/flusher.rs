@@ -45,6 +45,9 @@ use crate::write::unsynced::{self, Unsynced, Written};
 /// How long a full device rests between two attempts.
 const FULL_RETRY_US: u64 = 100_000;
 
+/// How long the reserve is lent to what makes room on a full disk: a compaction that lacked some rests for five seconds first.
+const LENT_US: u64 = 30_000_000;
+
 /// How often the manifest is written for notes, also when it could not be. What commits next waits for it on the same disk,
 /// and until then a start finds notes in the log.
 const LIST_EVERY_US: u64 = 1_000_000;
@@ -74,6 +77,8 @@ pub struct Flusher {
     unsynced: Unsynced,
     scratch: Vec<u8>,
     has_reserve: bool,
+    /// It is not taken back before this, unless there is room for a segment, too.
+    lent_until_us: u64,
     retry_at_us: u64,
     list_at_us: u64,
     /// What a write in [`Flusher::write_now`] said: the next step acts on it.
@@ -101,6 +106,7 @@ impl Flusher {
             unsynced: Unsynced::default(),
             scratch: Vec::new(),
             has_reserve,
+            lent_until_us: 0,
             retry_at_us: 0,
             list_at_us: 0,
             failed: None,
@@ -254,18 +260,21 @@ impl Flusher {
             self.todo.append(&mut inbox.orders);
             inbox.is_ending
         };
-        let state = device.state();
+        let (state, now_us) = (device.state(), shared.clock.monotonic_us());
+        let is_due = now_us >= self.retry_at_us;
         if state == DeviceState::Poisoned {
             self.is_finished = is_ending;
             return if is_ending { Step::Finished } else { Step::Idle };
         }
         self.list_backups();
         if state == DeviceState::Full {
-            let now_us = shared.clock.monotonic_us();
-            if now_us < self.retry_at_us {
+            // What was accepted all the same is written as it comes, as long as it finds room.
+            if !is_due && (device.is_stuck() || self.todo.is_empty()) {
                 return Step::Idle;
             }
-            self.retry_at_us = now_us + FULL_RETRY_US;
+            if is_due {
+                self.retry_at_us = now_us + FULL_RETRY_US;
+            }
         } else if self.todo.is_empty() && !self.wants_sync() && !is_ending && self.failed.is_none()
         {
             return Step::Idle;
@@ -275,7 +284,7 @@ impl Flusher {
             None => self.work(is_ending),
         };
         match worked {
-            Ok(()) if state == DeviceState::Full && !self.is_finished => {
+            Ok(()) if state == DeviceState::Full && is_due && !self.is_finished => {
                 self.try_to_recover_from_full();
             }
             Ok(()) => {}
@@ -631,23 +640,31 @@ impl Flusher {
         Step::Idle
     }
 
-    /// The queue of a full device is written; whether it takes more depends on the reserve.
+    /// The queue of a full device is written; whether it takes more depends on the reserve. As long as that is lent to what makes
+    /// room, it is taken back only if a segment has room, too.
     fn try_to_recover_from_full(&mut self) {
-        let device = &self.shared.devices[self.index];
+        let Shared { segment_bytes, reserve_bytes, ref disk, ref clock, ref devices, .. } =
+            *self.shared;
+        let (device, now_us) = (&devices[self.index], clock.monotonic_us());
         device.set_stuck(false);
-        if !self.has_reserve {
-            let reserve_bytes = self.shared.reserve_bytes;
-            let made = reserve::make(&*self.shared.disk, &device.path, reserve_bytes);
+        if device.take_asked_for_room() && self.has_reserve {
+            self.has_reserve = !reserve::give_up(&**disk, &device.path);
+            self.lent_until_us = now_us + LENT_US;
+        }
+        let wanted_bytes = segment_bytes.min(reserve_bytes);
+        let has_room_for = |bytes: u64| {
+            disk.available_bytes(&device.path).is_ok_and(|available| available >= bytes)
+        };
+        let is_lent = now_us < self.lent_until_us;
+        if !self.has_reserve && (!is_lent || has_room_for(reserve_bytes + wanted_bytes)) {
+            let made = reserve::make(&**disk, &device.path, reserve_bytes);
             if let Err(error) = &made {
                 // It may be full for another reason by now.
-                device.become_full(&*self.shared.disk, error);
+                device.become_full(&**disk, error);
             }
             self.has_reserve = made.is_ok();
         }
-        let wanted = self.shared.segment_bytes.min(self.shared.reserve_bytes);
-        let has_room =
-            self.shared.disk.available_bytes(&device.path).is_ok_and(|bytes| bytes >= wanted);
-        if self.has_reserve && has_room {
+        if self.has_reserve && has_room_for(wanted_bytes) {
             device.set_state(DeviceState::Healthy);
             (self.shared.waker)();
         }

@@ -1,6 +1,9 @@
 //! Whether the log takes records.
 
+use std::sync::atomic::Ordering;
+
 use crate::shared::device::{Device, DeviceState, Service, Shared};
+use crate::write::log::Log;
 
 /// Whether the log takes records.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,4 +43,23 @@ pub(crate) fn of(shared: &Shared) -> Health {
         return Health::Writable;
     }
     Health::DiskFull { reason: full.unwrap_or_else(|| "no room on any log device".to_owned()) }
+}
+
+impl Log {
+    /// Returns whether a block of so many bytes finds room although disks are full, as of now: nothing that was accepted
+    /// before waits for room, and each of them has that much left for its own user. Asks the disks. Where there is less,
+    /// what is kept for a full disk is lent, and it may find room a while later.
+    #[must_use]
+    pub fn has_room_for(&self, bytes: u64) -> bool {
+        let in_use = self.shared.devices.iter().filter(|it| it.service() == Service::InUse);
+        in_use.filter(|device| device.state() == DeviceState::Full).all(|device| {
+            let queued_bytes = device.queued_bytes.load(Ordering::Relaxed);
+            let wanted_bytes = bytes + queued_bytes + self.open_bytes() as u64;
+            let free_bytes = self.shared.disk.available_bytes(&device.path).unwrap_or(0);
+            if free_bytes < wanted_bytes {
+                device.ask_for_room();
+            }
+            !device.is_stuck() && free_bytes >= wanted_bytes
+        })
+    }
 }

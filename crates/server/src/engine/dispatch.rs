@@ -17,6 +17,9 @@ use super::migrations::NO_MIGRATION;
 use super::{ClientKey, Engine, commands};
 use crate::config::ProtectedAction;
 
+/// Commands that do nothing but delete: a full disk gets its room back by them.
+const MAKES_ROOM: [&str; 4] = ["del", "unlink", "flushdb", "flushall"];
+
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
@@ -282,7 +285,10 @@ impl Engine {
             && !self.was_log_good
             && let Some(refusal) = self.shard.write_refusal()
         {
-            return Some(refusal);
+            let is_alone = !in_transaction && MAKES_ROOM.contains(&command.name);
+            if !is_alone || !self.shard.takes_deletions(args) {
+                return Some(refusal);
+            }
         }
         if effective.has(Flags::WRITE) && self.is_stopped_by_failed_save() {
             return Some(NOT_SAVED.to_owned());

@@ -261,6 +261,11 @@ pub trait ShardLog: Journal {
     /// The figures of the log.
     fn stats(&self) -> redo::Stats;
 
+    /// Whether a block of so many bytes finds room although the disk is full.
+    fn has_room_for(&self, _bytes: u64) -> bool {
+        false
+    }
+
     /// How far back the log can be read as it was.
     fn history(&self) -> redo::HistoryStats {
         redo::HistoryStats::default()

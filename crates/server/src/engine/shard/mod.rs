@@ -83,6 +83,12 @@ pub(crate) struct Shard {
     restored: Option<RestoreFigures>,
 }
 
+/// About how many bytes a deletion takes in the log besides its key.
+const DELETION_BYTES: usize = 32;
+
+/// Deletions on a full disk leave so much for what else must be written there.
+const KEPT_BYTES: u64 = 256 << 10;
+
 impl Shard {
     /// Nothing, without a log.
     pub(super) fn new(seed: [u8; 16], database_count: usize) -> Self {
@@ -150,6 +156,14 @@ impl Shard {
     /// Whether the log takes no writes for now, and may again.
     pub(super) fn is_disk_full(&self) -> bool {
         matches!(self.log_health(), LogHealth::ReadOnly(_))
+    }
+
+    /// Whether the log, whose disk is full, still takes deletions that were asked for in so many words: they must not wait for
+    /// the room that they are to make.
+    pub(super) fn takes_deletions(&self, words: &[&[u8]]) -> bool {
+        let words_bytes = words.iter().map(|word| word.len() + DELETION_BYTES).sum::<usize>();
+        self.is_disk_full()
+            && self.log().is_some_and(|log| log.has_room_for(KEPT_BYTES + words_bytes as u64))
     }
 
     /// Looks at the log's health. Nothing is deleted unasked, neither expired keys nor evicted ones,
