@@ -124,6 +124,8 @@ pub struct Picture {
     wholes: Vec<Fill>,
     /// Where each writer has begun, and where the first of the later ones has.
     begins: BTreeMap<u64, (Lsn, Lsn)>,
+    /// The newest block of which there is what says that its copy is complete, and not all of that.
+    lacking: Option<Lsn>,
     /// Complete copies of the last block and how many objects they have, damaged or not.
     last_copies: Vec<(Fill, u32)>,
 }
@@ -216,7 +218,7 @@ impl Picture {
             }
         }
         let (mut logs, mut fills, mut wholes) = (Vec::new(), Vec::new(), Vec::new());
-        let mut stale = Vec::new();
+        let (mut stale, mut lacking) = (Vec::new(), None);
         for name in names {
             match *name {
                 Name::Log { first, last, writer } if counts(writer, last) => {
@@ -232,6 +234,9 @@ impl Picture {
                     } else {
                         stale.push(*name);
                     }
+                }
+                Name::Whole { fill, .. } if counts(fill.writer, fill.lsn) => {
+                    lacking = lacking.max(Some(fill.lsn));
                 }
                 _ => {}
             }
@@ -265,6 +270,7 @@ impl Picture {
             damaged,
             wholes,
             begins,
+            lacking,
             last_copies,
         }
     }
@@ -296,11 +302,12 @@ impl Picture {
         self.ranges.iter().map(|range| range.last.0 - range.first.0 + 1).sum()
     }
 
-    /// The last block that is there, if it cannot be restored: nothing leads to it, as far as is known.
+    /// The last block that is there, or of which a copy lacks objects, if it cannot be restored: nothing leads to it, as far as is
+    /// known.
     #[must_use]
     pub fn cut_off(&self) -> Option<Lsn> {
         let newest = self.ranges.last().map(|range| range.last);
-        self.last.filter(|last| newest.is_none_or(|newest| newest < *last))
+        self.last.max(self.lacking).filter(|last| newest.is_none_or(|newest| newest < *last))
     }
 
     /// Whether the same blocks and copies are there.

@@ -126,6 +126,11 @@ pub fn verify(
     }
     verified.cut_off = picture.cut_off();
     verified.ranges = picture.ranges;
+    if verified.cut_off.is_some() {
+        // A gap may have healed while all of it was read.
+        let now = Picture::read_all(target, database)?;
+        (verified.cut_off, verified.ranges) = (now.cut_off(), now.ranges);
+    }
     Ok(verified)
 }
 

@@ -28,7 +28,7 @@ pub(crate) const NOT_NEWEST: u8 = 3;
 
 /// Says what `indelible restore` can restore: of the redo log in a data directory, whose server may run meanwhile, or of an
 /// archive, which a server writes with its directive `archive`. Exit code 0: all is good; 1: it cannot be looked at; 2:
-/// something of it is damaged.
+/// something of it is damaged; 3: the newest state of an archive is not one that can be restored.
 #[derive(Parser)]
 #[command(name = "indelible backup", version)]
 pub(crate) struct Arguments {
@@ -190,16 +190,17 @@ fn say_damage(overview: &Overview) -> bool {
     !overview.damaged.is_empty() || !overview.backups.damaged.is_empty()
 }
 
-/// Says up to which block there is something that cannot be restored, where the newest state that can be is another one.
-/// Returns whether there is.
+/// Says so if the newest state that can be restored is not the newest of which there is something, or there is none. Returns
+/// whether it is so.
 fn say_cut_off(newest: Option<u64>, cut_off: Option<u64>) -> bool {
-    let Some(last) = cut_off else { return false };
-    match newest {
-        Some(newest) => eprintln!(
-            "NOT THE NEWEST STATE: block {newest} is the newest that can be restored; blocks up to {last} are there, and some between are              missing or damaged. A server that archives there makes a new copy of the data"
+    match (newest, cut_off) {
+        (Some(_), None) => return false,
+        (Some(newest), Some(last)) => eprintln!(
+            "NOT THE NEWEST STATE: block {newest} is the newest that can be restored; there is something of blocks up to {last}, and \
+             some between are missing or damaged. A server that archives there makes a new copy of the data"
         ),
-        None => eprintln!(
-            "NOTHING CAN BE RESTORED: blocks up to {last} are there, and no complete copy of the data. A server that archives there              makes one"
+        (None, _) => eprintln!(
+            "NOTHING CAN BE RESTORED: there is no complete copy of the data. A server that archives there makes one"
         ),
     }
     true
@@ -315,11 +316,12 @@ fn timeline_of(database: Id, overview: &Overview) -> String {
     }
     let mut last = None;
     for span in &overview.spans {
-        if let Some(last) = last.filter(|_| !span.is_thinned) {
+        let is_behind = |last: &u64| !span.is_thinned && last + 1 < span.first.0;
+        if let Some(last) = last.filter(is_behind) {
             let _infallible =
                 writeln!(text, "  ┄ blocks behind {last} up to {} are missing", span.first);
         }
-        last = Some(span.last);
+        last = Some(span.last.0);
         let named = overview.backups.known.iter();
         let named = named.filter(|it| (span.first..=span.last).contains(&it.lsn));
         let names: Vec<String> =
@@ -383,7 +385,7 @@ impl Verify {
         if let Some(None) = rehearsed.transpose()? {
             return Ok(ExitCode::FAILURE);
         }
-        let is_newest = said["restored"]["is_newest"] != false && said["cut_off_lsn"].is_null();
+        let is_newest = said["restored"]["is_newest"] != false && said["is_newest"] != false;
         Ok(code_with(!is_good, !is_newest))
     }
 }
@@ -410,7 +412,9 @@ fn verify(place: &Place) -> anyhow::Result<(bool, serde_json::Value)> {
     let errors: Vec<String> = errors.map(ToString::to_string).collect();
     errors.iter().for_each(|error| eprintln!("{error}"));
     let anew = verified.ranges.windows(2).filter(|two| two[1].thinned.is_none());
-    let gaps: Vec<(u64, u64)> = anew.map(|two| (two[0].last.0 + 1, two[1].first.0 - 1)).collect();
+    let gaps = anew.map(|two| (two[0].last.0 + 1, two[1].first.0 - 1));
+    // The copy that follows may be of the next block.
+    let gaps: Vec<(u64, u64)> = gaps.filter(|(first, last)| first <= last).collect();
     if !place.json {
         println!(
             "{} objects with {} records in {} blocks, {}: {}",
@@ -430,7 +434,7 @@ fn verify(place: &Place) -> anyhow::Result<(bool, serde_json::Value)> {
         }
     }
     let newest = verified.ranges.last().map(|range| range.last.0);
-    say_cut_off(newest, verified.cut_off.map(|lsn| lsn.0));
+    let is_cut_off = say_cut_off(newest, verified.cut_off.map(|lsn| lsn.0));
     let said = json!({
         "database": database.to_string(),
         "objects": verified.objects,
@@ -439,6 +443,7 @@ fn verify(place: &Place) -> anyhow::Result<(bool, serde_json::Value)> {
         "bytes": verified.bytes,
         "errors": errors,
         "gaps": gaps,
+        "is_newest": !is_cut_off,
         "cut_off_lsn": verified.cut_off.map(|lsn| lsn.0),
     });
     Ok((errors.is_empty(), said))

@@ -111,7 +111,8 @@ Usage:
       Says what a restore of that state would read; of a backup also the server's configuration then.
   indelible backup verify SOURCE [--backup NAME] [--restore [--at NAME|LSN|TIME]] [--json]
       Reads all of an archive, or every record of the backups of a log and of its newest state; with
-      --restore a restore is rehearsed, too. Exit code 2: something is damaged.
+      --restore a restore is rehearsed, too. Exit code 2: something is damaged; 3: the
+      newest state of an archive cannot be restored.
   indelible backup export SOURCE FILE --at NAME|LSN|TIME | --before flush | --before-delete KEY | --latest
       Writes that state as a dump (an RDB file of Redis).
   indelible backup tidy URL --keep RULES [--forget NAME] [--dry-run] [--json]

@@ -392,8 +392,10 @@ fn damage_is_found_and_never_restored() {
         }
     };
     told_by_all(&format!("NOT THE NEWEST STATE: block {last} is the newest"));
-    fs::remove_file(files(&url, "whole").remove(0)).unwrap();
-    told_by_all("NOTHING CAN BE RESTORED");
+    for folder in ["base", "whole"] {
+        fs::remove_file(files(&url, folder).remove(0)).unwrap();
+        told_by_all("NOTHING CAN BE RESTORED");
+    }
     for url in ["file:///nowhere/at/all", "ftp://bucket"] {
         let output = run(&["backup", "list", url]);
         assert_eq!(output.status.code(), Some(1), "{}", said(&output));

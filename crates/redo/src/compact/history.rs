@@ -145,10 +145,13 @@ fn make_all(
     }
     let lost = links.iter_mut().filter(|link| link.state == LinkState::None);
     for link in lost.filter(|link| link.source.is_needed(until)) {
-        let is_for_ever = link.failure.as_ref().is_some_and(is_for_ever);
-        if is_for_ever {
-            holds.lose_from_window(link.source.from, until, now);
-        } else if !holds.lose_unless_held(link.source.from, until, now) {
+        let needed = (link.source.from, until);
+        if link.failure.as_ref().is_some_and(is_for_ever) {
+            holds.lose_from_window(needed.0, until, now);
+            continue;
+        }
+        let lacks_room = link.failure.as_ref().is_some_and(is_full);
+        if !holds.lose_unless_held(needed, lacks_room, now) {
             let none = || Error::Changing { path: link.path.clone() };
             return Err(link.failure.take().unwrap_or_else(none));
         }

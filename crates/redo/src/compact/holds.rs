@@ -217,17 +217,24 @@ impl Holds {
         self.has_superfluous.store(true, Ordering::Release);
     }
 
-    /// As [`Holds::lose_from_window`], unless a backup needs the file, and no disk that is short of room is a
-    /// reason to give that up: then nothing is lost. Whether it is lost.
-    pub(crate) fn lose_unless_held(&self, from: Lsn, until: Lsn, now: Moment) -> bool {
+    /// As [`Holds::lose_from_window`], unless a backup needs the file: then nothing is lost but, where a disk lacks room and that is
+    /// a reason to give backups up, the oldest of them. Whether the file is lost.
+    pub(crate) fn lose_unless_held(
+        &self,
+        (from, until): (Lsn, Lsn),
+        lacks_room: bool,
+        now: Moment,
+    ) -> bool {
         let mut state = self.lock();
-        if state.window.withholds_between(from, until) {
-            return false;
+        let is_held = state.window.registry.needs(from, until);
+        if !is_held {
+            state.window.lose(from, until, now);
+        } else if lacks_room && state.window.options.drops_backups {
+            state.window.drop_oldest_backup();
         }
-        state.window.lose(from, until, now);
         self.note_lost(&state);
         self.has_superfluous.store(true, Ordering::Release);
-        true
+        !is_held
     }
 
     /// Whether the window or a backup needs a file that is about to be replaced; see [`Window::claim`].

@@ -39,11 +39,15 @@ pub(crate) fn reader_name(number: u32) -> String {
 
 /// What a path names that may go through the directory of a reader: the file as its log knows it.
 fn linked(path: &Path) -> PathBuf {
+    let is_called = |dir: &Path, is_it: fn(&str) -> bool| {
+        dir.file_name().and_then(|name| name.to_str()).is_some_and(is_it)
+    };
     for reader in path.ancestors().skip(1) {
-        let is_reader =
-            reader.file_name().is_some_and(|name| name.to_string_lossy().starts_with("reader."));
-        let device = reader.parent().and_then(Path::parent).filter(|_| is_reader);
-        if let Some((device, name)) = device.zip(path.strip_prefix(reader).ok()) {
+        let history = reader.parent().filter(|dir| is_called(dir, |name| name == "history"));
+        let device = history.and_then(Path::parent);
+        if is_called(reader, |name| name.starts_with("reader."))
+            && let Some((device, name)) = device.zip(path.strip_prefix(reader).ok())
+        {
             return device.join(name);
         }
     }
@@ -180,7 +184,9 @@ mod tests {
             named("/d/redo/history/reader.17/history/0000000007.g0.redo"),
             "/d/redo/history/0000000007.g0.redo"
         );
-        for plain in ["/d/redo/0000000007.redo", "/d/redo/history/0000000007.g0.redo", "reader.1"] {
+        for plain in
+            ["/reader.d/redo/7.redo", "/d/redo/history/7.g0.redo", "reader.1", "/d/reader.1"]
+        {
             assert_eq!(named(plain), plain);
         }
     }

@@ -188,25 +188,22 @@ fn look(
     let listed = places.listed().iter().copied();
     let missing = listed.filter(|entry| !files.iter().any(|image| image.may_be(entry))).collect();
     let mut manifest = places.new_manifest(dir, durable, next_segment, entropy);
-    let known_to = known.map_or(Lsn::ZERO, |manifest| manifest.durable_lsn);
-    let (known_command, notes) =
-        (manifest.registry.last_command(), notes_behind(disk, &files, known_to)?);
-    notes.iter().for_each(|(lsn, note)| manifest.registry.take(*lsn, note, known_command));
+    let known_command = manifest.registry.last_command();
+    for (lsn, note) in notes_in(disk, &files)? {
+        manifest.registry.take(lsn, &note, known_command);
+    }
     let (groups, intact) = gather_damaged(files.into_iter().zip(complaints).collect());
     manifest.listed = intact.iter().filter_map(Salvage::listed).collect();
     manifest.listed.extend(groups.iter().flatten().filter_map(DamagedSegment::listed));
     let replaced = groups.iter().flatten();
-    let is_all_there = Vec::is_empty(&missing) && discarded.is_empty();
-    let since = match is_all_there {
-        true => {
-            let images = replaced.clone().flat_map(|damaged| &damaged.images);
-            images.map(Salvage::from).chain(holes.iter().map(|hole| hole.0)).min()
-        }
-        // Nothing says what was made without what is missing.
-        false => Some(Lsn::ZERO),
-    };
+    let images = replaced.clone().flat_map(|damaged| &damaged.images);
+    let since = images.map(Salvage::from).chain(holes.iter().map(|hole| hole.0)).min();
+    // Without the manifest, or a file that it lists, nothing says what was made without what is missing.
+    let is_all_there = known.is_some() && Vec::is_empty(&missing) && discarded.is_empty();
+    let since = if is_all_there { since } else { Some(Lsn::ZERO) };
     let replaced: BTreeSet<SegmentId> = replaced.map(|damaged| damaged.segment).collect();
-    let lost_backups = give_up_past(&mut manifest, since.unwrap_or(durable), &replaced);
+    let lost_backups =
+        since.map_or(Vec::new(), |since| give_up_past(&mut manifest, since, &replaced));
     let mut repair = Repair {
         dir: dir.to_owned(),
         errors: report.errors,
@@ -227,13 +224,13 @@ fn look(
     Ok(repair)
 }
 
-/// The notes in good blocks behind this one, in order. A backup of which the manifest does not know yet must not be taken for a
-/// good one by the next start, which knows of no damage any more.
-fn notes_behind(disk: &dyn Disk, files: &[Salvage], after: Lsn) -> Result<Vec<(Lsn, Note)>> {
+/// The notes in good blocks, in order. A backup of which the manifest does not know yet must not be taken for a good one by the
+/// next start, which knows of no damage any more.
+fn notes_in(disk: &dyn Disk, files: &[Salvage]) -> Result<Vec<(Lsn, Note)>> {
     let mut notes = BTreeMap::new();
     for file in files {
         let input = disk.open(&file.path, Access::Read).at(&file.path, "open")?;
-        for GoodBlock { offset, header } in file.blocks.iter().filter(|it| it.header.lsn > after) {
+        for GoodBlock { offset, header } in &file.blocks {
             let records_at = offset + HEADER_BYTES as u64;
             let records = records_at..records_at + header.payload_bytes;
             let payload = read_range(&*input, &file.path, records)?;

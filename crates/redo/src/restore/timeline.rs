@@ -256,7 +256,7 @@ impl Timeline {
             };
             for (taken, image) in all_taken.into_iter().zip(together) {
                 match (taken, &image.footer) {
-                    (Err(why), Some(footer)) => {
+                    (Err(why), Some(footer)) if why.is_damage() => {
                         damaged_to = damaged_to.max(footer.max_lsn);
                         unread.get_or_insert_with(|| Arc::new(of_linked(why)));
                     }

@@ -246,7 +246,8 @@ fn what_is_replaced_on_a_full_disk_costs_the_oldest_backup_first() {
 /// What a repair replaces is newer than one backup and older than the other.
 #[test]
 fn a_repair_costs_the_backups_that_need_what_is_damaged() {
-    for is_listed in [true, false] {
+    for manifest in ["as it is", "without the last backup", "lost"] {
+        let is_listed = manifest == "as it is";
         let (disk, mut database, mut made) =
             with_backups(io::ErrorKind::StorageFull, HistoryOptions::ALL);
         // What follows goes to segments of its own.
@@ -269,15 +270,20 @@ fn a_repair_costs_the_backups_that_need_what_is_damaged() {
         let newest = segments(&disk.disk).into_iter().filter(|path| !of_before.contains(path));
         let damaged = newest.min().expect("something was written since");
         let sim: std::sync::Arc<dyn env::Disk> = std::sync::Arc::new(disk.disk.clone());
-        let file = sim.open(&damaged, env::Access::ReadWrite).unwrap();
-        let at = file.len().unwrap() / 2;
-        file.write_all_at(&[0x55; 40], at).unwrap();
-        drop(file);
-        if !is_listed {
+        if manifest != "lost" {
+            let file = sim.open(&damaged, env::Access::ReadWrite).unwrap();
+            let at = file.len().unwrap() / 2;
+            file.write_all_at(&[0x55; 40], at).unwrap();
+        }
+        match manifest {
+            "as it is" => {}
             // The note alone tells of it.
-            let mut manifest = Manifest::read(&disk.disk, dir).unwrap().unwrap();
-            (manifest.registry, manifest.durable_lsn) = (before.registry, before.durable_lsn);
-            manifest.write(&disk.disk, dir).unwrap();
+            "without the last backup" => {
+                let mut manifest = Manifest::read(&disk.disk, dir).unwrap().unwrap();
+                manifest.registry = before.registry;
+                manifest.write(&disk.disk, dir).unwrap();
+            }
+            _ => disk.disk.remove(&redo::manifest::path_in(dir)).unwrap(),
         }
         assert!(open_with(&disk, &DEVICES, HistoryOptions::ALL).is_err(), "it is damaged");
         let devices = [Path::new("/disk0").to_owned()];
@@ -285,6 +291,17 @@ fn a_repair_costs_the_backups_that_need_what_is_damaged() {
         let entropy = &mut crate::harness::Counter(9);
         let repair = redo::repair(&sim, dir, &devices, entropy, mode).unwrap();
         assert_eq!(repair.lost_backups, ["c"], "{repair}");
+        if manifest == "lost" {
+            // Nothing says what was kept for the others.
+            let database = open_with(&disk, &DEVICES, HistoryOptions::ALL).unwrap();
+            assert_eq!(lost(&database), BTreeMap::from([("c".to_owned(), true)]));
+            let copied = crate::history::copy(&disk.disk);
+            for name in ["a", "b", "c"] {
+                let point = RestorePoint::Backup(name.to_owned());
+                assert!(restore(&copied, &request(point)).is_err(), "{name} is not what it was");
+            }
+            continue;
+        }
         made[..2].iter().for_each(|made| assert_restorable(&disk.disk, made));
         let mut database = open_with(&disk, &DEVICES, HistoryOptions::ALL).unwrap();
         let found = lost(&database);
