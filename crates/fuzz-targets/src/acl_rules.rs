@@ -46,7 +46,7 @@ fn check_written(users: &Users) {
 }
 
 /// Whether a line may say `~*` for a pattern `%RW~*`, as Redis does: the same keys, but other patterns may be added to it.
-fn has_all_keys_as_pattern(user: &User) -> bool {
+pub(crate) fn has_all_keys_as_pattern(user: &User) -> bool {
     user.describe().windows(2).any(|sign| sign == b"~*")
 }
 

@@ -18,6 +18,7 @@
 //! A file here, an entry in [`TARGETS`], three lines in `fuzz/fuzz_targets`, its name in
 //! `fuzz/Cargo.toml`, and a directory in `fuzz/corpus`.
 
+mod acl_decisions;
 mod acl_rules;
 mod aof_directory;
 mod archive_object;
@@ -130,6 +131,14 @@ pub const TARGETS: &[Target] = &[
         seeds: acl_rules::seeds,
         fixed_bytes: 16 << 20,
         // A selector of two bytes has a bit for each command, and its line may name each of them; written some 50 times.
+        bytes_per_byte: 1 << 20,
+    },
+    Target {
+        name: "acl_decisions",
+        run: acl_decisions::run,
+        seeds: acl_decisions::seeds,
+        // Some 20 words in 38 calls of four users, each call with its keys; lines as of rules.
+        fixed_bytes: 64 << 20,
         bytes_per_byte: 1 << 20,
     },
     Target {

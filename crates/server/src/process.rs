@@ -2,8 +2,11 @@
 
 use rustix::process::setpriority_process;
 use rustix::thread::gettid;
-use std::os::unix::net::UnixDatagram;
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -130,9 +133,22 @@ pub(crate) fn watch_signals(waker: &Arc<Waker>) -> std::io::Result<Arc<Signals>>
 /// Tells systemd how we are, if it wants to know.
 pub(crate) fn notify_supervisor(state: &str) {
     let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else { return };
-    let Ok(datagram) = UnixDatagram::unbound() else { return };
+    let (Ok(datagram), Ok(address)) = (UnixDatagram::unbound(), address_of(&socket)) else {
+        return;
+    };
     // A supervisor that does not listen is its own problem.
-    let _ignored = datagram.send_to(state.as_bytes(), Path::new(&socket));
+    let _ignored = datagram.send_to_addr(state.as_bytes(), &address);
+}
+
+/// The address that `NOTIFY_SOCKET` names: a path, or an abstract name that begins with `@`.
+///
+/// # Errors
+/// When it is too long for a socket's address.
+fn address_of(socket: &OsStr) -> std::io::Result<SocketAddr> {
+    match socket.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
+        _ => SocketAddr::from_pathname(socket),
+    }
 }
 
 /// The niceness of threads that no client waits for, but that must keep up with what clients write: they get a

@@ -171,6 +171,59 @@ fn a_subscriber_and_a_monitor_are_closed_when_they_may_listen_no_more() {
     wait_until(|| !admin.words("CLIENT LIST").text().contains("cmd=monitor"));
 }
 
+/// What three users may do with a channel: one of before the configuration changed, one of after, and one that was reset since.
+fn channels_by_default(program: &Program, start: &[&str], later: &str) -> Vec<String> {
+    let server = program.start(&[&OPTIONS[..], start].concat());
+    let mut admin = server.connect();
+    all_ok(&mut admin, &["ACL SETUSER old on nopass +@all", "ACL SETUSER again on nopass +@all"]);
+    all_ok(&mut admin, &[&format!("CONFIG SET acl-pubsub-default {later}")]);
+    all_ok(
+        &mut admin,
+        &["ACL SETUSER new on nopass +@all", "ACL SETUSER again reset on nopass +@all"],
+    );
+    all_ok(&mut admin, &["ACL SETUSER old (+publish)"]);
+    let mut told = vec![admin.words("CONFIG GET acl-pubsub-default").elements()[1].text()];
+    for user in ["old", "new", "again"] {
+        told.push(as_user(&server, user, "x").words("PUBLISH news x").text());
+        told.push(as_user(&server, user, "x").words("PSUBSCRIBE n*").text());
+    }
+    told
+}
+
+#[test]
+fn the_channels_of_a_new_user_are_those_of_acl_pubsub_default() {
+    let refused =
+        "NOPERM this user has no permissions to access one of the channels used as arguments";
+    for (start, later) in [
+        (&[][..], "resetchannels"),
+        (&[], "allchannels"),
+        (&["--acl-pubsub-default", "allchannels"], "resetchannels"),
+    ] {
+        let told = channels_by_default(&Program::indelible(), start, later);
+        // `old` has got a selector since, which has the channels of then for PUBLISH.
+        let (old, new) = (!start.is_empty(), later == "allchannels");
+        let publish = |may| if may { "0" } else { refused };
+        let subscribe = |may| if may { "" } else { refused };
+        let expected = [
+            later,
+            publish(old || new),
+            subscribe(old),
+            publish(new),
+            subscribe(new),
+            publish(new),
+            subscribe(new),
+        ];
+        assert_eq!(told, expected, "{start:?}, then {later}");
+        if let Some(redis) = Program::redis() {
+            assert_eq!(
+                told,
+                channels_by_default(&redis, start, later),
+                "Redis: {start:?}, {later}"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_script_may_do_what_its_caller_may() {
     let server = Program::indelible().start(&OPTIONS);

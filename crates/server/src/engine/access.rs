@@ -9,9 +9,11 @@
 //!
 //! Every command is checked when it comes, again when EXEC executes it, and when a script calls it. So what
 //! a user has lost is lost with the next command, and [`Engine::enforce_users`] has to look at what goes on without
-//! one: subscriptions, waiting commands, MONITOR, and users that are gone.
+//! one: subscriptions, waiting commands, MONITOR, and users that are gone. A client that authenticates again keeps what it
+//! listens to, as in Redis; so subscriptions and MONITOR remember the user that asked for them, and end with its right, too.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -121,6 +123,22 @@ impl Access {
         }
     }
 
+    /// Whether a connection may stay when these users have changed: its user is there, and what it hears may be heard by
+    /// its user and by the one that asked for it, which may be another: AUTH ends no subscription.
+    fn may_stay(&self, session: &Session, changed: &BTreeSet<UserKey>) -> bool {
+        let keeps = |identity: Identity, may: &dyn Fn(&User) -> bool| {
+            !has_changed(identity, changed) || self.user(identity).is_some_and(may)
+        };
+        let by_both = |maker: Identity, may: &dyn Fn(&User) -> bool| {
+            keeps(session.identity, may) && keeps(maker, may)
+        };
+        keeps(session.identity, &|_| true)
+            && session.monitor.is_none_or(|maker| by_both(maker, &may_monitor))
+            && session
+                .listens()
+                .all(|(name, how, maker)| by_both(maker, &|user| user.may_use_channel(name, how)))
+    }
+
     /// Whether a call is allowed, and the user may read every key.
     pub(super) fn may_read_all_keys(
         &self,
@@ -173,17 +191,18 @@ impl Session {
         self.identity == Identity::Stranger
     }
 
-    /// Whether a user may have all of its subscriptions.
-    fn may_listen(&self, user: &User) -> bool {
-        let Some(subscriptions) = &self.subscriptions else { return true };
-        [
-            (Kind::Channel, ChannelUse::Channel),
-            (Kind::Pattern, ChannelUse::Pattern),
-            (Kind::Shard, ChannelUse::Channel),
-        ]
-        .into_iter()
-        .all(|(kind, how)| {
-            subscriptions.of(kind).iter().all(|name| user.may_use_channel(name, how))
+    /// Each of its subscriptions, and the user that it was made as.
+    fn listens(&self) -> impl Iterator<Item = (&[u8], ChannelUse, Identity)> {
+        self.subscriptions.iter().flat_map(|subscriptions| {
+            [
+                (Kind::Channel, ChannelUse::Channel),
+                (Kind::Pattern, ChannelUse::Pattern),
+                (Kind::Shard, ChannelUse::Channel),
+            ]
+            .into_iter()
+            .flat_map(|(kind, how)| {
+                subscriptions.makers(kind).map(move |(name, maker)| (name, how, maker))
+            })
         })
     }
 }
@@ -294,22 +313,13 @@ impl Engine {
         }
         self.archive_configuration();
         for key in self.sessions.clients.keys() {
-            let identity = self.sessions[key].session.identity;
-            match identity {
-                Identity::Stranger => {
-                    self.sessions[key].session.identity = self.access.of_new_connection();
-                    continue;
-                }
-                Identity::User(user) if !changed.contains(&user) => continue,
-                Identity::User(_) => {}
-            }
-            let session = &self.sessions[key].session;
-            let stays = self.access.user(identity).is_some_and(|user| {
-                session.may_listen(user) && (!session.is_monitor || may_monitor(user))
-            });
-            if !stays {
+            if self.sessions[key].session.is_stranger() {
+                self.sessions[key].session.identity = self.access.of_new_connection();
+            } else if !self.access.may_stay(&self.sessions[key].session, &changed) {
                 self.expel(key, by);
-            } else if let Some(denial) = self.denial_of_wait(key) {
+            } else if has_changed(self.sessions[key].session.identity, &changed)
+                && let Some(denial) = self.denial_of_wait(key)
+            {
                 self.end_wait_with_error(key, &denial);
             }
         }
@@ -422,6 +432,10 @@ fn temporary_of(path: &Path, run_id: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", run_id.get(..16).unwrap_or(run_id)));
     path.with_file_name(name)
+}
+
+fn has_changed(identity: Identity, changed: &BTreeSet<UserKey>) -> bool {
+    matches!(identity, Identity::User(user) if changed.contains(&user))
 }
 
 fn may_monitor(user: &User) -> bool {

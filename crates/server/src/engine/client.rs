@@ -141,7 +141,8 @@ pub(crate) struct Session {
     pub(crate) subscriptions: Option<Box<Subscriptions>>,
     /// How it tracks, if it does.
     pub(crate) tracking: Option<Box<Tracker>>,
-    pub(crate) is_monitor: bool,
+    /// The user that it monitors as, if it does.
+    pub(crate) monitor: Option<Identity>,
     /// Its commands are no use of the keys that they read (CLIENT NO-TOUCH).
     pub(crate) is_no_touch: bool,
     /// What CLIENT DURABILITY has set, in place of the server's policy.
@@ -158,7 +159,7 @@ pub(crate) struct Session {
 impl Client {
     /// The classes that output limits distinguish.
     pub(crate) fn output_class(&self) -> usize {
-        if self.session.is_monitor {
+        if self.session.monitor.is_some() {
             1
         } else if self.is_subscribed() {
             2
@@ -205,7 +206,7 @@ impl Client {
     pub(crate) fn flags(&self) -> String {
         let tracker = self.session.tracking.as_deref();
         let letters = [
-            (self.session.is_monitor, 'O'),
+            (self.session.monitor.is_some(), 'O'),
             (self.is_subscribed(), 'P'),
             (self.session.transaction.is_some(), 'x'),
             (self.session.wait.as_ref().is_some_and(|wait| wait.is_blocking()), 'b'),

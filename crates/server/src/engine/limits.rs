@@ -207,7 +207,7 @@ impl Engine {
                 && self.time.now_us.saturating_sub(client.connection.active_us) > timeout_us
                 && client.session.wait.is_none()
                 && !client.is_subscribed()
-                && !client.session.is_monitor;
+                && client.session.monitor.is_none();
             let has_waiting_output = client.connection.output.waiting_bytes() > 0;
             if is_idle {
                 self.deps.logger.verbose("Closing idle client");

@@ -4,10 +4,11 @@
 //! that leaving is as cheap as coming. Shard channels are a namespace of their own; without a
 //! cluster they are otherwise ordinary channels.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use resp::{SharedBytes, Writer};
 
+use super::access::Identity;
 use super::slab::ClientKey;
 
 /// The three ways to listen.
@@ -41,31 +42,39 @@ impl Kind {
     }
 }
 
-/// What one client listens to.
+/// What one client listens to, and as which user it subscribed.
+///
+/// A client may authenticate as another user and keeps its subscriptions, as in Redis. Each stays the
+/// business of the user that it was made as: what that user loses ends it.
 #[derive(Debug, Default)]
 pub(crate) struct Subscriptions {
-    names: [BTreeSet<Vec<u8>>; 3],
+    names: [BTreeMap<Vec<u8>, Identity>; 3],
     memory_bytes: usize,
 }
 
-/// What a name takes in addition to its bytes: with its client, and its place in the registry.
-const NAME_OVERHEAD_BYTES: usize = 64;
+/// What a name takes in addition to its bytes: with its client and its maker, and its place in the registry.
+const NAME_OVERHEAD_BYTES: usize = 88;
 
 impl Subscriptions {
-    pub(crate) fn of(&self, kind: Kind) -> &BTreeSet<Vec<u8>> {
-        &self.names[kind as usize]
+    pub(crate) fn of(&self, kind: Kind) -> impl ExactSizeIterator<Item = &Vec<u8>> {
+        self.names[kind as usize].keys()
     }
 
-    /// Adds a name; whether it is new.
-    pub(crate) fn insert(&mut self, kind: Kind, name: &[u8]) -> bool {
-        let is_new = self.names[kind as usize].insert(name.to_vec());
+    /// The names of a kind, each with the user that subscribed to it last.
+    pub(crate) fn makers(&self, kind: Kind) -> impl Iterator<Item = (&[u8], Identity)> {
+        self.names[kind as usize].iter().map(|(name, maker)| (name.as_slice(), *maker))
+    }
+
+    /// Adds a name, or gives it another maker; whether it is new.
+    pub(crate) fn insert(&mut self, kind: Kind, name: &[u8], maker: Identity) -> bool {
+        let is_new = self.names[kind as usize].insert(name.to_vec(), maker).is_none();
         self.memory_bytes += if is_new { NAME_OVERHEAD_BYTES + name.len() } else { 0 };
         is_new
     }
 
     /// Removes a name; whether it was there.
     pub(crate) fn remove(&mut self, kind: Kind, name: &[u8]) -> bool {
-        let was_there = self.names[kind as usize].remove(name);
+        let was_there = self.names[kind as usize].remove(name).is_some();
         self.memory_bytes -= if was_there { NAME_OVERHEAD_BYTES + name.len() } else { 0 };
         was_there
     }
@@ -86,7 +95,7 @@ impl Subscriptions {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.names.iter().all(BTreeSet::is_empty)
+        self.names.iter().all(BTreeMap::is_empty)
     }
 }
 

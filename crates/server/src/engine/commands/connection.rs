@@ -149,7 +149,7 @@ pub(super) fn reset(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Don
     engine.sessions.monitors.retain(|monitor| *monitor != key);
     let identity = engine.access.of_new_connection();
     let client: &mut Client = &mut engine.sessions[key];
-    client.session.is_monitor = false;
+    client.session.monitor = None;
     client.session.name.clear();
     client.session.db = DbIndex::FIRST;
     client.session.identity = identity;

@@ -9,8 +9,8 @@ pub(super) fn monitor(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> D
     if engine.in_transaction {
         return Err(CommandError::other("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
-    if !engine.sessions[key].session.is_monitor {
-        engine.sessions[key].session.is_monitor = true;
+    let session = &mut engine.sessions[key].session;
+    if session.monitor.replace(session.identity).is_none() {
         engine.sessions.monitors.push(key);
     }
     engine.reply(key).ok();

@@ -106,8 +106,9 @@ impl Sessions {
         let Self { clients, registry, .. } = self;
         for name in names {
             let client = &mut clients[key];
+            let maker = client.session.identity;
             let subscriptions = client.session.subscriptions.get_or_insert_default();
-            if subscriptions.insert(kind, name) {
+            if subscriptions.insert(kind, name, maker) {
                 registry.subscribe(kind, name, key);
             }
             let count = subscriptions.shown_count(kind);
@@ -129,7 +130,7 @@ impl Sessions {
                 .session
                 .subscriptions
                 .as_ref()
-                .map(|all| all.of(kind).iter().cloned().collect())
+                .map(|all| all.of(kind).cloned().collect())
                 .unwrap_or_default()
         } else {
             names.iter().map(|name| name.to_vec()).collect()

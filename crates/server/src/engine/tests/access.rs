@@ -42,12 +42,52 @@ fn a_change_of_a_user_is_none_of_anothers() {
     // Subscribed as one user, and another one since: as in Redis it keeps what it has.
     let client = as_user(&mut server, "a");
     server.send(client, "HELLO 3\r\nSUBSCRIBE news\r\nAUTH b x\r\n");
-    set(&mut server, admin, &["c -get", "d on"]);
-    assert_eq!(server.send(admin, "ACL DELUSER a\r\n"), ":1\r\n");
+    set(&mut server, admin, &["c -get", "d on", "a -get"]);
     assert!(!server.ends(client));
     assert_eq!(server.send(admin, "PUBLISH news today\r\n"), ":1\r\n");
     assert!(server.read(client).contains("today"));
     assert_eq!(server.send(admin, "ACL DELUSER b\r\n"), ":1\r\n");
+    assert!(server.ends(client));
+}
+
+#[test]
+fn what_a_client_asked_to_hear_as_an_earlier_user_ends_with_that_users_right() {
+    for (listen, lose) in [
+        ("SUBSCRIBE news", "ACL SETUSER a resetchannels &other"),
+        ("PSUBSCRIBE news", "ACL DELUSER a"),
+        ("SSUBSCRIBE news", "ACL SETUSER a resetchannels"),
+        ("MONITOR", "ACL SETUSER a -monitor"),
+        ("MONITOR", "ACL DELUSER a"),
+    ] {
+        let mut server = TestServer::new(&[]);
+        let admin = server.connect();
+        set(&mut server, admin, &["a on >x &* +@all", "b on >x &* +@all"]);
+        let [client, later, other] = [(); 3].map(|()| as_user(&mut server, "a"));
+        server.send(client, &format!("HELLO 3\r\n{listen}\r\nAUTH b x\r\n"));
+        // Asked for again by a user that may have it: that of the earlier one is no more.
+        server.send(later, &format!("HELLO 3\r\n{listen}\r\nAUTH b x\r\n{listen}\r\n"));
+        server.send(other, "AUTH b x\r\n");
+        server.send(admin, &format!("{lose}\r\n"));
+        assert!(server.ends(client), "{listen}, {lose}");
+        assert!(!server.ends(later) && !server.ends(other), "{listen}, {lose}");
+    }
+}
+
+#[test]
+fn a_client_keeps_what_it_hears_when_it_authenticates_and_may_not_ask_for_more() {
+    let mut server = TestServer::new(&[]);
+    let admin = server.connect();
+    set(&mut server, admin, &["a on >x &news &more +@all", "b on >x +@all"]);
+    let client = as_user(&mut server, "a");
+    server.send(client, "SUBSCRIBE news more\r\nUNSUBSCRIBE more\r\n");
+    // RESP2: nothing but subscriptions until the last has ended.
+    assert!(server.send(client, "AUTH b x\r\n").starts_with("-ERR Can't execute 'auth'"));
+    server.send(client, "UNSUBSCRIBE\r\nHELLO 3\r\nSUBSCRIBE news\r\nAUTH b x\r\n");
+    assert!(server.send(client, "SUBSCRIBE more\r\n").starts_with("-NOPERM"));
+    assert!(server.send(client, "SUBSCRIBE news\r\n").starts_with("-NOPERM"));
+    assert_eq!(server.send(admin, "PUBLISH news today\r\n"), ":1\r\n");
+    assert!(server.read(client).contains("today"));
+    assert_eq!(server.send(admin, "ACL DELUSER a\r\n"), ":1\r\n");
     assert!(server.ends(client));
 }
 
