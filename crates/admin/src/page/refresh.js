@@ -10,6 +10,10 @@
     paused = !paused;
     button.setAttribute("aria-pressed", String(paused));
   });
+  const lose = (why) => {
+    if (said.dataset.lost !== why) said.textContent = why;
+    said.dataset.lost = why;
+  };
   const refresh = async () => {
     if (paused || busy || document.hidden || !document.getSelection().isCollapsed) return;
     busy = true;
@@ -17,6 +21,11 @@
       const answer = await fetch("/", { cache: "no-store", credentials: "same-origin" });
       if (answer.status === 401) {
         location.reload();
+        return;
+      }
+      // Only a page whose session has ended gets it: it asks for the token when the others are done.
+      if (answer.status === 429) {
+        lose("Too many wrong tokens are being tried, and this page has to sign in again: these figures are old.");
         return;
       }
       if (!answer.ok) throw new Error(String(answer.status));
@@ -42,8 +51,7 @@
       else if (said.dataset.lost) said.textContent = "";
       delete said.dataset.lost;
     } catch (_) {
-      if (!said.dataset.lost) said.textContent = "The server does not answer: these figures are old.";
-      said.dataset.lost = "1";
+      lose("The server does not answer: these figures are old.");
     } finally {
       busy = false;
     }

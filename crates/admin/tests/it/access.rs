@@ -1,5 +1,6 @@
 //! What is there without the token, with a wrong one, and with it.
 
+use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use crate::browser::{Page, Reply};
@@ -179,6 +180,34 @@ fn other_sites_and_other_names_are_refused() {
         page.send("POST", "/login", &[origin], &format!("token={}", page.token)).status,
         403
     );
+}
+
+#[test]
+fn a_request_that_is_none_learns_no_program() {
+    let page = Page::new();
+    for (bytes, status) in [
+        (&b"what is this\r\n\r\n"[..], " 400 "),
+        (b"*1\r\n$4\r\nPING\r\n", " 400 "),
+        (b"\x16\x03\x01\x00\x05\x01\x00\x00\x01\x03", " 400 "),
+        // It is closed without a word.
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", ""),
+        (b"GET / HTTP/9.9\r\nHost: localhost\r\n\r\n", " 400 "),
+        (b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n", " 400 "),
+        (b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n", " 401 "),
+        (b"TRACE / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", " 405 "),
+        (b"GET /\x80 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", " 400 "),
+    ] {
+        let mut stream = page.connect();
+        stream.write_all(bytes).unwrap();
+        let mut answer = Vec::new();
+        // It may be reset behind its answer.
+        let _ignored = stream.read_to_end(&mut answer);
+        let head = String::from_utf8(answer).unwrap();
+        let first = head.lines().next().unwrap_or_default();
+        assert!(first.contains(status), "{}: {head}", bytes.escape_ascii());
+        tells_nothing(&Reply { status: 0, head, body: String::new() });
+    }
+    assert_eq!(page.server.asked.load(std::sync::atomic::Ordering::Relaxed), 0);
 }
 
 #[test]

@@ -48,7 +48,7 @@ impl Server for Fake {
 pub(crate) struct Page {
     pub(crate) server: Arc<Fake>,
     pub(crate) token: String,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     _admin: Admin,
     _dir: TempDir,
 }
@@ -85,7 +85,7 @@ impl Page {
     }
 
     pub(crate) fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.address).unwrap();
+        let stream = TcpStream::connect_timeout(&self.address, PATIENCE).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
     }

@@ -4,6 +4,7 @@
 //!   access      without the token there is nothing; wrong tokens; sessions
 //!   bounds      connections, bytes and time that a client can take
 //!   metrics     what a strict parser of OpenMetrics makes of them
+//!   refresh     what an open page says when it cannot be refreshed
 //!   browser     one request, as a browser or another program sends it
 //! ```
 
@@ -14,3 +15,4 @@ mod bounds;
 mod browser;
 mod metrics;
 mod open_metrics;
+mod refresh;

@@ -292,6 +292,7 @@ fn a_port_that_is_taken_keeps_no_database_from_its_start() {
     let log = server.log();
     let expected = format!("WARNING: admin page: cannot listen on 127.0.0.1:{port}: ");
     assert!(log.contains(&expected) && log.contains("starting without the page"), "{log}");
+    assert!(log.contains("Give admin-port one that is free"), "{log}");
 }
 
 #[test]
