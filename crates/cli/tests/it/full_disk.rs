@@ -115,9 +115,19 @@ fn a_full_disk_refuses_writes_and_takes_them_again_when_there_is_room() {
         for words in ["DEL key:0", "INCR n", "FLUSHALL", "RPUSH l x"] {
             assert!(is_refusal(&connection.words(words)), "{words} was not refused");
         }
-        assert!(server.connect().words("INFO redo").text().contains("state=Full"));
+        let info = server.connect().words("INFO").text();
+        assert!(info.contains("state=Full"), "{info}");
+        let health = info.lines().find_map(|line| line.strip_prefix("redo_health:"));
+        assert!(health.is_some_and(|why| why.contains("No space left on device")), "{info}");
+        assert!(info.contains("aof_last_write_status:err\r\n"), "{info}");
         disk.drop_ballast();
         ledger.write_patiently(&mut connection, "again");
+        // Why it was full stays with the device, and nothing else says that it is.
+        let info = server.connect().words("INFO").text();
+        for line in ["redo_health:ok\r\n", "aof_last_write_status:ok\r\n", "state=Healthy"] {
+            assert!(info.contains(line), "{line}: {info}");
+        }
+        assert!(info.contains("last_error=") && info.contains("No space left"), "{info}");
         disk.add_ballast(disk.available_bytes().saturating_sub(FREE_BYTES));
     }
     ledger.check(&mut connection);

@@ -24,6 +24,7 @@
 //!   full_disk_backups                             history, backups and archives on disks without room
 //!   exit_codes                                    what backup, restore and view end with: damage, gaps, no log
 //!   tls ── tls_client                             certificates, handshakes; and tests of connections, over TLS
+//!   port_scan                                     which ports there are, and what they say to a stranger
 //!   tracking                                      what clients are told that keep copies, next to Redis
 //!   scripting                                     Lua scripts that run for long, and kills while they write
 //!   hot_keys                                      what was used before a restart is in memory first
@@ -130,6 +131,7 @@ mod peer_readers;
 mod peer_round_trips;
 mod peers;
 mod ping;
+mod port_scan;
 mod power_cut;
 mod process;
 mod random_commands;

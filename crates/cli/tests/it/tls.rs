@@ -171,7 +171,7 @@ fn without_a_plain_port_nothing_is_said_in_plain() {
 }
 
 /// The TCP ports that a process listens at.
-fn listening_ports(pid: u32) -> Vec<u16> {
+pub(crate) fn listening_ports(pid: u32) -> Vec<u16> {
     let sockets: Vec<String> = std::fs::read_dir(format!("/proc/{pid}/fd"))
         .unwrap()
         .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())

@@ -107,7 +107,7 @@ impl Verifying {
 
     /// Whether a backup can be restored, as far as is known: `restorable`, `lost`, or `damaged` if that was found when
     /// it was read last.
-    fn state_of(&self, backup: &NamedBackup) -> &'static str {
+    pub(super) fn state_of(&self, backup: &NamedBackup) -> &'static str {
         if backup.is_lost {
             return backup.state();
         }

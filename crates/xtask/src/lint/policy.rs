@@ -50,7 +50,7 @@ pub(super) const ORDER: &[Place] = &[
         may_use: &["base", "resp", "rdb", "keyspace", "command-spec"],
         tests_may_use: &[],
     },
-    Place { name: "admin", may_use: &[], tests_may_use: &[] },
+    Place { name: "admin", may_use: &[], tests_may_use: &["testing"] },
     Place {
         name: "tap",
         may_use: &["base", "env", "resp", "command-spec"],

@@ -94,13 +94,12 @@ pub(super) fn status(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Don
         _ => return Err(CommandError::Syntax),
     }
     let cycle = engine.backups.cycle;
-    let backups = engine.known_backups();
-    let backup = backups.iter().find(|known| known.kept.backup.name == SEALED);
-    let sealed = backup.map(|known| known.kept.backup.time_ms / 1000);
+    let backup = sealed_backup(engine);
+    let sealed_state = backup.as_ref().map(|backup| engine.verifying.state_of(backup));
+    let bad = sealed_state.filter(|state| *state != "restorable");
+    let sealed = backup.map(|backup| backup.time_ms / 1000);
     let (state, error, start_s) = match (sealed, cycle) {
-        (Some(sealed_s), _) if let Some(bad) = backup.filter(|known| !known.is_restorable()) => {
-            ("failed", bad.state, sealed_s)
-        }
+        (Some(sealed_s), _) if let Some(bad) = bad => ("failed", bad, sealed_s),
         (Some(sealed_s), Cycle::Incrementing(start_s)) => ("sealed", "", start_s.min(sealed_s)),
         (Some(sealed_s), _) => ("sealed", "", sealed_s),
         (None, Cycle::Idle) => ("idle", "", 0),
