@@ -102,6 +102,19 @@ fn a_backup_with_a_turned_bit_is_called_damaged_and_the_others_are_good() {
     assert_eq!(verified(&mut connection), "damaged");
     let one = connection.words("BACKUP STATUS one");
     assert_eq!(field(&one, "verified"), "damaged");
+    // It is what it was found to be wherever it is told of.
+    assert_eq!(
+        (field(&one, "state"), field(&one, "verified_percent")),
+        ("damaged".to_owned(), "100".to_owned())
+    );
+    assert_eq!(info(&mut connection, "backups_lost"), "1");
+    let listed = connection
+        .words("BACKUP LIST")
+        .elements()
+        .iter()
+        .map(|it| field(it, "state"))
+        .collect::<Vec<_>>();
+    assert_eq!(listed, ["damaged", "restorable"]);
     let error = field(&one, "verified_error");
     assert!(error.contains(damaged.file_name().unwrap().to_str().unwrap()), "{error}");
     assert_eq!(field(&connection.words("BACKUP STATUS two"), "verified"), "good");
