@@ -66,7 +66,8 @@ pub(crate) fn open(
         Err(AdminError::Listen { address, source }) if source.kind() == ErrorKind::AddrInUse => {
             logger.warning(&format!(
                 "WARNING: admin page: cannot listen on {address}: {source}; starting without the page and its metrics. \
-                 Give admin-port one that is free, or end what listens there, and start the server again. What listens there learns the token of each viewer: give another one afterwards, by removing {}",
+                 Give admin-port one that is free, or end what listens there, and start the server again. What listens there \
+                 learns the token of each viewer: give another one afterwards, by removing {}",
                 token_file.display()
             ));
             return Ok(None);

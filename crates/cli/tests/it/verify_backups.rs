@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::damage::said;
-use crate::process::{Program, wait_until};
+use crate::process::{Program, Server, wait_until};
 use crate::wire::{Connection, Reply};
 
 /// Small segments that are compacted soon, and no history but what backups need.
@@ -63,17 +63,23 @@ fn history(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// Makes two backups. Returns what was replaced between them.
+fn make_one_and_two(server: &Server, connection: &mut Connection) -> Vec<PathBuf> {
+    overwrite(connection, "first");
+    assert!(!connection.words("BACKUP CREATE one").is_error());
+    overwrite(connection, "second");
+    compact(connection);
+    let of_one = history(&server.directory());
+    assert!(!connection.words("BACKUP CREATE two").is_error());
+    of_one
+}
+
 #[test]
 fn a_backup_with_a_turned_bit_is_called_damaged_and_the_others_are_good() {
     let mut server = Program::indelible().start(&OPTIONS);
     let mut connection = server.connect();
     assert_eq!(info(&mut connection, "backup_verify_state"), "never");
-    overwrite(&mut connection, "first");
-    assert!(!connection.words("BACKUP CREATE one").is_error());
-    overwrite(&mut connection, "second");
-    compact(&mut connection);
-    let of_one = history(&server.directory());
-    assert!(!connection.words("BACKUP CREATE two").is_error());
+    let of_one = make_one_and_two(&server, &mut connection);
     overwrite(&mut connection, "third");
     compact(&mut connection);
     let before = connection.words("BACKUP STATUS one");
@@ -188,12 +194,7 @@ fn what_is_damaged_keeps_no_backup_from_being_restored_that_does_not_need_it() {
     let options = [&OPTIONS[..], &["--log-history-seconds", "600"]].concat();
     let mut server = Program::indelible().start(&options);
     let mut connection = server.connect();
-    overwrite(&mut connection, "first");
-    assert!(!connection.words("BACKUP CREATE one").is_error());
-    overwrite(&mut connection, "second");
-    compact(&mut connection);
-    let of_one = history(&server.directory());
-    assert!(!connection.words("BACKUP CREATE two").is_error());
+    let of_one = make_one_and_two(&server, &mut connection);
     server.kill();
     let damaged = of_one.first().expect("something was replaced");
     let mut bytes = std::fs::read(damaged).unwrap();
