@@ -1,5 +1,6 @@
 //! Whether the log takes records.
 
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use crate::shared::device::{Device, DeviceState, Service, Shared};
@@ -52,14 +53,19 @@ impl Log {
     #[must_use]
     pub fn has_room_for(&self, bytes: u64) -> bool {
         let in_use = self.shared.devices.iter().filter(|it| it.service() == Service::InUse);
-        in_use.filter(|device| device.state() == DeviceState::Full).all(|device| {
-            let queued_bytes = device.queued_bytes.load(Ordering::Relaxed);
-            let wanted_bytes = bytes + queued_bytes + self.open_bytes() as u64;
-            let free_bytes = self.shared.disk.available_bytes(&device.path).unwrap_or(0);
-            if free_bytes < wanted_bytes {
-                device.ask_for_room();
-            }
-            !device.is_stuck() && free_bytes >= wanted_bytes
-        })
+        let full = in_use.filter(|device| device.state() == DeviceState::Full);
+        let mut full = full.peekable();
+        full.peek().is_some()
+            && full.all(|device| {
+                let queued_bytes = device.queued_bytes.load(Ordering::Relaxed);
+                let wanted_bytes = bytes + queued_bytes + self.open_bytes() as u64;
+                // A block may need a new segment, and that the manifest.
+                let on = |dir: &Path| self.shared.disk.available_bytes(dir).unwrap_or(0);
+                let free_bytes = on(&device.path).min(on(self.shared.manifest.dir()));
+                if free_bytes < wanted_bytes {
+                    device.ask_for_room();
+                }
+                !device.is_stuck() && free_bytes >= wanted_bytes
+            })
     }
 }
