@@ -324,6 +324,29 @@ fn a_file_of_users_is_read_at_the_start_and_written_by_acl_save() {
 }
 
 #[test]
+fn acl_load_ends_what_was_subscribed_as_a_user_that_has_lost_the_channel() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("users.acl");
+    let users = "user alice on nopass &news +@all\nuser carol on nopass &news +@all\n";
+    fs::write(&file, users).unwrap();
+    let server = Program::indelible()
+        .start(&[&OPTIONS[..], &["--aclfile", file.to_str().unwrap()]].concat());
+    let [mut of_alice, mut of_carol] = ["alice", "carol"].map(|user| {
+        let mut listening = as_user(&server, user, "x");
+        listening.words("HELLO 3");
+        listening.words("SUBSCRIBE news");
+        all_ok(&mut listening, &["AUTH carol x"]);
+        listening
+    });
+    fs::write(&file, users.replacen("&news", "&other", 1)).unwrap();
+    let mut admin = server.connect();
+    all_ok(&mut admin, &["ACL LOAD"]);
+    assert!(of_alice.is_closed());
+    assert_eq!(admin.words("PUBLISH news today").text(), "1");
+    assert_eq!(of_carol.receive().unwrap().elements()[2].text(), "today");
+}
+
+#[test]
 fn a_server_does_not_start_with_users_that_are_wrong() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
