@@ -18,6 +18,14 @@ use crate::error::{TargetError, TargetResult};
 use crate::name::{Folder, Name, parse_database};
 use crate::target::{Object, Put, Target};
 
+/// The directory that a URL names: `file:///path`, or `file:/path`.
+#[must_use]
+pub fn directory_of(url: &str) -> Option<&Path> {
+    let path = url.strip_prefix("file:")?;
+    let path = path.strip_prefix("//").unwrap_or(path);
+    path.starts_with('/').then(|| Path::new(path))
+}
+
 /// See the file's top.
 pub struct Directory {
     disk: Arc<dyn Disk>,

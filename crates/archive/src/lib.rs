@@ -104,7 +104,7 @@ mod verifier;
 
 pub use archiver::{ArchiveStep, Archiver};
 pub use desk::{ArchiveOptions, Desk, Ending, NamedBlock};
-pub use directory::Directory;
+pub use directory::{Directory, directory_of};
 pub use error::{Error, KeyError, Result, TargetError, TargetResult};
 pub use figures::{Figures, State, TidyFigures, TidyState};
 pub use following::{Followed, FollowedTo, follow};

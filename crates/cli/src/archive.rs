@@ -13,6 +13,7 @@ use serde_json::json;
 use server::config::ArchivePlace;
 
 use crate::archive_places::{self, KeyFiles};
+use crate::arguments::with_causes;
 use crate::backup;
 use crate::backup_moment::{self, Export, Rehearsal, Show};
 use crate::backup_tidy::{self, Tidy};
@@ -107,7 +108,9 @@ impl Place {
 
 /// Whether what is to be restored is an archive.
 pub(crate) fn is_archive(source: &Path) -> bool {
-    let is_url = |source: &str| source.contains("://") || source.starts_with("transfer:");
+    let schemes = ["file:", "s3:", "transfer:"];
+    let is_url =
+        |source: &str| source.contains("://") || schemes.iter().any(|it| source.starts_with(it));
     source.to_str().is_some_and(is_url)
 }
 
@@ -160,7 +163,7 @@ pub(crate) fn backup(arguments: &[String]) -> ExitCode {
     match done {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("{error:#}");
+            eprintln!("{}", with_causes(&error));
             if is_damage(&error) { ExitCode::from(DAMAGED) } else { ExitCode::FAILURE }
         }
     }
@@ -376,7 +379,7 @@ impl Verify {
             said["restored"] = match rehearsed {
                 Ok(Some(rehearsed)) => rehearsed.clone(),
                 Ok(None) => json!({ "failed": true }),
-                Err(error) => json!({ "failed": true, "error": format!("{error:#}") }),
+                Err(error) => json!({ "failed": true, "error": with_causes(error) }),
             };
         }
         if place.json {

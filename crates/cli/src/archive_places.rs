@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ::archive::{Directory, Error, Key, KeyError, Keyed, Keys, Result, Target};
+use ::archive::{Directory, Error, Key, KeyError, Keyed, Keys, Result, Target, directory_of};
 use bucket::Bucket;
 use env::Disk;
 use rustix::fs::OFlags;
@@ -33,8 +33,8 @@ fn target_of(disk: &Arc<dyn Disk>, url: &str) -> Result<Box<dyn Target>> {
     if url.starts_with(archive_transfer::SCHEME) {
         return Ok(Box::new(Machine::from_environment(url)?));
     }
-    match url.strip_prefix("file://").filter(|path| path.starts_with('/')) {
-        Some(path) => Ok(Box::new(Directory::new(Arc::clone(disk), Path::new(path)))),
+    match directory_of(url) {
+        Some(path) => Ok(Box::new(Directory::new(Arc::clone(disk), path))),
         None => {
             let why = "give a directory as file:///path, three slashes; or s3://bucket/prefix; or transfer:HOST:PORT/name";
             Err(Error::NoTarget { place: url.to_owned(), why: why.to_owned() })

@@ -16,8 +16,17 @@ pub(crate) fn run<T: Parser, A: Into<OsString> + Clone>(
         Err(code) => return code,
     };
     run(arguments).unwrap_or_else(|error| {
-        eprintln!("{error:#}");
+        eprintln!("{}", with_causes(&error));
         ExitCode::FAILURE
+    })
+}
+
+/// An error and its causes, each said once: most errors say their cause themselves.
+pub(crate) fn with_causes(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |said, cause| match cause.to_string() {
+        cause if said.is_empty() => cause,
+        cause if said.contains(&cause) => said,
+        cause => format!("{said}: {cause}"),
     })
 }
 

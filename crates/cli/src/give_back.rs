@@ -17,6 +17,7 @@ use env::Clock as _;
 use env_os::OsClock;
 
 use crate::archive::NOT_NEWEST;
+use crate::arguments::with_causes;
 use crate::client::{Client, Reply};
 use crate::expiry::Expiry;
 use crate::login::Login;
@@ -94,7 +95,7 @@ pub(crate) fn give_back(arguments: &[String]) -> ExitCode {
             if is_not_newest { ExitCode::from(NOT_NEWEST) } else { ExitCode::SUCCESS }
         }
         Err(error) => {
-            eprintln!("{error:#}");
+            eprintln!("{}", with_causes(&error));
             ExitCode::FAILURE
         }
     }

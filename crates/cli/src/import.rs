@@ -13,6 +13,7 @@ use server::config::{self, Config};
 use server::import::{Built, Checked, Place, Progress, Source};
 use server::{import, start_log};
 
+use crate::arguments::with_causes;
 use crate::progress::Line;
 use crate::size::Size;
 
@@ -89,7 +90,7 @@ pub(crate) fn import(arguments: &[String]) -> ExitCode {
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error:#}");
+            eprintln!("{}", with_causes(&error));
             ExitCode::FAILURE
         }
     }

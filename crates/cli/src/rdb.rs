@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use rdb::{Checksum, Digest, Event, Limits, Reader, Version};
 
+use crate::arguments::with_causes;
 use crate::progress::Said;
 use crate::size::Size;
 
@@ -69,7 +70,7 @@ pub(crate) fn rdb(arguments: &[String]) -> ExitCode {
     match done {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("{error:#}");
+            eprintln!("{}", with_causes(&error));
             ExitCode::FAILURE
         }
     }

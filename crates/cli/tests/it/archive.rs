@@ -241,6 +241,23 @@ fn the_configuration_of_then_comes_back_from_the_archive_and_is_not_applied() {
 }
 
 #[test]
+fn an_archive_that_is_not_there_is_named_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let missing = directory.path().join("archive");
+    for scheme in ["file:", "file://"] {
+        let url = format!("{scheme}{}", missing.display());
+        for output in
+            [run(&["backup", "list", &url]), restore(&url, directory.path(), &["--latest"])]
+        {
+            assert_eq!(output.status.code(), Some(1));
+            let error = String::from_utf8(output.stderr).unwrap();
+            assert!(error.contains(missing.to_str().unwrap()), "{error}");
+            assert_eq!(error.matches("No such file").count(), 1, "{error}");
+        }
+    }
+}
+
+#[test]
 fn config_set_begins_and_ends_an_archive() {
     let (_place, url) = place();
     let server = Program::indelible().start(&OPTIONS);
@@ -252,8 +269,10 @@ fn config_set_begins_and_ends_an_archive() {
         assert!(error.contains("empty or a directory: file:///path"), "{error}");
     }
     fill(&mut connection);
-    for writer in 1..4 {
-        assert_eq!(connection.words(&format!("CONFIG SET archive {url}")).text(), "OK");
+    // The same place: RFC 8089 has both.
+    let short = url.replace("file:///", "file:/");
+    for (writer, place) in (1..).zip([&url, &short, &url]) {
+        assert_eq!(connection.words(&format!("CONFIG SET archive {place}")).text(), "OK");
         wait_until(|| info(&mut connection, "archive_state") == "streaming");
         assert_eq!(number(&mut connection, "archive_writer"), writer);
         connection.words(&format!("SET writer {writer}"));

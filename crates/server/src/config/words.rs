@@ -54,7 +54,7 @@ pub(super) fn archive(set: &WordsSet<'_>) -> Result<String, ValueError> {
 }
 
 fn is_place(url: &str) -> bool {
-    let file = url.strip_prefix("file://").is_some_and(|path| path.starts_with('/'));
+    let file = archive::directory_of(url).is_some();
     let bucket = url.strip_prefix("s3://");
     // Credentials are the environment's: a URL is shown.
     let is_bucket = |bucket: &str| {

@@ -1,6 +1,5 @@
 //! What archiving the log needs of the engine: a reader, now and then a mark, and to be told of changes.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -90,7 +89,7 @@ impl Engine {
         let mut seed = [0; archive::KEY_BYTES];
         self.deps.entropy.fill(&mut seed);
         let clock = Arc::clone(&self.deps.clock);
-        let directory = place.url.strip_prefix("file://").map(Path::new);
+        let directory = archive::directory_of(&place.url);
         if directory.is_some_and(|it| it.starts_with(self.config.value("dir"))) {
             self.deps.logger.warning(
                 "The archive is in the data directory: what takes the one takes the other",
