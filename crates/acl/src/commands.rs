@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use command_spec::spec::{Categories, Origin, Spec};
+use command_spec::spec::Categories;
 use command_spec::table::{Command, ORDINAL_COUNT};
 
 const WORD_COUNT: usize = ORDINAL_COUNT.div_ceil(64);
@@ -43,17 +43,8 @@ impl CommandSet {
         }
     }
 
-    /// How many are in this set and in the other.
-    pub(crate) fn count_in(&self, other: &Self) -> u32 {
-        self.words.iter().zip(other.words).map(|(word, other)| (word & other).count_ones()).sum()
-    }
-
     pub(crate) fn ordinals(&self) -> impl Iterator<Item = usize> {
         (0..ORDINAL_COUNT).filter(|&ordinal| self.has(ordinal))
-    }
-
-    fn len(&self) -> u32 {
-        self.words.iter().map(|word| word.count_ones()).sum()
     }
 }
 
@@ -65,16 +56,6 @@ pub(crate) struct Category {
     members: CommandSet,
     /// What `+@name` allows: the members, and the subcommands of containers among them.
     pub(crate) granted: CommandSet,
-    /// The members that Redis 7.0 has. A line is made by them, so that it is the one that Redis makes.
-    counted: CommandSet,
-}
-
-impl Category {
-    /// How many of its commands are in `commands`, and how many are not.
-    pub(crate) fn count(&self, commands: &CommandSet) -> (u32, u32) {
-        let on = commands.count_in(&self.counted);
-        (on, self.counted.len() - on)
-    }
 }
 
 /// All categories, in the order of ACL CAT.
@@ -86,31 +67,18 @@ pub(crate) static CATEGORIES: LazyLock<Vec<Category>> = LazyLock::new(|| {
 });
 
 fn category(name: &'static str, flag: Categories) -> Category {
-    let (mut members, mut counted) = (CommandSet::EMPTY, CommandSet::EMPTY);
-    let mut granted = CommandSet::EMPTY;
+    let (mut members, mut granted) = (CommandSet::EMPTY, CommandSet::EMPTY);
     for command in every_command().filter(|command| command.categories().has(flag)) {
         members.set(command.ordinal(), true);
-        counted.set(command.ordinal(), is_in_redis_7_0(command.spec()));
         granted.set(command.ordinal(), true);
         command.known_subcommands().for_each(|sub| granted.set(sub.ordinal(), true));
     }
-    Category { name, flag, members, granted, counted }
+    Category { name, flag, members, granted }
 }
 
 /// Every command and subcommand of the table, served or not.
 fn every_command() -> impl Iterator<Item = Command> {
     (0..ORDINAL_COUNT).filter_map(Command::at)
-}
-
-/// Whether Redis 7.0 has it.
-fn is_in_redis_7_0(spec: &Spec) -> bool {
-    let since = match spec.origin {
-        Origin::Common | Origin::Redis | Origin::RedisThenValkey(_) => spec.since,
-        Origin::ValkeyThenRedis(since) => since,
-        Origin::Valkey | Origin::Indelible => return false,
-    };
-    let mut numbers = since.split('.').map(|number| number.parse::<u32>().unwrap_or(u32::MAX));
-    (numbers.next(), numbers.next()) <= (Some(7), Some(0))
 }
 
 /// The category of this name, in any case of letters.

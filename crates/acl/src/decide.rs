@@ -43,23 +43,25 @@ impl Denial {
         }
     }
 
-    /// What the client is told, with its code.
+    /// What a client of this user is told, with its code.
     #[must_use]
-    pub fn error(self, command: Command) -> String {
+    pub fn error(self, user: &str, command: Command) -> String {
+        format!("NOPERM {}", self.why(user, command))
+    }
+
+    /// What a script of this user is told.
+    #[must_use]
+    pub fn error_of_script(self, user: &str, command: Command) -> String {
+        format!("ERR ACL failure in script: {}", self.why(user, command))
+    }
+
+    fn why(self, user: &str, command: Command) -> String {
         match self {
             Self::Command => {
-                format!("NOPERM this user has no permissions to run the '{}' command", command.name)
+                format!("User {user} has no permissions to run the '{}' command", command.name)
             }
-            Self::AllKeys | Self::Key(_) => {
-                "NOPERM this user has no permissions to access one of the keys used as \
-                             arguments"
-                    .to_owned()
-            }
-            Self::Channel(_) => {
-                "NOPERM this user has no permissions to access one of the channels \
-                                 used as arguments"
-                    .to_owned()
-            }
+            Self::AllKeys | Self::Key(_) => "No permissions to access a key".to_owned(),
+            Self::Channel(_) => "No permissions to access a channel".to_owned(),
         }
     }
 
@@ -85,34 +87,16 @@ impl Denial {
         }
     }
 
-    /// What a script is told.
-    #[must_use]
-    pub const fn error_of_script(self) -> &'static str {
-        match self {
-            Self::Command => {
-                "ERR The user executing the script can't run this command or subcommand"
-            }
-            Self::AllKeys | Self::Key(_) => {
-                "ERR The user executing the script can't access at least one of the keys mentioned in \
-                 the command arguments"
-            }
-            Self::Channel(_) => {
-                "ERR The user executing the script can't publish to the channel mentioned in the \
-                 command"
-            }
-        }
-    }
-
     /// What ACL DRYRUN replies.
     #[must_use]
-    pub fn dry_run(self, command: Command, call: &[&[u8]]) -> Vec<u8> {
+    pub fn dry_run(self, user: &[u8], command: Command, call: &[&[u8]]) -> Vec<u8> {
         let (begin, end): (&[u8], &[u8]) = match self {
             Self::Command => (b"run", b"command"),
             Self::AllKeys | Self::Key(_) => (b"access", b"key"),
             Self::Channel(_) => (b"access", b"channel"),
         };
         let object = self.object(command, call);
-        [b"This user has no permissions to ", begin, b" the '", object, b"' ", end].concat()
+        [b"User ", user, b" has no permissions to ", begin, b" the '", object, b"' ", end].concat()
     }
 }
 

@@ -1,14 +1,11 @@
 //! A user as the rules that make an equal one: in ACL LIST, ACL GETUSER and files.
 //!
-//! The commands are told as Redis tells them: all or none of them first, then the category that fits
-//! best, as long as one fits more than it does not, and at last single commands.
+//! The commands are told as Redis 7.2 tells them: all or none of them first, then the rules that were given, without those
+//! that a later one overrides.
 
-use command_spec::table::{Command, ORDINAL_COUNT};
-
-use crate::commands::CATEGORIES;
-use crate::patterns::{ChannelDefault, Channels};
+use crate::patterns::Channels;
 use crate::selector::Selector;
-use crate::user::{Passwords, Sanitize, User};
+use crate::user::{Passwords, User};
 
 impl User {
     /// The rules that make this user of a new one.
@@ -38,12 +35,10 @@ impl User {
     /// Its flags, as ACL GETUSER names them.
     pub fn flags(&self) -> impl Iterator<Item = &'static str> {
         let is_on = if self.is_on { "on" } else { "off" };
-        let sanitize = match self.sanitize {
-            Sanitize::Unsaid => None,
-            Sanitize::Yes => Some("sanitize-payload"),
-            Sanitize::Skip => Some("skip-sanitize-payload"),
-        };
-        [Some(is_on), self.needs_no_password().then_some("nopass"), sanitize].into_iter().flatten()
+        let sanitize =
+            if self.skips_sanitizing { "skip-sanitize-payload" } else { "sanitize-payload" };
+        let nopass = self.needs_no_password().then_some("nopass");
+        [Some(is_on), nopass, Some(sanitize)].into_iter().flatten()
     }
 
     /// Its passwords' SHA-256, in hexadecimal digits.
@@ -98,61 +93,9 @@ impl Selector {
     }
 
     fn command_rules(&self) -> Vec<Vec<u8>> {
-        // What the rules so far allow.
-        let mut told = Self::new(ChannelDefault::Nothing);
-        let mut rules = Vec::new();
         let start: &[u8] = if self.begins_with_all { b"+@all" } else { b"-@all" };
-        told.apply(start).expect("a rule of all versions");
-        rules.push(start.to_vec());
-        self.add_categories(&mut told, &mut rules);
-        let mut ordinal = 0;
-        while let Some(command) = Command::at(ordinal) {
-            self.add_command(command, &mut told, &mut rules);
-            for sub in command.known_subcommands() {
-                self.add_command(sub, &mut told, &mut rules);
-            }
-            ordinal += 1 + command.spec().subcommands.len();
-        }
-        debug_assert!(ordinal == ORDINAL_COUNT && told.commands == self.commands);
-        rules
-    }
-
-    /// Chooses the category that differs least as long as there is one that fits more than it differs.
-    fn add_categories(&self, told: &mut Self, rules: &mut Vec<Vec<u8>>) {
-        let adds = !self.begins_with_all;
-        let mut rest = self.commands.clone();
-        let mut left: Vec<_> = CATEGORIES.iter().collect();
-        loop {
-            let mut best: Option<(usize, u32, u32)> = None;
-            for (index, category) in left.iter().enumerate() {
-                let (on, off) = category.count(&rest);
-                let (same, different) = if adds { (on, off) } else { (off, on) };
-                let is_better = best.is_none_or(|(_, least, most)| {
-                    different < least || (different == least && same > most)
-                });
-                if same > different && is_better {
-                    best = Some((index, different, same));
-                }
-            }
-            let Some((index, ..)) = best else { break };
-            let category = left.remove(index);
-            let sign = if adds { "+@" } else { "-@" };
-            rules.push([sign, category.name].concat().into_bytes());
-            told.commands.set_all(&category.granted, adds);
-            rest.set_all(&category.granted, !adds);
-        }
-    }
-
-    fn add_command(&self, command: Command, told: &mut Self, rules: &mut Vec<Vec<u8>>) {
-        let is_allowed = self.commands.has(command.ordinal());
-        if is_allowed != told.commands.has(command.ordinal()) {
-            let sign = if is_allowed { "+" } else { "-" };
-            rules.push([sign, command.name].concat().into_bytes());
-            told.set(command, is_allowed);
-        }
-        for argument in self.first_arguments.get(&command.ordinal()).into_iter().flatten() {
-            rules.push([b"+", command.name.as_bytes(), b"|", argument].concat());
-        }
+        let rules = self.command_rules.iter().map(|rule| &rule[..]);
+        std::iter::once(start).chain(rules).map(<[u8]>::to_vec).collect()
     }
 }
 

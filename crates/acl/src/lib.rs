@@ -1,4 +1,4 @@
-//! Users, and what each of them may do, as Redis 7.0 has them.
+//! Users, and what each of them may do, as Redis 7.2 has them.
 //!
 //! ```text
 //!   SETUSER alice on >secret %R~app:* +@read (~tmp:* +set)
@@ -18,8 +18,8 @@
 //! Everything is pure: the caller reads files, knows the time and closes connections.
 //!
 //! A selector has a bit for every command and subcommand of [`command_spec::table`], also for those that
-//! are not served: a file written for Redis names them. A rule sets bits; which rules did it is forgotten. What a
-//! line shows is computed from the bits, so that it is short and always means what holds.
+//! are not served: a file written for Redis names them. A rule sets bits. The rules that did it are kept, to be told as they
+//! were given, but for those that a later one overrides: given again in their order they set the same bits.
 //!
 //! A connection keeps a [`UserKey`]: a number that is cheap to compare and stays the same while rules
 //! change. The key of a deleted user is never that of another one, not even of one with the same name.

@@ -1,6 +1,6 @@
 //! A set of permissions: commands, keys and channels that may be used together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use command_spec::table::{self, Command};
 
@@ -15,8 +15,10 @@ pub struct Selector {
     pub(crate) commands: CommandSet,
     /// Whether it began with all commands, those of later versions too.
     pub(crate) begins_with_all: bool,
-    /// Of commands that are not allowed otherwise, the first arguments with which they are.
-    pub(crate) first_arguments: BTreeMap<usize, Vec<Box<[u8]>>>,
+    /// The rules that made the commands of that beginning, in order and in small letters. None is overridden by a later one.
+    pub(crate) command_rules: Vec<Box<[u8]>>,
+    /// Of commands that are not allowed otherwise, the first arguments with which they are, in small letters.
+    pub(crate) first_arguments: BTreeMap<usize, BTreeSet<Box<[u8]>>>,
     pub(crate) keys: Keys,
     pub(crate) channels: Channels,
 }
@@ -27,6 +29,7 @@ impl Selector {
         Self {
             commands: CommandSet::EMPTY,
             begins_with_all: false,
+            command_rules: Vec::new(),
             first_arguments: BTreeMap::new(),
             keys: Keys::OneOf(Vec::new()),
             channels: default.channels(),
@@ -51,6 +54,11 @@ impl Selector {
     }
 
     fn apply_named(&mut self, rule: &[u8]) -> Result<(), RuleError> {
+        if let [b'+' | b'-', name @ ..] = rule {
+            self.apply_to_commands(rule, name)?;
+            self.remember(rule);
+            return Ok(());
+        }
         match rule {
             [b'~', pattern @ ..] => self.add_keys(pattern, KeyAccess::ALL),
             [b'%', rest @ ..] => {
@@ -61,14 +69,27 @@ impl Selector {
                 self.add_keys(pattern, access)
             }
             [b'&', pattern @ ..] => self.add_channels(pattern),
-            [sign @ (b'+' | b'-'), b'@', name @ ..] => self.set_category(name, *sign == b'+'),
-            [b'+', name @ ..] => match name.iter().rposition(|&byte| byte == b'|') {
-                Some(bar) => self.allow_part(name, bar),
-                None => self.set_command(name, true),
-            },
-            [b'-', name @ ..] => self.set_command(name, false),
             _ => Err(RuleError::Syntax),
         }
+    }
+
+    /// A rule with a sign, and `name` behind that.
+    fn apply_to_commands(&mut self, rule: &[u8], name: &[u8]) -> Result<(), RuleError> {
+        let is_allowed = rule[0] == b'+';
+        match (name, name.iter().rposition(|&byte| byte == b'|')) {
+            ([b'@', category @ ..], _) => self.set_category(category, is_allowed),
+            (_, Some(bar)) if is_allowed => self.allow_part(name, bar),
+            _ => self.set_command(name, is_allowed),
+        }
+    }
+
+    /// Adds a rule to those that are told, in place of the ones that it overrides: of the same name, or of a part of it.
+    fn remember(&mut self, rule: &[u8]) {
+        let rule = rule.to_ascii_lowercase().into_boxed_slice();
+        let is_overridden =
+            |known: &[u8]| matches!(known[1..].strip_prefix(&rule[1..]), Some([] | [b'|', ..]));
+        self.command_rules.retain(|known| !is_overridden(known));
+        self.command_rules.push(rule);
     }
 
     fn add_keys(&mut self, pattern: &[u8], access: KeyAccess) -> Result<(), RuleError> {
@@ -92,6 +113,7 @@ impl Selector {
     fn set_every_command(&mut self, are_allowed: bool) {
         self.commands = if are_allowed { CommandSet::full() } else { CommandSet::EMPTY };
         self.begins_with_all = are_allowed;
+        self.command_rules.clear();
         self.first_arguments.clear();
     }
 
@@ -136,9 +158,7 @@ impl Selector {
             return Ok(());
         }
         let known = self.first_arguments.entry(command.ordinal()).or_default();
-        if !known.iter().any(|argument| argument.eq_ignore_ascii_case(part)) {
-            known.push(part.into());
-        }
+        known.insert(part.to_ascii_lowercase().into());
         Ok(())
     }
 }

@@ -14,19 +14,12 @@ pub(crate) enum Passwords {
     OneOf(Vec<PasswordHash>),
 }
 
-/// What is said of the payloads of RESTORE. They are checked always.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sanitize {
-    Unsaid,
-    Yes,
-    Skip,
-}
-
 /// A user and its permissions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     pub(crate) is_on: bool,
-    pub(crate) sanitize: Sanitize,
+    /// What is said of the payloads of RESTORE, which are checked always.
+    pub(crate) skips_sanitizing: bool,
     pub(crate) passwords: Passwords,
     pub(crate) root: Selector,
     pub(crate) selectors: Vec<Selector>,
@@ -39,7 +32,7 @@ impl User {
     pub(crate) const fn new(default: ChannelDefault) -> Self {
         Self {
             is_on: false,
-            sanitize: Sanitize::Unsaid,
+            skips_sanitizing: false,
             passwords: Passwords::OneOf(Vec::new()),
             root: Selector::new(default),
             selectors: Vec::new(),
@@ -101,12 +94,12 @@ impl User {
         match rule.to_ascii_lowercase().as_slice() {
             b"on" => self.is_on = true,
             b"off" => self.is_on = false,
-            b"skip-sanitize-payload" => self.sanitize = Sanitize::Skip,
-            b"sanitize-payload" => self.sanitize = Sanitize::Yes,
+            b"skip-sanitize-payload" => self.skips_sanitizing = true,
+            b"sanitize-payload" => self.skips_sanitizing = false,
             b"nopass" => self.passwords = Passwords::Any,
             b"resetpass" => self.passwords = Passwords::OneOf(Vec::new()),
             b"clearselectors" => self.selectors.clear(),
-            b"reset" => *self = Self { sanitize: Sanitize::Yes, ..Self::new(self.default) },
+            b"reset" => *self = Self::new(self.default),
             _ => return self.root.apply(rule),
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -41,17 +42,25 @@ impl Reply {
 }
 
 impl Redis {
-    /// Starts one, if it is installed in the version that is compared with.
-    pub(crate) fn start() -> Option<Self> {
-        let version = Command::new("redis-server").arg("--version").output();
-        let version = version.map(|it| String::from_utf8_lossy(&it.stdout).into_owned());
-        if !version.as_ref().is_ok_and(|version| version.contains("v=7.0.")) {
-            testing::skipped("redis-server", format!("version 7.0 is not installed: {version:?}"));
+    /// Starts one of this version, if it is installed: the one of the system, or one of `make test`.
+    pub(crate) fn start(version: &str) -> Option<Self> {
+        let peers = std::env::var_os("INDELIBLE_PEERS").map(PathBuf::from);
+        let peers = peers
+            .unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers"));
+        let peer = peers.join(format!("redis-{version}/redis-server"));
+        let program = if peer.exists() { peer } else { PathBuf::from("redis-server") };
+        let said = Command::new(&program).arg("--version").output();
+        let said = said.map(|it| String::from_utf8_lossy(&it.stdout).into_owned());
+        if !said.as_ref().is_ok_and(|said| said.contains(&format!("v={version}."))) {
+            testing::skipped(
+                "redis-server",
+                format!("version {version} is not installed: {said:?}"),
+            );
             return None;
         }
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("socket");
-        let child = Command::new("redis-server")
+        let child = Command::new(&program)
             .args(["--port", "0", "--save", "", "--unixsocket"])
             .arg(&socket)
             .current_dir(&directory)

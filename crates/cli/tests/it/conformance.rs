@@ -35,7 +35,7 @@ macro_rules! conformance {
 }
 
 conformance!(
-    acl,
+    acl_8_2,
     bitops,
     bitops_8_2,
     client,

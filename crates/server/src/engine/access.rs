@@ -347,7 +347,7 @@ impl Engine {
         };
         let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
         let denial = self.denial(key, command, &args, Context::TopLevel)?;
-        Some(denial.error(command))
+        Some(denial.error(&self.access.text_of(self.sessions[key].session.identity), command))
     }
 
     /// Brings a changed configuration to the users; `sets_password` if it says which password the default user has.

@@ -257,7 +257,8 @@ impl Engine {
         }
         let context = if in_transaction { Context::Multi } else { Context::TopLevel };
         if let Some(denial) = self.denial(key, command, args, context) {
-            return Some(denial.error(command));
+            let identity = self.sessions[key].session.identity;
+            return Some(denial.error(&self.access.text_of(identity), command));
         }
         if in_transaction && command.name == "migrate" {
             return Some(NO_MIGRATION.to_owned());

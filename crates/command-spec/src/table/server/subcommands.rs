@@ -38,7 +38,6 @@ pub(super) const ACL: &[Spec] = &[
             Arg::string("command"),
             Arg::string("arg").optional().multiple(),
         ],
-        limit: "The reasons are in the words of Redis 7.0.",
         ..BASE
     },
     Spec {
@@ -64,7 +63,6 @@ pub(super) const ACL: &[Spec] = &[
         summary: "Returns the rules of a user.",
         complexity: "O(N), N the number of rules of the user.",
         arguments: &[Arg::string("username")],
-        limit: "Rules are told as by Redis 7.0.",
         ..BASE
     },
     Spec {
@@ -83,7 +81,6 @@ pub(super) const ACL: &[Spec] = &[
         since: "6.0.0",
         summary: "Returns all users as lines of a configuration.",
         complexity: "O(N), N the number of users.",
-        limit: "Rules are told as by Redis 7.0.",
         ..BASE
     },
     Spec {

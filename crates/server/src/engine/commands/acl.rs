@@ -210,7 +210,7 @@ pub(super) fn dryrun(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Don
         return Err(CommandError::WrongArity(command.name.into()));
     }
     let decision =
-        user.check(command, call).map_err(|denial: Denial| denial.dry_run(command, call));
+        user.check(command, call).map_err(|denial: Denial| denial.dry_run(args[2], command, call));
     let reply = engine.reply(key);
     match decision {
         Ok(()) => reply.ok(),

@@ -80,7 +80,7 @@ impl Engine {
         }
         let identity = self.sessions[running.client].session.identity;
         if let Err(denial) = self.access.check(identity, command, args) {
-            let why = denial.error_of_script().to_owned();
+            let why = denial.error_of_script(&self.access.text_of(identity), command);
             return Err(Refused { command: Some(command), why, denial: Some(denial) });
         }
         if command.name == "migrate" {

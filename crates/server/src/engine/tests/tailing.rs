@@ -353,8 +353,7 @@ fn a_client_that_may_not_read_all_keys_any_more_is_told_nothing() {
         let reply = world.send(admin, &format!("ACL SETUSER tail {rules}\r\n"));
         assert_eq!(reply, "+OK\r\n", "{rules}");
     };
-    let refused =
-        "-NOPERM this user has no permissions to access one of the keys used as arguments\r\n";
+    let refused = "-NOPERM No permissions to access a key\r\n";
     set(&mut world, "on nopass +@all ~some:*");
     assert_eq!(world.send(client, "AUTH tail x\r\n"), "+OK\r\n");
     assert_eq!(world.send(client, "LOGTAIL 0\r\n"), refused);
@@ -368,6 +367,6 @@ fn a_client_that_may_not_read_all_keys_any_more_is_told_nothing() {
     set(&mut world, "allkeys");
     assert_eq!(world.send(client, "LOGTAIL 1 BLOCK 0\r\n"), "");
     set(&mut world, "-logtail");
-    let refused = "-NOPERM this user has no permissions to run the 'logtail' command\r\n";
+    let refused = "-NOPERM User tail has no permissions to run the 'logtail' command\r\n";
     assert_eq!(world.read(client), refused);
 }
