@@ -15,7 +15,7 @@
 use base::bytes::{u32_at, u64_at};
 use base::{Lsn, SegmentId};
 
-use crate::format::manifest::id_at;
+use crate::format::manifest::{KeptFile, id_at};
 use crate::format::segment::SegmentHeader;
 use crate::id::Id;
 
@@ -50,6 +50,14 @@ pub struct PutBack {
     pub device: Id,
     /// The first block that the log was made of it for, this time.
     pub since: Lsn,
+}
+
+impl PutBack {
+    /// Whether it is the same file as one that is kept.
+    pub(crate) fn is_of(&self, kept: &KeptFile) -> bool {
+        (self.segment, self.part, self.generation, self.device)
+            == (kept.segment, kept.part, kept.generation, kept.device)
+    }
 }
 
 /// The place of a file.
@@ -118,12 +126,17 @@ impl Rewinds {
 
     /// Since when the file with this header, of its first image, is in place, if it was put back there.
     pub(crate) fn since(&self, header: &SegmentHeader) -> Option<Lsn> {
+        self.file(header).map(|file| file.since)
+    }
+
+    /// The file with this header, of its first image, if it was put back.
+    pub(crate) fn file(&self, header: &SegmentHeader) -> Option<&PutBack> {
         let name = (header.segment, header.part);
         let place = self.put_back.partition_point(|file| (file.segment, file.part) < name);
         let file = self.put_back.get(place)?;
         let is_same = (file.segment, file.part, file.generation, file.device)
             == (header.segment, header.part, header.generation, header.device);
-        is_same.then_some(file.since)
+        is_same.then_some(file)
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {

@@ -381,15 +381,12 @@ pub fn history_name(segment: SegmentId, part: u32, generation: u32) -> String {
     }
 }
 
-/// Whether a file in such a directory was put there by this program.
+/// The segment and part of a file in such a directory; `None` if this program has not put it there.
 #[must_use]
-pub fn is_history_name(name: &str) -> bool {
-    let parsed = name.strip_suffix(".redo").and_then(|stem| {
-        let (stem, generation) = stem.rsplit_once(".g")?;
-        let (segment, part) = parse_file_name(&format!("{stem}.redo"))?;
-        Some(history_name(segment, part, generation.parse().ok()?))
-    });
-    parsed.is_some_and(|parsed| parsed == name)
+pub fn parse_history_name(name: &str) -> Option<(SegmentId, u32)> {
+    let (stem, generation) = name.strip_suffix(".redo")?.rsplit_once(".g")?;
+    let (segment, part) = parse_file_name(&format!("{stem}.redo"))?;
+    (history_name(segment, part, generation.parse().ok()?) == name).then_some((segment, part))
 }
 
 /// The name of a device's file of zeros for its next segment: that of a segment which no log comes to, with
@@ -529,11 +526,11 @@ mod tests {
     fn names_of_history_are_told_from_others() {
         for (segment, part, generation) in [(1, 0, 0), (42, 3, 7)] {
             let name = history_name(SegmentId(segment), part, generation);
-            assert!(is_history_name(&name), "{name}");
+            assert!(parse_history_name(&name).is_some(), "{name}");
             assert_eq!(parse_file_name(&name), None, "{name}");
         }
         for name in ["0000000001.redo", "0000000001.g.redo", "0000000001.g01.redo", "x.g1.redo"] {
-            assert!(!is_history_name(name), "{name}");
+            assert!(parse_history_name(name).is_none(), "{name}");
         }
     }
 

@@ -339,7 +339,8 @@ impl Catalog {
 pub(crate) fn history_files(disk: &dyn Disk, device: &Path) -> Vec<PathBuf> {
     let dir = segment::history_dir(device);
     let names = disk.list(&dir).unwrap_or_default();
-    let ours = names.iter().filter(|name| name.to_str().is_some_and(segment::is_history_name));
+    let is_ours = |name: &str| segment::parse_history_name(name).is_some();
+    let ours = names.iter().filter(|name| name.to_str().is_some_and(is_ours));
     ours.map(|name| dir.join(name)).collect()
 }
 

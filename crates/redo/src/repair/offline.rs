@@ -33,6 +33,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -42,10 +43,12 @@ use env::{Access, Disk, Entropy, FileError};
 use crate::error::{Error, IoContext, Result};
 use crate::format::block::{BlockHeader, HEADER_BYTES};
 use crate::format::listing::Listed;
-use crate::format::manifest::{self, DeviceMark, Manifest};
+use crate::format::manifest::{self, DeviceMark, KeptFile, Manifest};
 use crate::format::record;
-use crate::format::registry::NamedBackup;
+use crate::format::rewinds::PutBack;
+use crate::format::segment;
 use crate::inspect::verify::{Report, check_file, verify, verify_unlocked};
+use crate::read::catalog::history_files;
 use crate::read::in_use::{is_in_use, lock_path};
 use crate::read::scan::find_block_in;
 use crate::repair::places::{self, Places};
@@ -189,21 +192,34 @@ fn look(
     let missing = listed.filter(|entry| !files.iter().any(|image| image.may_be(entry))).collect();
     let mut manifest = places.new_manifest(dir, durable, next_segment, entropy);
     let known_command = manifest.registry.last_command();
-    for (lsn, note) in notes_in(disk, &files)? {
+    // Without the manifest, what was kept tells of what blocks in place have lost to compactions.
+    let kept = if known.is_none() { kept_files(disk, &places)? } else { Vec::new() };
+    for (lsn, note) in notes_in(disk, files.iter().chain(&kept))? {
         manifest.registry.take(lsn, &note, known_command);
     }
     let (groups, intact) = gather_damaged(files.into_iter().zip(complaints).collect());
     manifest.listed = intact.iter().filter_map(Salvage::listed).collect();
     manifest.listed.extend(groups.iter().flatten().filter_map(DamagedSegment::listed));
-    let replaced = groups.iter().flatten();
-    let images = replaced.clone().flat_map(|damaged| &damaged.images);
-    let since = images.map(Salvage::from).chain(holes.iter().map(|hole| hole.0)).min();
+    let replaced = || groups.iter().flatten();
+    let images = || replaced().flat_map(|damaged| &damaged.images);
+    let put_back: BTreeMap<&Path, PutBack> = images()
+        .filter_map(|image| Some((&*image.path, *manifest.rewinds.file(image.header.as_ref()?)?)))
+        .collect();
+    let since_when = |image: &Salvage| put_back.get(&*image.path).map(|file| file.since);
+    let since = images().map(|image| image.from(since_when(image)));
+    let since = since.chain(holes.iter().map(|hole| hole.0)).min();
     // Without the manifest, or a file that it lists, nothing says what was made without what is missing.
     let is_all_there = known.is_some() && Vec::is_empty(&missing) && discarded.is_empty();
     let since = if is_all_there { since } else { Some(Lsn::ZERO) };
-    let replaced: BTreeSet<SegmentId> = replaced.map(|damaged| damaged.segment).collect();
+    // Blocks behind the last one that is known to have been durable may be good, too.
+    let mut lost: Vec<(Lsn, Lsn)> =
+        since.map(|since| (since, Lsn::MAX.next())).into_iter().collect();
+    // What was put back is in `history/`, too, for what it was part of before: one file with two names.
+    let is_put_back = |kept: &&KeptFile| put_back.values().any(|file| file.is_of(kept));
+    lost.extend(manifest.history.iter().filter(is_put_back).map(|kept| (kept.from, kept.until)));
+    let replaced: BTreeSet<SegmentId> = replaced().map(|damaged| damaged.segment).collect();
     let lost_backups =
-        since.map_or(Vec::new(), |since| give_up_past(&mut manifest, since, &replaced));
+        if lost.is_empty() { Vec::new() } else { give_up(&mut manifest, &lost, &replaced) };
     let mut repair = Repair {
         dir: dir.to_owned(),
         errors: report.errors,
@@ -224,9 +240,26 @@ fn look(
     Ok(repair)
 }
 
+/// What is good of the files in `history/`.
+fn kept_files(disk: &dyn Disk, places: &Places) -> Result<Vec<Salvage>> {
+    let mut kept = Vec::new();
+    for (device, place) in places.devices.iter().enumerate() {
+        for path in history_files(disk, &place.path) {
+            let name = path.file_name().and_then(|name| name.to_str());
+            let Some(name) = name.and_then(segment::parse_history_name) else { continue };
+            let database = places.database;
+            kept.extend(DamagedFile { disk, path: &path, device, name, database }.read()?);
+        }
+    }
+    Ok(kept)
+}
+
 /// The notes in good blocks, in order. A backup of which the manifest does not know yet must not be taken for a good one by the
 /// next start, which knows of no damage any more.
-fn notes_in(disk: &dyn Disk, files: &[Salvage]) -> Result<Vec<(Lsn, Note)>> {
+fn notes_in<'a>(
+    disk: &dyn Disk,
+    files: impl Iterator<Item = &'a Salvage>,
+) -> Result<Vec<(Lsn, Note)>> {
     let mut notes = BTreeMap::new();
     for file in files {
         let input = disk.open(&file.path, Access::Read).at(&file.path, "open")?;
@@ -249,24 +282,26 @@ fn notes_in(disk: &dyn Disk, files: &[Salvage]) -> Result<Vec<(Lsn, Note)>> {
     Ok(notes.flat_map(|(lsn, notes)| notes.into_iter().map(move |note| (lsn, note))).collect())
 }
 
-/// What is damaged is replaced as by a compaction of now: states from `since` on, the first block that needs it, are lost up to
-/// now. Returns the names of the backups among them.
-fn give_up_past(
+/// What is damaged is replaced as by a compaction of now: states of these spans of blocks, each up to before its second one,
+/// need it and are lost. Returns the names of the backups among them.
+fn give_up(
     manifest: &mut Manifest,
-    since: Lsn,
+    lost: &[(Lsn, Lsn)],
     replaced: &BTreeSet<SegmentId>,
 ) -> Vec<String> {
     let durable = manifest.durable_lsn;
     (manifest.history_floor, manifest.history_floor_ms) = (durable, 0);
-    manifest.history_points.retain(|point| point.lsn < since);
+    let is_lost = |lsn: Lsn| lost.iter().any(|(from, until)| *from <= lsn && lsn < *until);
+    manifest.history_points.retain(|point| !is_lost(point.lsn));
     manifest.rewinds.put_back.retain(|file| !replaced.contains(&file.segment));
-    // Blocks behind the last one that is known to have been durable may be good, too.
-    let until = Lsn::MAX.next();
-    let is_lost = |backup: &&NamedBackup| backup.needs(since, until);
-    let backups = manifest.registry.backups().iter().filter(is_lost);
-    let lost = backups.map(|backup| backup.name.clone()).collect();
-    manifest.registry.lose(since, until);
-    lost
+    let backups = manifest.registry.backups().iter();
+    let names =
+        backups.filter(|backup| lost.iter().any(|(from, until)| backup.needs(*from, *until)));
+    let names = names.map(|backup| backup.name.clone()).collect();
+    for (from, until) in lost {
+        manifest.registry.lose(*from, *until);
+    }
+    names
 }
 
 /// Files that a compaction has made superfluous count for nothing.
@@ -521,18 +556,41 @@ impl Repair {
             }
             let keep = path.parent().expect("a file is in a directory").join(&name);
             disk.create_dir_all(&keep).at(&keep, "make")?;
-            let copy = keep.join(path.file_name().expect("a file has a name"));
-            copy_file(disk, &path, &copy)?;
+            copy_file(disk, &path, &copy_in(&keep, &path))?;
             kept_in.insert(keep);
+        }
+        // States that are given up are deleted by the next start: here their files stay.
+        let mut synced = BTreeSet::new();
+        for place in &self.places.devices {
+            let keep = place.path.join(&name);
+            for path in history_files(disk, &place.path) {
+                let history = segment::history_dir(&keep);
+                disk.create_dir_all(&history).at(&history, "make")?;
+                let copy = copy_in(&history, &path);
+                match disk.link(&path, &copy) {
+                    Err(error) if error.kind() == ErrorKind::Unsupported => {
+                        copy_file(disk, &path, &copy)?;
+                    }
+                    linked => linked.at(&copy, "link")?,
+                }
+                synced.extend([history, keep.clone()]);
+                kept_in.insert(keep.clone());
+            }
         }
         let path = keep.join("report.txt");
         let file = disk.create(&path).at(&path, "create")?;
         file.write_all_at(report.as_bytes(), 0).at(&path, "write")?;
         file.sync_data().at(&path, "sync")?;
-        kept_in.iter().try_for_each(|dir| disk.sync_dir(dir).at(dir, "sync"))?;
+        synced.extend(kept_in.iter().cloned());
+        synced.iter().try_for_each(|dir| disk.sync_dir(dir).at(dir, "sync"))?;
         self.kept_in = kept_in.into_iter().collect();
         Ok(())
     }
+}
+
+/// The name in a directory that a copy of the file has.
+fn copy_in(dir: &Path, path: &Path) -> PathBuf {
+    dir.join(path.file_name().expect("a file has a name"))
 }
 
 fn copy_file(disk: &dyn Disk, from: &Path, to: &Path) -> Result<()> {
@@ -605,7 +663,8 @@ impl Repair {
                 "WARNING: each lost record may have been the newest of its entry, or its deletion: \
                  so many keys and elements ({lost}) may be gone, show an older value, or come \
                  back although they were deleted; a lost record of a database map (FLUSHALL, \
-                 FLUSHDB, SWAPDB) undoes that command; a collection whose root is lost is gone, \
+                 FLUSHDB, SWAPDB) undoes that command, and keys may be in a database of another number \
+                 (INFO keyspace), also of one above `databases`; a collection whose root is lost is gone, \
                  one whose elements are lost is incomplete"
             )?;
         }

@@ -203,16 +203,17 @@ impl Salvage {
         self.header.map_or(Kinds::KNOWN, |header| header.kinds)
     }
 
-    /// The first block whose state may need it.
-    pub(crate) fn from(&self) -> Lsn {
+    /// The first block whose state may need it. One that was put back, which its file's first image says, was elsewhere before.
+    pub(crate) fn from(&self, put_back: Option<Lsn>) -> Lsn {
         let Some(header) = &self.header else { return Lsn::ZERO };
         let begins_well = self.wounds.first().is_none_or(|wound| wound.after > Lsn::ZERO);
-        match (&self.footer, self.blocks.first()) {
+        put_back.unwrap_or_else(|| match (&self.footer, self.blocks.first()) {
             _ if header.generation > 0 => header.durable_lsn,
             (Some(footer), _) => footer.min_lsn,
             (None, Some(first)) if begins_well => first.header.lsn,
-            (None, _) => Lsn::ZERO,
-        }
+            // All blocks up to that one were in other files when it was begun.
+            (None, _) => header.durable_lsn.next(),
+        })
     }
 
     /// How often the segment was compacted when this was made; only whether, without a header.

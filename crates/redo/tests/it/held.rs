@@ -246,7 +246,12 @@ fn what_is_replaced_on_a_full_disk_costs_the_oldest_backup_first() {
 /// What a repair replaces is newer than one backup and older than the other.
 #[test]
 fn a_repair_costs_the_backups_that_need_what_is_damaged() {
-    for manifest in ["as it is", "without the last backup", "lost"] {
+    for (manifest, is_cut) in [
+        ("as it is", false),
+        ("without the last backup", false),
+        ("without the last backup", true),
+        ("lost", false),
+    ] {
         let is_listed = manifest == "as it is";
         let (disk, mut database, mut made) =
             with_backups(io::ErrorKind::StorageFull, HistoryOptions::ALL);
@@ -272,8 +277,12 @@ fn a_repair_costs_the_backups_that_need_what_is_damaged() {
         let sim: std::sync::Arc<dyn env::Disk> = std::sync::Arc::new(disk.disk.clone());
         if manifest != "lost" {
             let file = sim.open(&damaged, env::Access::ReadWrite).unwrap();
-            let at = file.len().unwrap() / 2;
-            file.write_all_at(&[0x55; 40], at).unwrap();
+            if is_cut {
+                // In its first block.
+                file.set_len(redo::segment::HEADER_BYTES as u64 + 40).unwrap();
+            } else {
+                file.write_all_at(&[0x55; 40], file.len().unwrap() / 2).unwrap();
+            }
         }
         match manifest {
             "as it is" => {}
@@ -290,11 +299,17 @@ fn a_repair_costs_the_backups_that_need_what_is_damaged() {
         let mode = RepairMode::CarryOut { now_ms: 1_700_000_000_000 };
         let entropy = &mut crate::harness::Counter(9);
         let repair = redo::repair(&sim, dir, &devices, entropy, mode).unwrap();
-        assert_eq!(repair.lost_backups, ["c"], "{repair}");
+        let names: &[&str] = if manifest == "lost" { &["a", "b", "c"] } else { &["c"] };
+        assert_eq!(repair.lost_backups, names, "{repair}");
+        let kept = repair.kept_in.last().unwrap().join("history");
+        let was_kept = disk.disk.list(&kept).unwrap();
+        assert_eq!(was_kept, disk.disk.list(Path::new("/disk0/history")).unwrap());
+        assert!(!was_kept.is_empty());
         if manifest == "lost" {
-            // Nothing says what was kept for the others.
+            // Nothing says what was kept for them.
             let database = open_with(&disk, &DEVICES, HistoryOptions::ALL).unwrap();
-            assert_eq!(lost(&database), BTreeMap::from([("c".to_owned(), true)]));
+            assert!(lost(&database).values().all(|is_lost| *is_lost));
+            assert_eq!(disk.disk.list(&kept).unwrap(), was_kept);
             let copied = crate::history::copy(&disk.disk);
             for name in ["a", "b", "c"] {
                 let point = RestorePoint::Backup(name.to_owned());
@@ -318,6 +333,57 @@ fn a_repair_costs_the_backups_that_need_what_is_damaged() {
         let copied = crate::history::copy(&disk.disk);
         assert!(restore(&copied, &request(point)).is_err(), "it is not what it was");
     }
+}
+
+/// What was put back when the log was set back is of use to what it was part of before, and what was cut to nothing of before.
+#[test]
+fn a_repair_of_what_was_put_back_costs_no_backup_of_before() {
+    let (disk, mut database, mut made) =
+        with_backups(io::ErrorKind::StorageFull, HistoryOptions::ALL);
+    fill(&mut database, 0, 60);
+    let contents = database.keyspace.contents();
+    made.push(Made { backup: back_up(&mut database, "undone"), contents });
+    database.close();
+    crate::rewinding::rewind(&disk.disk, RestorePoint::Backup("b".to_owned())).unwrap();
+    let mut database = open_with(&disk, &DEVICES, HistoryOptions::ALL).unwrap();
+    fill(&mut database, 0, 2);
+    database.close();
+    let dir = Path::new("/data");
+    let manifest = Manifest::read(&disk.disk, dir).unwrap().unwrap();
+    let (mut files, mut damaged, mut shared) = (0, 0, 0);
+    for put_back in &manifest.rewinds.put_back {
+        let copied = crate::history::copy(&disk.disk);
+        let name = redo::segment::file_name(put_back.segment, put_back.part);
+        let path = Path::new("/disk0").join(name);
+        let (segment, part, generation) = (put_back.segment, put_back.part, put_back.generation);
+        let name = redo::segment::history_name(segment, part, generation);
+        // The copy of the disk has made two of what is one file with two names.
+        let twin = Path::new("/disk0/history").join(name);
+        for path in [&path, &twin] {
+            let Ok(file) = copied.open(path, env::Access::ReadWrite) else { continue };
+            file.write_all_at(&[0x55; 40], file.len().unwrap() / 2).unwrap();
+        }
+        files += 1;
+        let is_twin = |kept: &&redo::manifest::KeptFile| {
+            (kept.segment, kept.part, kept.generation) == (segment, part, generation)
+        };
+        let twins: Vec<_> = manifest.history.iter().filter(is_twin).collect();
+        let (needs, others): (Vec<&Made>, Vec<&Made>) = made
+            .iter()
+            .partition(|made| twins.iter().any(|kept| made.backup.needs(kept.from, kept.until)));
+        shared += needs.len();
+        let sim: std::sync::Arc<dyn env::Disk> = std::sync::Arc::new(copied.clone());
+        let mode = RepairMode::CarryOut { now_ms: 1_700_000_000_000 };
+        let devices = [Path::new("/disk0").to_owned()];
+        let entropy = &mut crate::harness::Counter(9);
+        let repair = redo::repair(&sim, dir, &devices, entropy, mode).unwrap();
+        damaged += usize::from(repair.is_needed());
+        let needs: Vec<&String> = needs.iter().map(|made| &made.backup.name).collect();
+        let lost: Vec<&String> = repair.lost_backups.iter().collect();
+        assert_eq!(lost, needs, "{}: {repair}", path.display());
+        others.into_iter().for_each(|made| assert_restorable(&copied, made));
+    }
+    assert!(files > 1 && damaged == files && shared > 0, "{damaged} of {files}, {shared}");
 }
 
 /// The files of segments in place.
