@@ -114,6 +114,12 @@ pub(crate) fn is_archive(source: &Path) -> bool {
     source.to_str().is_some_and(is_url)
 }
 
+/// The exit code for a data directory in which no log was found: what is there of one may be damaged.
+pub(crate) fn code_without_log(directory: &Path) -> ExitCode {
+    let is_damaged = crate::log::lacks_its_manifest(directory);
+    if is_damaged { ExitCode::from(DAMAGED) } else { ExitCode::FAILURE }
+}
+
 /// Says how an archive is named, if a directory is one.
 pub(crate) fn say_if_archive(directory: &Path) {
     let Ok(path) = std::fs::canonicalize(directory) else { return };
@@ -226,7 +232,11 @@ fn list(place: &Place) -> anyhow::Result<ExitCode> {
     let target = &*place.target()?;
     let databases = match &place.database {
         Some(wanted) => vec![database_of(target, Some(wanted))?],
-        None => target.databases()?,
+        None => match target.databases()? {
+            // None, which is an error as it is for each other command.
+            none if none.is_empty() => vec![database_of(target, None)?],
+            databases => databases,
+        },
     };
     let (mut all, mut is_damaged, mut is_cut_off) = (Vec::new(), false, false);
     for database in databases {
@@ -365,7 +375,7 @@ impl Verify {
         let (is_good, mut said) = match (place.directory(), backup.as_deref()) {
             (Some(directory), name) => {
                 let verified = backup::verify(directory, &place.devices, name, place.json)?;
-                let Some(verified) = verified else { return Ok(ExitCode::FAILURE) };
+                let Some(verified) = verified else { return Ok(code_without_log(directory)) };
                 verified
             }
             (None, None) => verify(place)?,

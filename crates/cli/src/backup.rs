@@ -29,7 +29,7 @@ pub(crate) fn tell(
     line.end();
     let Some(history) = found? else {
         crate::log::say_no_log(source);
-        return Ok(ExitCode::FAILURE);
+        return Ok(crate::archive::code_without_log(source));
     };
     if is_json {
         let mut said = match is_list {

@@ -61,10 +61,7 @@ impl Arguments {
     fn run(self) -> anyhow::Result<ExitCode> {
         let directory = &self.directory;
         if !redo::is_there(&OsDisk, directory) {
-            eprintln!(
-                "there is no redo log in {}: give the data directory of the server (dir in its configuration)",
-                directory.display()
-            );
+            crate::log::say_no_log(directory);
             return Ok(ExitCode::from(2));
         }
         if redo::is_in_use(&OsDisk, directory)? {

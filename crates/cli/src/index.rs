@@ -116,7 +116,8 @@ fn show(stats: &Stats) {
 fn compare(directory: &Path, devices: &[PathBuf]) -> anyhow::Result<ExitCode> {
     let disk: Arc<dyn Disk> = Arc::new(OsDisk);
     let Some(log) = redo::StoredLog::open(Arc::clone(&disk), directory, devices)? else {
-        anyhow::bail!("there is no redo log in {}", directory.display());
+        crate::log::say_no_log(directory);
+        return Ok(ExitCode::from(2));
     };
     let (index, scratch) = (below(directory), directory.join("index.compared"));
     let options = indexing::Options::default();
@@ -142,10 +143,7 @@ fn compare(directory: &Path, devices: &[PathBuf]) -> anyhow::Result<ExitCode> {
 
 fn rebuild(directory: &Path, devices: &[PathBuf]) -> anyhow::Result<ExitCode> {
     if !redo::is_there(&OsDisk, directory) {
-        eprintln!(
-            "there is no redo log in {}: give the data directory of the server (dir in its configuration)",
-            directory.display()
-        );
+        crate::log::say_no_log(directory);
         return Ok(ExitCode::from(2));
     }
     if redo::is_in_use(&OsDisk, directory)? {

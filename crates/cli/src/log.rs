@@ -1,6 +1,6 @@
 //! `indelible log`: looks at a redo log that no server is using, and mends it if it is told to.
 
-use std::io::{BufWriter, Write as _, stdout};
+use std::io::{BufWriter, ErrorKind, Write as _, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -122,14 +122,34 @@ const fn format(json: bool) -> DumpFormat {
     if json { DumpFormat::Json } else { DumpFormat::Text }
 }
 
-/// Says that there is no log in a directory.
+/// Says why there is no log in a directory.
 pub(crate) fn say_no_log(directory: &Path) {
+    if let Err(error) = directory.read_dir()
+        && error.kind() == ErrorKind::PermissionDenied
+    {
+        eprintln!("cannot read {}: {error}", directory.display());
+        return;
+    }
+    if lacks_its_manifest(directory) {
+        eprintln!(
+            "{dir} has files of a redo log, and {manifest} is missing: bring it back, or indelible log repair {dir} makes one \
+             of what the other files say",
+            dir = directory.display(),
+            manifest = redo::manifest::path_in(directory).display()
+        );
+        return;
+    }
     eprintln!(
         "there is no redo log in {}: give the data directory of the server (dir in its \
          configuration), and --device for each of its log-devices",
         directory.display()
     );
     crate::archive::say_if_archive(directory);
+}
+
+/// Whether a data directory has files of a log and nothing that says which.
+pub(crate) fn lacks_its_manifest(directory: &Path) -> bool {
+    !redo::is_there(&OsDisk, directory) && has_segments(&directory.join("redo"))
 }
 
 /// Whether there are files of a log in a directory.

@@ -308,11 +308,7 @@ fn replace_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 }
 
 fn no_log(directory: &Path) -> ExitCode {
-    eprintln!(
-        "there is no redo log in {}: give the data directory of the server (dir in its configuration)",
-        directory.display()
-    );
-    crate::archive::say_if_archive(directory);
+    crate::log::say_no_log(directory);
     ExitCode::FAILURE
 }
 

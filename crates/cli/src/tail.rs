@@ -165,7 +165,8 @@ impl Tail {
             Start::At(lsn) => lsn - 1,
             Start::Now => end,
         };
-        while self.follows || after < end {
+        // The server is asked even if there is nothing behind: it knows which log this is, and whether the block is ahead.
+        loop {
             let (position, log) = (after.to_string(), self.log.map(|log| log.to_string()));
             let mut words = vec!["LOGTAIL", &position, "COUNT", BLOCKS_MAX];
             words.extend(["BLOCK", BLOCK_MS].into_iter().take(if self.follows { 2 } else { 0 }));
@@ -175,12 +176,11 @@ impl Tail {
                 return Ok(ExitCode::from(GONE));
             };
             out.flush()?;
-            if count == 0 && !self.follows {
-                break;
+            if !self.follows && (count == 0 || last >= end) {
+                return Ok(ExitCode::SUCCESS);
             }
             after = last;
         }
-        Ok(ExitCode::SUCCESS)
     }
 }
 

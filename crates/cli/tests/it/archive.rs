@@ -261,6 +261,10 @@ fn an_archive_that_is_not_there_is_named_once() {
             assert_eq!(error.matches("No such file").count(), 1, "{error}");
         }
     }
+    let empty = format!("file://{}", directory.path().display());
+    let output = run(&["backup", "list", &empty]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("there is no archive of a database there"));
 }
 
 #[test]

@@ -466,6 +466,15 @@ fn a_branch_is_not_taken_for_the_log_that_it_was_made_of() {
     let address = format!("127.0.0.1:{}", other.port);
     let refused = tail(&address, &["--from", "9", "--log", &log]);
     assert_eq!((refused.status.code(), refused.stdout.len()), (Some(3), 0), "{refused:?}");
+    // Also where the number, or the end, is behind all that there is.
+    for from in ["16", "now"] {
+        let refused = tail(&address, &["--from", from, "--log", &log]);
+        assert_eq!((refused.status.code(), refused.stdout.len()), (Some(3), 0), "{refused:?}");
+    }
+    let ahead = tail(&address, &["--from", "500"]);
+    assert_eq!(ahead.status.code(), Some(1), "{ahead:?}");
+    assert!(String::from_utf8_lossy(&ahead.stderr).contains("ahead of the log"), "{ahead:?}");
+    assert!(tail(&address, &["--from", "now"]).status.success());
     // What both have may be followed by what this one has.
     let shared = tail(&address, &["--from", "6", "--log", &log]);
     assert!(shared.status.success(), "{shared:?}");

@@ -295,6 +295,12 @@ fn a_log_that_lost_its_manifest_is_not_called_good() {
         assert_eq!(output.status.code(), Some(1), "{action}: {}", said(&output));
         assert!(said(&output).contains("redo.manifest"), "{}", said(&output));
     }
+    for (words, code) in [(["backup", "list"], 2), (["backup", "verify"], 2), (["log", "tail"], 2)]
+    {
+        let output = indelible(&[&words[..], &[place.to_str().unwrap()]].concat());
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {}", said(&output));
+        assert!(said(&output).contains("indelible log repair"), "{}", said(&output));
+    }
     let output = indelible(&["log", "repair", "--yes", place.to_str().unwrap()]);
     assert!(output.status.success(), "{}", said(&output));
     server.restart();

@@ -10,6 +10,7 @@ use crate::loop_device::{LoopDisk, texts};
 use crate::process::{PATIENCE, Program, Server, wait_until};
 use crate::wire::Connection;
 use std::collections::BTreeMap;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// What the server sets aside, its first segment, and some room.
@@ -115,6 +116,12 @@ fn a_full_disk_refuses_writes_and_takes_them_again_when_there_is_room() {
         for words in ["DEL key:0", "INCR n", "FLUSHALL", "RPUSH l x"] {
             assert!(is_refusal(&connection.words(words)), "{words} was not refused");
         }
+        // What health checks ask, and what is read after a night.
+        assert!(is_refusal(&connection.words("PING")));
+        let address = format!("127.0.0.1:{}", server.port);
+        let ping = Command::new(env!("CARGO_BIN_EXE_indelible")).args(["ping", &address]).status();
+        assert_eq!(ping.unwrap().code(), Some(2));
+        wait_until(|| server.log().contains("is full: "));
         let info = server.connect().words("INFO").text();
         assert!(info.contains("state=Full"), "{info}");
         let health = info.lines().find_map(|line| line.strip_prefix("redo_health:"));

@@ -109,7 +109,12 @@ pub(crate) struct Device {
     /// Whether its open segment is written over zeros.
     pub(crate) is_over_zeros: AtomicBool,
     last_error: Mutex<Option<String>>,
+    /// The state that people were told of last, and when, on the monotonic clock.
+    told: Mutex<(DeviceState, u64)>,
 }
+
+/// So long nothing more is told of a device that is full and has room in turn.
+const TOLD_AGAIN_US: u64 = 30_000_000;
 
 impl Device {
     pub(crate) fn new(id: Id, path: PathBuf) -> Self {
@@ -132,7 +137,27 @@ impl Device {
             spare: Spare::default(),
             is_over_zeros: AtomicBool::new(false),
             last_error: Mutex::default(),
+            told: Mutex::new((DeviceState::Healthy, 0)),
         }
+    }
+
+    /// What people are to be told of its state, if that is another one than they know.
+    pub(crate) fn take_news(&self, now_us: u64) -> Option<String> {
+        let (state, mut told) = (self.state(), self.told.lock());
+        let is_early = told.1 > 0 && now_us < told.1 + TOLD_AGAIN_US;
+        if state == told.0 || (is_early && state != DeviceState::Poisoned) {
+            return None;
+        }
+        *told = (state, now_us.max(1));
+        let path = self.path.display();
+        let why = self.last_error().unwrap_or_default();
+        Some(match state {
+            DeviceState::Healthy => format!("the log device {path} takes writes again"),
+            DeviceState::Full => format!("WARNING: the log device {path} is full: {why}"),
+            DeviceState::Poisoned => format!(
+                "WARNING: the log device {path} has failed and takes nothing more until the next start: {why}"
+            ),
+        })
     }
 
     pub(crate) fn state(&self) -> DeviceState {

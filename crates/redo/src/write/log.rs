@@ -388,6 +388,8 @@ impl Log {
         self.release_drained_devices();
         self.marks.forget_dropped();
         self.tell_lost_backups();
+        let news = self.shared.devices.iter().filter_map(|device| device.take_news(now_us));
+        news.collect::<Vec<_>>().into_iter().for_each(|news| self.tell(news));
         self.copy_marks(self.mark_copy_bytes);
         self.validity.take_some(&mut self.segments, TAKEN_BYTES);
         if self.scrub.wants_targets.load(Ordering::Acquire) {

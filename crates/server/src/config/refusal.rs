@@ -160,7 +160,7 @@ pub enum ConfigError {
         source: io::Error,
     },
     /// A line is wrong.
-    #[error("\n*** FATAL CONFIG FILE ERROR (Indelible {version}, Redis 7.2) ***\nReading {place}, at line {number}\n>>> '{line}'\n{why}", version = env!("CARGO_PKG_VERSION"))]
+    #[error("\n*** FATAL CONFIG FILE ERROR (Indelible {version}, Redis 7.2) ***\nReading {place}, at line {number}\n>>> '{}'\n{why}", shown(line), version = env!("CARGO_PKG_VERSION"))]
     Line {
         /// The file or the command line.
         place: String,
@@ -171,6 +171,13 @@ pub enum ConfigError {
         /// What is wrong with it.
         why: LineError,
     },
+}
+
+/// A line as it is shown: of a user's rules only what comes before the first password, as a service's messages are kept.
+fn shown(line: &str) -> &str {
+    let is_user = line.split_whitespace().next().is_some_and(|it| it.eq_ignore_ascii_case("user"));
+    let password = line.find(" >").or_else(|| line.find(" <")).filter(|_| is_user);
+    password.map_or(line, |at| &line[..at])
 }
 
 impl ConfigError {

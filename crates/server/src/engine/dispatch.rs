@@ -282,7 +282,9 @@ impl Engine {
         {
             self.limit_tracking();
         }
-        if effective.has(Flags::WRITE)
+        // PING is refused with them: health checks ask by it whether the server can write.
+        let is_told = effective.has(Flags::WRITE) || command.name == "ping";
+        if is_told
             && !self.was_log_good
             && let Some(refusal) = self.shard.write_refusal()
         {
@@ -291,12 +293,10 @@ impl Engine {
                 return Some(refusal);
             }
         }
-        if effective.has(Flags::WRITE) && self.is_stopped_by_failed_save() {
+        if is_told && self.is_stopped_by_failed_save() {
             return Some(NOT_SAVED.to_owned());
         }
-        if effective.has(Flags::WRITE)
-            && let Some(refusal) = self.archives.refusal()
-        {
+        if is_told && let Some(refusal) = self.archives.refusal() {
             return Some(refusal.to_owned());
         }
         if effective.has(Flags::WRITE) && self.options.access.is_read_only {
