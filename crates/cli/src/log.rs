@@ -8,7 +8,7 @@ use std::sync::Arc;
 use clap::{Parser, Subcommand};
 use env::{Clock as _, Disk};
 use env_os::{OsClock, OsDisk, OsEntropy};
-use redo::{DumpFormat, RecordAddr, RepairMode};
+use redo::{DumpFormat, RecordAddr, RepairMode, RepairRequest};
 
 use crate::archive_places::KeyFiles;
 use crate::login::Login;
@@ -100,6 +100,9 @@ enum Action {
         /// The directories of log-devices; without them, those that the log itself names.
         #[arg(long = "device", value_name = "DIRECTORY")]
         devices: Vec<PathBuf>,
+        /// One of log-devices whose disk is gone for good: what is on it is given up, and the log does without it.
+        #[arg(long = "lost", value_name = "DIRECTORY")]
+        lost: Vec<PathBuf>,
     },
 }
 
@@ -209,8 +212,9 @@ impl Action {
                 );
                 Ok(ExitCode::FAILURE)
             }
-            Self::Repair { directory, dry_run, yes, devices } => {
-                let code = repair(&disk, &directory, &devices, yes)?;
+            Self::Repair { directory, dry_run, yes, devices, lost } => {
+                let request = RepairRequest { dir: &directory, devices: &devices, lost: &lost };
+                let code = repair(&disk, &request, yes)?;
                 if code == ExitCode::FAILURE && !dry_run {
                     println!(
                         "nothing was changed; to repair it like this, run it again with --yes"
@@ -225,17 +229,17 @@ impl Action {
 /// Shows what a repair does, or makes it. It fails when there is something left to repair.
 fn repair(
     disk: &Arc<dyn Disk>,
-    directory: &Path,
-    devices: &[PathBuf],
+    request: &RepairRequest<'_>,
     yes: bool,
 ) -> anyhow::Result<ExitCode> {
+    let directory = request.dir;
     if yes && !redo::is_in_use(&**disk, directory)? {
         // Records get new addresses.
         logindex::discard(&**disk, &crate::index::below(directory))?;
     }
     let now_ms = OsClock::new().now_ms();
     let mode = if yes { RepairMode::CarryOut { now_ms } } else { RepairMode::Show };
-    let repair = redo::repair(disk, directory, devices, &mut OsEntropy, mode)?;
+    let repair = redo::repair(disk, request, &mut OsEntropy, mode)?;
     print!("{repair}");
     let is_good = yes || !repair.is_needed();
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })

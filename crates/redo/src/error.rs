@@ -435,13 +435,20 @@ pub enum Error {
 
     /// A device that the manifest names was not given.
     #[error(
-        "log device {id}, last seen at {path}, is missing; add its directory to log-devices (to do without it, drain it with CONFIG SET log-devices)",
+        "log device {id}, last seen at {path}, is missing; add its directory to log-devices (a device is done without by draining it first, with CONFIG SET log-devices; of one that is lost indelible log repair says what is left)",
         path = path.display()
     )]
     MissingDevice {
         /// The device.
         id: Id,
         /// Where it was.
+        path: PathBuf,
+    },
+
+    /// A device that is to be given up is none of the log.
+    #[error("{path} is no log device of this log: indelible log verify names those that are missing", path = path.display())]
+    NoSuchDevice {
+        /// What was given.
         path: PathBuf,
     },
 
@@ -470,7 +477,7 @@ pub enum Error {
 
     /// A device that has failed cannot be drained.
     #[error(
-        "log device {path} has failed and cannot be drained; replace the disk and restart",
+        "log device {path} has failed and cannot be drained; docs/operations.md says what can be done (a disk that has failed)",
         path = path.display()
     )]
     DeviceHasFailed {

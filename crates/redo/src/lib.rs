@@ -129,7 +129,7 @@ pub use read::segment_scan::SegmentScan;
 pub use read::side_by_side::side_by_side;
 pub use recover::behind::StartPoint;
 pub use recover::replay::{Progress, Replay};
-pub use repair::offline::{Repair, RepairMode, repair};
+pub use repair::offline::{Repair, RepairMode, RepairRequest, repair};
 pub use repair::scrubber::Scrubber;
 pub use restore::checking::{CheckProgress, CheckRequest, CheckedState, Verdict, check_past};
 pub use restore::deletions::{Deletions, Fact as KeyFact, WantedKey};

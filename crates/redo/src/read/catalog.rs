@@ -217,6 +217,11 @@ impl Catalog {
             let error = Error::NoManifest { path: device.path, manifest };
             return if found.is_empty() { Ok(()) } else { Err(error) };
         };
+        // What a repair has given up must not come back with its records: others may have deleted theirs since.
+        let is_known = |id| manifest.devices.iter().any(|known| known.id == id);
+        if !found.is_empty() && device.id.is_some_and(|id| !is_known(id)) {
+            return Err(Error::DeviceNotEmpty { path: device.path });
+        }
         // The newest file is the longest to read: begin with it.
         found.reverse();
         let read = side_by_side(&found, lookers, |(path, ..)| {

@@ -67,6 +67,17 @@ pub enum RepairMode {
     },
 }
 
+/// The log that is to be repaired.
+#[derive(Debug, Clone, Copy)]
+pub struct RepairRequest<'a> {
+    /// The data directory.
+    pub dir: &'a Path,
+    /// The devices, as for [`verify`].
+    pub devices: &'a [PathBuf],
+    /// Devices that are gone for good: what is on them is given up, and they are not looked at.
+    pub lost: &'a [PathBuf],
+}
+
 /// What a repair has found, and done if it was told to.
 pub struct Repair {
     dir: PathBuf,
@@ -104,18 +115,18 @@ impl Repair {
     }
 }
 
-/// Shows how the log in `dir` can be made to start again, or does it. `devices` as for [`verify`].
+/// Shows how a log can be made to start again, or does it.
 ///
 /// # Errors
 /// When the log is in use, or what is wrong with it is no damage, or the disk refuses. Unless it
 /// is carried out, nothing is changed.
 pub fn repair(
     disk: &Arc<dyn Disk>,
-    dir: &Path,
-    devices: &[PathBuf],
+    request: &RepairRequest<'_>,
     entropy: &mut dyn Entropy,
     mode: RepairMode,
 ) -> Result<Repair> {
+    let RepairRequest { dir, devices, lost } = *request;
     if let Ok(Some(manifest)) = Manifest::read(&**disk, dir) {
         // What is in place belongs to two states of the log.
         manifest.check_finished(dir)?;
@@ -125,7 +136,7 @@ pub fn repair(
             return Err(Error::in_use(lock_path(dir)));
         }
         let report = verify(disk, dir, devices)?;
-        return look(&**disk, dir, devices, report, entropy);
+        return look(&**disk, request, report, entropy);
     };
     disk.create_dir_all(dir).at(dir, "make")?;
     let path = lock_path(dir);
@@ -136,10 +147,12 @@ pub fn repair(
         lock => lock.at(&path, "lock")?,
     };
     let report = verify_unlocked(disk, dir, devices, 1);
-    let mut repair = look(&**disk, dir, devices, report, entropy)?;
+    let mut repair = look(&**disk, request, report, entropy)?;
     if repair.is_needed() {
         repair.carry_out(&**disk, now_ms)?;
-        let report = verify_unlocked(disk, dir, devices, 1);
+        let is_left = |path: &&PathBuf| !lost.iter().any(|lost| dir.join(lost) == dir.join(path));
+        let devices: Vec<PathBuf> = devices.iter().filter(is_left).cloned().collect();
+        let report = verify_unlocked(disk, dir, &devices, 1);
         if let Some(error) = report.errors.into_iter().next() {
             return Err(error);
         }
@@ -150,12 +163,12 @@ pub fn repair(
 /// Finds out what is damaged and what is good. Reads only.
 fn look(
     disk: &dyn Disk,
-    dir: &Path,
-    devices: &[PathBuf],
+    request: &RepairRequest<'_>,
     report: Report,
     entropy: &mut dyn Entropy,
 ) -> Result<Repair> {
-    let places = places::find(disk, dir, devices)?;
+    let dir = request.dir;
+    let places = places::find(disk, request)?;
     let mut files = Vec::new();
     let mut discarded = BTreeSet::new();
     for (device, place) in places.devices.iter().enumerate() {
@@ -209,7 +222,10 @@ fn look(
     let since = images().map(|image| image.from(since_when(image)));
     let since = since.chain(holes.iter().map(|hole| hole.0)).min();
     // Without the manifest, or a file that it lists, nothing says what was made without what is missing.
-    let is_all_there = known.is_some() && Vec::is_empty(&missing) && discarded.is_empty();
+    let is_all_there = known.is_some()
+        && Vec::is_empty(&missing)
+        && discarded.is_empty()
+        && places.lost.is_empty();
     let since = if is_all_there { since } else { Some(Lsn::ZERO) };
     // Blocks behind the last one that is known to have been durable may be good, too.
     let mut lost: Vec<(Lsn, Lsn)> =
@@ -467,6 +483,7 @@ impl Repair {
         let (mut saved, mut lost) = (0, 0);
         // The manifest may have known of more; what is put aside unread may have been newer.
         let mut lost_more = self.places.manifest.is_none()
+            || !self.places.lost.is_empty()
             || !self.discarded.is_empty()
             || !self.missing.is_empty();
         for image in self.images() {
@@ -616,6 +633,9 @@ impl fmt::Display for Repair {
         self.errors.iter().try_for_each(|error| writeln!(f, "error: {error}"))?;
         if self.places.manifest.is_none() {
             writeln!(f, "the manifest is lost: a new one is made from what the other files say")?;
+        }
+        for path in &self.places.lost {
+            writeln!(f, "lost: log device {}, which is given up", path.display())?;
         }
         for place in self.places.devices.iter().filter(|place| !place.has_mark) {
             writeln!(f, "{} lost its mark: it gets a new one", place.path.display())?;

@@ -15,6 +15,7 @@ use crate::format::listing::Listed;
 use crate::format::manifest::{self, DeviceMark, Manifest, ManifestDevice};
 use crate::format::segment::{self, SegmentHeader};
 use crate::id::Id;
+use crate::repair::offline::RepairRequest;
 
 /// Segment numbers that a lost manifest may have claimed beyond those that are seen.
 const CLAIMED_MAX: u32 = 1024;
@@ -33,14 +34,24 @@ pub(crate) struct Places {
     /// `None` when it is lost or damaged.
     pub(crate) manifest: Option<Manifest>,
     pub(crate) devices: Vec<Place>,
+    /// The devices that are given up, which the manifest names.
+    pub(crate) lost: Vec<PathBuf>,
 }
 
-/// Finds what belongs to the log in `dir`, whatever is damaged.
-pub(crate) fn find(disk: &dyn Disk, dir: &Path, given: &[PathBuf]) -> Result<Places> {
+/// Finds what belongs to the log, whatever is damaged.
+pub(crate) fn find(disk: &dyn Disk, request: &RepairRequest<'_>) -> Result<Places> {
+    let RepairRequest { dir, devices: given, lost } = *request;
     let manifest = match Manifest::read(disk, dir) {
         Err(Error::File(FileError::Corrupt { .. })) => None,
         manifest => manifest?,
     };
+    let known = || manifest.iter().flat_map(|manifest| &manifest.devices);
+    for path in lost {
+        if !known().any(|device| dir.join(&device.path) == dir.join(path)) {
+            return Err(Error::NoSuchDevice { path: path.clone() });
+        }
+    }
+    let is_lost = |path: &Path| lost.iter().any(|lost| dir.join(lost) == dir.join(path));
     let mut dirs = given.to_vec();
     if dirs.is_empty() {
         match &manifest {
@@ -50,6 +61,7 @@ pub(crate) fn find(disk: &dyn Disk, dir: &Path, given: &[PathBuf]) -> Result<Pla
             None => dirs.push(dir.join("redo")),
         }
     }
+    dirs.retain(|path| !is_lost(path));
     let mut finder =
         Finder { disk, dir, database: manifest.as_ref().map(|m| m.database), manifest };
     let mut devices: Vec<Place> = Vec::new();
@@ -67,6 +79,9 @@ pub(crate) fn find(disk: &dyn Disk, dir: &Path, given: &[PathBuf]) -> Result<Pla
             continue;
         }
         let path = dir.join(&known.path);
+        if is_lost(&path) {
+            continue;
+        }
         // A device that was being drained need not be asked for.
         match finder.look_at(&path)?.filter(|place| known.is_leaving && place.id == known.id) {
             Some(place) => devices.push(place),
@@ -75,7 +90,8 @@ pub(crate) fn find(disk: &dyn Disk, dir: &Path, given: &[PathBuf]) -> Result<Pla
     }
     let Finder { database, manifest, .. } = finder;
     let nothing = || Error::corrupt(&manifest::path_in(dir), 0, "nothing says which log this was");
-    Ok(Places { database: database.ok_or_else(nothing)?, manifest, devices })
+    let lost = lost.iter().map(|path| dir.join(path)).collect();
+    Ok(Places { database: database.ok_or_else(nothing)?, manifest, devices, lost })
 }
 
 struct Finder<'a> {
@@ -179,6 +195,10 @@ impl Places {
                 ..Manifest::new(self.database, hash_seed)
             }
         });
+        let is_here = |id: Id| self.devices.iter().any(|place| place.id == id);
+        manifest.devices.retain(|device| is_here(device.id));
+        manifest.history.retain(|kept| is_here(kept.device));
+        manifest.rewinds.put_back.retain(|file| is_here(file.device));
         manifest.durable_lsn = durable;
         manifest.horizon = durable;
         manifest.next_segment = manifest.next_segment.max(SegmentId(next_segment));

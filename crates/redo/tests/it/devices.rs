@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use env_sim::{Faults, SimDisk, SimEntropy};
-use redo::{DeviceState, Error};
+use redo::{DeviceState, Error, RepairMode, RepairRequest};
 
 use crate::harness::{Database, key, options, value};
 
@@ -273,5 +273,59 @@ fn parts_are_found_when_the_devices_are_listed_in_another_order() {
         let stats = database.log.stats();
         assert_eq!(stats.compaction_error, None, "{stats:?}");
         assert!(stats.compactions > 0);
+    }
+}
+
+/// A disk that nothing can be read of any more: what the other one has is all there is.
+#[test]
+fn a_log_does_without_a_device_that_is_lost() {
+    let dir = Path::new("/data");
+    let lost = paths(&["/b"]);
+    for is_manifest_known in [true, false] {
+        let disk = SimDisk::new(5, Faults::default());
+        let mut database = open(&disk, &["/a", "/b"]).unwrap();
+        database.fill(0, 100);
+        let written = database.device("/b").unwrap().written_blocks;
+        assert!(written > 0 && database.device("/a").unwrap().written_blocks > 0);
+        let contents = database.close().contents();
+        disk.break_dir(Path::new("/b"));
+        assert!(open(&disk, &["/a", "/b"]).is_err());
+        assert!(matches!(open(&disk, &["/a"]), Err(Error::MissingDevice { .. })));
+        let shared: Arc<dyn env::Disk> = Arc::new(disk.clone());
+        if !is_manifest_known {
+            env::Disk::remove(&disk, &redo::manifest::path_in(dir)).unwrap();
+        }
+        let repair = |devices: &[&str], lost: &[PathBuf], mode| {
+            let devices = paths(devices);
+            let request = RepairRequest { dir, devices: &devices, lost };
+            redo::repair(&shared, &request, &mut SimEntropy::new(7), mode)
+        };
+        let now = RepairMode::CarryOut { now_ms: 1_700_000_000_000 };
+        if !is_manifest_known {
+            // Nothing says that it ever was one.
+            let error = repair(&["/a", "/b"], &lost, now).err().unwrap();
+            assert!(matches!(error, Error::NoSuchDevice { .. }), "{error}");
+            continue;
+        }
+        // Not by itself, and no other one.
+        assert!(repair(&["/a"], &[], now).is_err());
+        assert!(matches!(repair(&[], &paths(&["/c"]), now), Err(Error::NoSuchDevice { .. })));
+        let files = files_in(&disk, "/a");
+        let shown = repair(&["/a", "/b"], &lost, RepairMode::Show).unwrap().to_string();
+        assert!(shown.contains("lost: log device /b, which is given up"), "{shown}");
+        assert_eq!(files_in(&disk, "/a"), files, "it was only shown");
+        repair(&["/a", "/b"], &lost, now).unwrap();
+        verify(&disk);
+        let mut database = open(&disk, &["/a"]).unwrap();
+        let left = database.keyspace.contents();
+        assert!(!left.is_empty() && left.len() < contents.len(), "{}", left.len());
+        assert!(left.iter().all(|(key, value)| contents[key] == *value));
+        database.fill(100, 150);
+        let after = database.close().contents();
+        assert_eq!(open(&disk, &["/a"]).unwrap().keyspace.contents(), after);
+        // It is no device of this log any more, and not an empty directory either.
+        disk.mend_dir(Path::new("/b"));
+        assert!(matches!(open(&disk, &["/a", "/b"]), Err(Error::DeviceNotEmpty { .. })));
+        assert_eq!(open(&disk, &["/a"]).unwrap().keyspace.contents(), after);
     }
 }

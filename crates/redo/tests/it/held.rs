@@ -10,7 +10,7 @@ use env_sim::{Faults, SimDisk};
 use redo::manifest::Manifest;
 use redo::{
     BackupPoint, CompactionOptions, DeviceState, Health, HistoryOptions, NamedBackup, RepairMode,
-    RestorePoint,
+    RepairRequest, RestorePoint,
 };
 
 use crate::bounded_history::step_compactor;
@@ -298,7 +298,9 @@ fn a_repair_costs_the_backups_that_need_what_is_damaged() {
         let devices = [Path::new("/disk0").to_owned()];
         let mode = RepairMode::CarryOut { now_ms: 1_700_000_000_000 };
         let entropy = &mut crate::harness::Counter(9);
-        let repair = redo::repair(&sim, dir, &devices, entropy, mode).unwrap();
+        let repair =
+            redo::repair(&sim, &RepairRequest { dir, devices: &devices, lost: &[] }, entropy, mode)
+                .unwrap();
         let names: &[&str] = if manifest == "lost" { &["a", "b", "c"] } else { &["c"] };
         assert_eq!(repair.lost_backups, names, "{repair}");
         let kept = repair.kept_in.last().unwrap().join("history");
@@ -376,7 +378,9 @@ fn a_repair_of_what_was_put_back_costs_no_backup_of_before() {
         let mode = RepairMode::CarryOut { now_ms: 1_700_000_000_000 };
         let devices = [Path::new("/disk0").to_owned()];
         let entropy = &mut crate::harness::Counter(9);
-        let repair = redo::repair(&sim, dir, &devices, entropy, mode).unwrap();
+        let repair =
+            redo::repair(&sim, &RepairRequest { dir, devices: &devices, lost: &[] }, entropy, mode)
+                .unwrap();
         damaged += usize::from(repair.is_needed());
         let needs: Vec<&String> = needs.iter().map(|made| &made.backup.name).collect();
         let lost: Vec<&String> = repair.lost_backups.iter().collect();

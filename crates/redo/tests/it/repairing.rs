@@ -12,7 +12,7 @@ use env::Disk;
 use env_sim::SimDisk;
 use env_sim::sweep::{Damage, Image, crash_everywhere, disk_of};
 use redo::block::{self, BlockHeader};
-use redo::{Error, FileError, Repair, RepairMode, Replay, record};
+use redo::{Error, FileError, Repair, RepairMode, RepairRequest, Replay, record};
 
 use crate::harness::{Counter, Database, Keyspace};
 use crate::sweep::{Shape, damages, device_failed, read_all, shapes};
@@ -22,7 +22,12 @@ const NOW: RepairMode = RepairMode::CarryOut { now_ms: 1_700_000_000_000 };
 
 fn repair(disk: &Arc<dyn Disk>, shape: &Shape, mode: RepairMode) -> redo::Result<Repair> {
     let devices = &shape.options.devices;
-    redo::repair(disk, Path::new(DIR), devices, &mut Counter(9), mode)
+    redo::repair(
+        disk,
+        &RepairRequest { dir: Path::new(DIR), devices, lost: &[] },
+        &mut Counter(9),
+        mode,
+    )
 }
 
 /// The blocks of a file by offset.
