@@ -136,7 +136,7 @@ pub(crate) fn say_no_log(directory: &Path) {
     if lacks_its_manifest(directory) {
         eprintln!(
             "{dir} has files of a redo log, and {manifest} is missing: bring it back, or indelible log repair {dir} makes one \
-             of what the other files say",
+             of what the other files say (with --device for each of its log-devices)",
             dir = directory.display(),
             manifest = redo::manifest::path_in(directory).display()
         );

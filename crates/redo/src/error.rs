@@ -435,7 +435,7 @@ pub enum Error {
 
     /// A device that the manifest names was not given.
     #[error(
-        "log device {id}, last seen at {path}, is missing; add its directory to log-devices (a device is done without by draining it first, with CONFIG SET log-devices; of one that is lost indelible log repair says what is left)",
+        "log device {id}, last seen at {path}, is missing; add its directory to log-devices (a device is done without by draining it first, with CONFIG SET log-devices; of one that is lost for good indelible log repair --lost says what is left)",
         path = path.display()
     )]
     MissingDevice {
@@ -446,9 +446,16 @@ pub enum Error {
     },
 
     /// A device that is to be given up is none of the log.
-    #[error("{path} is no log device of this log: indelible log verify names those that are missing", path = path.display())]
+    #[error("{path} is no log device of this log, or not any more: then repair it without --lost", path = path.display())]
     NoSuchDevice {
         /// What was given.
+        path: PathBuf,
+    },
+
+    /// All devices are to be given up.
+    #[error("nothing is left of the log without {path}: start an empty one in another directory", path = path.display())]
+    NothingLeft {
+        /// One of them.
         path: PathBuf,
     },
 
@@ -467,7 +474,7 @@ pub enum Error {
 
     /// A device that is to be added has files of a log.
     #[error(
-        "{path} holds files of a log that is not in use; give an empty directory",
+        "{path} holds files of a log that is not in use, or was a device of this one before and was given up; give an empty directory",
         path = path.display()
     )]
     DeviceNotEmpty {

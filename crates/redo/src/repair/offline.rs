@@ -33,7 +33,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -126,7 +125,7 @@ pub fn repair(
     entropy: &mut dyn Entropy,
     mode: RepairMode,
 ) -> Result<Repair> {
-    let RepairRequest { dir, devices, lost } = *request;
+    let RepairRequest { dir, devices, .. } = *request;
     if let Ok(Some(manifest)) = Manifest::read(&**disk, dir) {
         // What is in place belongs to two states of the log.
         manifest.check_finished(dir)?;
@@ -150,8 +149,8 @@ pub fn repair(
     let mut repair = look(&**disk, request, report, entropy)?;
     if repair.is_needed() {
         repair.carry_out(&**disk, now_ms)?;
-        let is_left = |path: &&PathBuf| !lost.iter().any(|lost| dir.join(lost) == dir.join(path));
-        let devices: Vec<PathBuf> = devices.iter().filter(is_left).cloned().collect();
+        let devices: Vec<PathBuf> =
+            repair.places.devices.iter().map(|it| it.path.clone()).collect();
         let report = verify_unlocked(disk, dir, &devices, 1);
         if let Some(error) = report.errors.into_iter().next() {
             return Err(error);
@@ -205,10 +204,19 @@ fn look(
     let missing = listed.filter(|entry| !files.iter().any(|image| image.may_be(entry))).collect();
     let mut manifest = places.new_manifest(dir, durable, next_segment, entropy);
     let known_command = manifest.registry.last_command();
-    // Without the manifest, what was kept tells of what blocks in place have lost to compactions.
-    let kept = if known.is_none() { kept_files(disk, &places)? } else { Vec::new() };
-    for (lsn, note) in notes_in(disk, files.iter().chain(&kept))? {
-        manifest.registry.take(lsn, &note, known_command);
+    let mut notes = BTreeMap::new();
+    for file in &files {
+        add_notes(disk, file, &mut notes)?;
+    }
+    if known.is_none() {
+        // What was kept tells of what blocks in place have lost to compactions, as far as it can be read.
+        for file in kept_files(disk, &places) {
+            _ = add_notes(disk, &file, &mut notes);
+        }
+    }
+    for (lsn, note) in notes.iter().flat_map(|(lsn, notes)| notes.iter().map(move |it| (*lsn, it)))
+    {
+        manifest.registry.take(lsn, note, known_command);
     }
     let (groups, intact) = gather_damaged(files.into_iter().zip(complaints).collect());
     manifest.listed = intact.iter().filter_map(Salvage::listed).collect();
@@ -219,7 +227,8 @@ fn look(
         .filter_map(|image| Some((&*image.path, *manifest.rewinds.file(image.header.as_ref()?)?)))
         .collect();
     let since_when = |image: &Salvage| put_back.get(&*image.path).map(|file| file.since);
-    let since = images().map(|image| image.from(since_when(image)));
+    let parent = manifest.parent.map(|parent| parent.lsn);
+    let since = images().map(|image| image.from(since_when(image), parent));
     let since = since.chain(holes.iter().map(|hole| hole.0)).min();
     // Without the manifest, or a file that it lists, nothing says what was made without what is missing.
     let is_all_there = known.is_some()
@@ -256,46 +265,44 @@ fn look(
     Ok(repair)
 }
 
-/// What is good of the files in `history/`.
-fn kept_files(disk: &dyn Disk, places: &Places) -> Result<Vec<Salvage>> {
+/// What is good of the files in `history/`; what cannot be read of them keeps nothing from being repaired.
+fn kept_files(disk: &dyn Disk, places: &Places) -> Vec<Salvage> {
     let mut kept = Vec::new();
     for (device, place) in places.devices.iter().enumerate() {
         for path in history_files(disk, &place.path) {
             let name = path.file_name().and_then(|name| name.to_str());
             let Some(name) = name.and_then(segment::parse_history_name) else { continue };
             let database = places.database;
-            kept.extend(DamagedFile { disk, path: &path, device, name, database }.read()?);
+            let file = DamagedFile { disk, path: &path, device, name, database };
+            kept.extend(file.read().unwrap_or_default());
         }
     }
-    Ok(kept)
+    kept
 }
 
-/// The notes in good blocks, in order. A backup of which the manifest does not know yet must not be taken for a good one by the
-/// next start, which knows of no damage any more.
-fn notes_in<'a>(
-    disk: &dyn Disk,
-    files: impl Iterator<Item = &'a Salvage>,
-) -> Result<Vec<(Lsn, Note)>> {
-    let mut notes = BTreeMap::new();
-    for file in files {
-        let input = disk.open(&file.path, Access::Read).at(&file.path, "open")?;
-        for GoodBlock { offset, header } in &file.blocks {
-            let records_at = offset + HEADER_BYTES as u64;
-            let records = records_at..records_at + header.payload_bytes;
-            let payload = read_range(&*input, &file.path, records)?;
-            let mut rest = &payload[..];
-            let mut of_block = Vec::new();
-            // What a newer program has written tells nothing here.
-            while let Some(Ok(record)) = (!rest.is_empty()).then(|| record::decode(&mut rest)) {
-                if record.kind == RecordKind::Note {
-                    of_block.extend(Note::decode(record.value));
-                }
+/// Adds the notes in good blocks. A backup of which the manifest does not know yet must not be taken for a good one by the
+/// next start, which knows of no damage any more. Of a block that is there twice the one counts that has more of them: a
+/// compaction drops them.
+fn add_notes(disk: &dyn Disk, file: &Salvage, notes: &mut BTreeMap<Lsn, Vec<Note>>) -> Result<()> {
+    let input = disk.open(&file.path, Access::Read).at(&file.path, "open")?;
+    for GoodBlock { offset, header } in &file.blocks {
+        let records_at = offset + HEADER_BYTES as u64;
+        let records = records_at..records_at + header.payload_bytes;
+        let payload = read_range(&*input, &file.path, records)?;
+        let mut rest = &payload[..];
+        let mut of_block = Vec::new();
+        // What a newer program has written tells nothing here.
+        while let Some(Ok(record)) = (!rest.is_empty()).then(|| record::decode(&mut rest)) {
+            if record.kind == RecordKind::Note {
+                of_block.extend(Note::decode(record.value));
             }
-            notes.insert(header.lsn, of_block);
+        }
+        let known = notes.entry(header.lsn).or_default();
+        if of_block.len() > known.len() {
+            *known = of_block;
         }
     }
-    let notes = notes.into_iter();
-    Ok(notes.flat_map(|(lsn, notes)| notes.into_iter().map(move |note| (lsn, note))).collect())
+    Ok(())
 }
 
 /// What is damaged is replaced as by a compaction of now: states of these spans of blocks, each up to before its second one,
@@ -584,11 +591,9 @@ impl Repair {
                 let history = segment::history_dir(&keep);
                 disk.create_dir_all(&history).at(&history, "make")?;
                 let copy = copy_in(&history, &path);
-                match disk.link(&path, &copy) {
-                    Err(error) if error.kind() == ErrorKind::Unsupported => {
-                        copy_file(disk, &path, &copy)?;
-                    }
-                    linked => linked.at(&copy, "link")?,
+                if disk.link(&path, &copy).is_err() {
+                    // Some file systems make no second names.
+                    copy_file(disk, &path, &copy)?;
                 }
                 synced.extend([history, keep.clone()]);
                 kept_in.insert(keep.clone());

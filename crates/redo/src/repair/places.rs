@@ -46,10 +46,14 @@ pub(crate) fn find(disk: &dyn Disk, request: &RepairRequest<'_>) -> Result<Place
         manifest => manifest?,
     };
     let known = || manifest.iter().flat_map(|manifest| &manifest.devices);
+    let mut lost_ids = Vec::new();
     for path in lost {
-        if !known().any(|device| dir.join(&device.path) == dir.join(path)) {
-            return Err(Error::NoSuchDevice { path: path.clone() });
-        }
+        let device = known().find(|device| dir.join(&device.path) == dir.join(path));
+        let device = device.ok_or_else(|| Error::NoSuchDevice { path: path.clone() })?;
+        lost_ids.push(device.id);
+    }
+    if !lost.is_empty() && known().all(|device| lost_ids.contains(&device.id)) {
+        return Err(Error::NothingLeft { path: lost[0].clone() });
     }
     let is_lost = |path: &Path| lost.iter().any(|lost| dir.join(lost) == dir.join(path));
     let mut dirs = given.to_vec();
@@ -73,7 +77,18 @@ pub(crate) fn find(disk: &dyn Disk, request: &RepairRequest<'_>) -> Result<Place
         }
         devices.push(place);
     }
+    // By whatever name it was given.
+    devices.retain(|place| !lost_ids.contains(&place.id));
     let known = finder.manifest.as_ref().map(|manifest| manifest.devices.clone());
+    if let Some(known) = &known {
+        // It was given up by a repair before, or is of another time: what it has must not come back.
+        let is_known = |place: &Place| known.iter().any(|device| device.id == place.id);
+        for place in devices.iter().filter(|place| !is_known(place)) {
+            if !segment_files(disk, &place.path)?.is_empty() {
+                return Err(Error::DeviceNotEmpty { path: place.path.clone() });
+            }
+        }
+    }
     for known in known.into_iter().flatten() {
         if devices.iter().any(|device| device.id == known.id) {
             continue;

@@ -204,13 +204,15 @@ impl Salvage {
     }
 
     /// The first block whose state may need it. One that was put back, which its file's first image says, was elsewhere before.
-    pub(crate) fn from(&self, put_back: Option<Lsn>) -> Lsn {
+    /// A log that was restored up to block `parent` has files that were begun behind their blocks.
+    pub(crate) fn from(&self, put_back: Option<Lsn>, parent: Option<Lsn>) -> Lsn {
         let Some(header) = &self.header else { return Lsn::ZERO };
         let begins_well = self.wounds.first().is_none_or(|wound| wound.after > Lsn::ZERO);
         put_back.unwrap_or_else(|| match (&self.footer, self.blocks.first()) {
             _ if header.generation > 0 => header.durable_lsn,
             (Some(footer), _) => footer.min_lsn,
             (None, Some(first)) if begins_well => first.header.lsn,
+            (None, _) if parent.is_some_and(|parent| header.durable_lsn <= parent) => Lsn::ZERO,
             // All blocks up to that one were in other files when it was begun.
             (None, _) => header.durable_lsn.next(),
         })

@@ -173,11 +173,15 @@ pub enum ConfigError {
     },
 }
 
-/// A line as it is shown: of a user's rules only what comes before the first password, as a service's messages are kept.
+/// A line as it is shown: of a user only the name, as its rules have passwords and a service's messages are kept.
 fn shown(line: &str) -> &str {
-    let is_user = line.split_whitespace().next().is_some_and(|it| it.eq_ignore_ascii_case("user"));
-    let password = line.find(" >").or_else(|| line.find(" <")).filter(|_| is_user);
-    password.map_or(line, |at| &line[..at])
+    let mut words = line.split_whitespace();
+    if !words.next().is_some_and(|first| first.eq_ignore_ascii_case("user")) {
+        return line;
+    }
+    let name = words.next().unwrap_or_default();
+    // It is a part of the line, which is not copied.
+    line.find(name).map_or(line, |at| &line[..at + name.len()])
 }
 
 impl ConfigError {

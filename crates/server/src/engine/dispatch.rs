@@ -296,7 +296,9 @@ impl Engine {
         if is_told && self.is_stopped_by_failed_save() {
             return Some(NOT_SAVED.to_owned());
         }
-        if is_told && let Some(refusal) = self.archives.refusal() {
+        if effective.has(Flags::WRITE)
+            && let Some(refusal) = self.archives.refusal()
+        {
             return Some(refusal.to_owned());
         }
         if effective.has(Flags::WRITE) && self.options.access.is_read_only {
