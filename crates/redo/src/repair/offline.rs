@@ -627,6 +627,9 @@ fn copy_file(disk: &dyn Disk, from: &Path, to: &Path) -> Result<()> {
     output.sync_data().at(to, "sync")
 }
 
+/// So many holes are shown, unless all are asked for (`{:#}`).
+const HOLES_SHOWN: usize = 100;
+
 /// So many names of what a wound held are shown, unless all are asked for (`{:#}`).
 const NAMES_SHOWN: usize = 20;
 
@@ -657,10 +660,19 @@ impl fmt::Display for Repair {
                 "lost: segment {segment} (part {part}), listed in the manifest, in no file"
             )?;
         }
-        for (from, to) in &self.holes {
+        let shown = if f.alternate() { usize::MAX } else { HOLES_SHOWN };
+        for (from, to) in self.holes.iter().take(shown) {
             let what =
                 if from == to { format!("block {from}") } else { format!("blocks {from} to {to}") };
             writeln!(f, "lost: {what}, known to have been durable, in no file")?;
+        }
+        let rest = self.holes.iter().skip(shown).map(|(from, to)| to.0 - from.0 + 1);
+        let rest: u64 = rest.sum();
+        if rest > 0 {
+            writeln!(
+                f,
+                "lost: {rest} more blocks like these; report.txt, which --yes makes, names them"
+            )?;
         }
         if !self.lost_backups.is_empty() {
             let names = self.lost_backups.join(", ");
