@@ -129,10 +129,9 @@ impl Disk for Busy {
         self.wrap(self.disk.open(path, access))
     }
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let taken = self.on_rename.lock().unwrap().take();
-        if let Some(mut event) = taken {
+        // Held meanwhile: other threads rename, too.
+        if let Some(event) = &mut *self.on_rename.lock().unwrap() {
             event(to);
-            *self.on_rename.lock().unwrap() = Some(event);
         }
         self.disk.rename(from, to)
     }
