@@ -323,6 +323,8 @@ fn a_password_in_a_line_that_is_refused_is_not_in_the_log_file() {
         let logged = std::fs::read_to_string(&log).unwrap();
         assert!(logged.contains("line 2"), "{logged}");
         assert!(!logged.contains("hunter2"), "{logged}");
+        // A service's messages are kept, too.
+        assert!(!line.starts_with("user") || !said.contains("hunter2"), "{said}");
     }
 }
 

@@ -9,7 +9,7 @@
 use crate::fault_injection::Fault;
 use crate::kill::{Random, check_round, soak_time, verify_log, write_until, writers};
 use crate::ledger::is_refusal;
-use crate::process::{PATIENCE, Program, Server};
+use crate::process::{PATIENCE, Program, Server, wait_until};
 use std::time::{Duration, Instant};
 
 const OPTIONS: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
@@ -166,6 +166,7 @@ fn is_read_only(server: &Server) {
     let refused = connection.words("SET k v");
     assert!(is_refusal(&refused) && refused.text().contains("Input/output error"), "{refused:?}");
     assert!(is_refusal(&connection.words("PING")), "health checks see it");
+    wait_until(|| server.log().contains("has failed and takes nothing more until the next start"));
     assert_eq!(connection.words("GET nothing").text(), "");
     // What it counts may not be durable, and then it must not be shown.
     let order = connection.words("GET order");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use env_sim::{Faults, SimDisk, SimEntropy};
-use redo::{DeviceState, Error, RepairMode, RepairRequest};
+use redo::{DeviceState, Error, Repair, RepairMode, RepairRequest};
 
 use crate::harness::{Database, key, options, value};
 
@@ -276,66 +276,74 @@ fn parts_are_found_when_the_devices_are_listed_in_another_order() {
     }
 }
 
-/// A disk that nothing can be read of any more: what the other one has is all there is.
+fn repair(
+    disk: &SimDisk,
+    devices: &[&str],
+    lost: &[&str],
+    mode: RepairMode,
+) -> redo::Result<Repair> {
+    let (devices, lost) = (paths(devices), paths(lost));
+    let request = RepairRequest { dir: Path::new("/data"), devices: &devices, lost: &lost };
+    let disk: Arc<dyn env::Disk> = Arc::new(disk.clone());
+    redo::repair(&disk, &request, &mut SimEntropy::new(7), mode)
+}
+
+/// A log on `/a` and `/b`, of which the second one fails under a server, and what was in it.
+fn with_a_dead_device() -> (SimDisk, BTreeMap<Vec<u8>, Vec<u8>>) {
+    let disk = SimDisk::new(5, Faults::default());
+    let mut database = open(&disk, &["/a", "/b"]).unwrap();
+    database.fill(0, 100);
+    for path in ["/a", "/b"] {
+        assert!(database.device(path).unwrap().written_blocks > 0);
+    }
+    disk.break_dir(Path::new("/b"));
+    // What is on its way there goes to the other one.
+    database.fill(100, 110);
+    let contents = database.keyspace.contents();
+    drop(database);
+    disk.kill();
+    disk.restart();
+    (disk, contents)
+}
+
+const NOW: RepairMode = RepairMode::CarryOut { now_ms: 1_700_000_000_000 };
+
+/// What the other device has is all there is.
 #[test]
 fn a_log_does_without_a_device_that_is_lost() {
-    let dir = Path::new("/data");
-    let lost = paths(&["/b"]);
-    for is_manifest_known in [true, false] {
-        let disk = SimDisk::new(5, Faults::default());
-        let mut database = open(&disk, &["/a", "/b"]).unwrap();
-        database.fill(0, 100);
-        let written = database.device("/b").unwrap().written_blocks;
-        assert!(written > 0 && database.device("/a").unwrap().written_blocks > 0);
-        // It fails under a server, whose blocks on the way there go to the other one.
-        disk.break_dir(Path::new("/b"));
-        database.fill(100, 110);
-        let contents = database.keyspace.contents();
-        drop(database);
-        disk.kill();
-        disk.restart();
-        assert!(open(&disk, &["/a", "/b"]).is_err());
-        assert!(matches!(open(&disk, &["/a"]), Err(Error::MissingDevice { .. })));
-        let shared: Arc<dyn env::Disk> = Arc::new(disk.clone());
-        if !is_manifest_known {
-            env::Disk::remove(&disk, &redo::manifest::path_in(dir)).unwrap();
-        }
-        let repair = |devices: &[&str], lost: &[PathBuf], mode| {
-            let devices = paths(devices);
-            let request = RepairRequest { dir, devices: &devices, lost };
-            redo::repair(&shared, &request, &mut SimEntropy::new(7), mode)
-        };
-        let now = RepairMode::CarryOut { now_ms: 1_700_000_000_000 };
-        if !is_manifest_known {
-            // Nothing says that it ever was one.
-            let error = repair(&["/a", "/b"], &lost, now).err().unwrap();
-            assert!(matches!(error, Error::NoSuchDevice { .. }), "{error}");
-            continue;
-        }
-        // Not by itself, and no other one.
-        assert!(repair(&["/a"], &[], now).is_err());
-        assert!(matches!(repair(&[], &paths(&["/c"]), now), Err(Error::NoSuchDevice { .. })));
-        let all = repair(&[], &paths(&["/a", "/b"]), now);
-        assert!(matches!(all, Err(Error::NothingLeft { .. })));
-        let files = files_in(&disk, "/a");
-        let shown = repair(&["/a", "/b"], &lost, RepairMode::Show).unwrap().to_string();
-        assert!(shown.contains("lost: log device /b, which is given up"), "{shown}");
-        assert_eq!(files_in(&disk, "/a"), files, "it was only shown");
-        repair(&["/a", "/b"], &lost, now).unwrap();
-        verify(&disk);
-        let mut database = open(&disk, &["/a"]).unwrap();
-        let left = database.keyspace.contents();
-        assert!(!left.is_empty() && left.len() < contents.len(), "{}", left.len());
-        assert!(left.iter().all(|(key, value)| contents[key] == *value));
-        database.fill(100, 150);
-        let after = database.close().contents();
-        assert_eq!(open(&disk, &["/a"]).unwrap().keyspace.contents(), after);
-        // It is no device of this log any more, and not an empty directory either.
-        disk.mend_dir(Path::new("/b"));
-        assert!(matches!(open(&disk, &["/a", "/b"]), Err(Error::DeviceNotEmpty { .. })));
-        for lost in [&[][..], &lost] {
-            assert!(repair(&["/a", "/b"], lost, now).is_err(), "nothing is to be repaired");
-        }
-        assert_eq!(open(&disk, &["/a"]).unwrap().keyspace.contents(), after);
+    let (disk, contents) = with_a_dead_device();
+    assert!(open(&disk, &["/a", "/b"]).is_err());
+    assert!(matches!(open(&disk, &["/a"]), Err(Error::MissingDevice { .. })));
+    // Not by itself, no other one, and not all.
+    assert!(repair(&disk, &["/a"], &[], NOW).is_err());
+    assert!(matches!(repair(&disk, &[], &["/c"], NOW), Err(Error::NoSuchDevice { .. })));
+    assert!(matches!(repair(&disk, &[], &["/a", "/b"], NOW), Err(Error::NothingLeft { .. })));
+    let files = files_in(&disk, "/a");
+    let shown = repair(&disk, &["/a", "/b"], &["/b"], RepairMode::Show).unwrap().to_string();
+    assert!(shown.contains("lost: log device /b, which is given up"), "{shown}");
+    assert_eq!(files_in(&disk, "/a"), files, "it was only shown");
+    repair(&disk, &["/a", "/b"], &["/b"], NOW).unwrap();
+    verify(&disk);
+    let mut database = open(&disk, &["/a"]).unwrap();
+    let left = database.keyspace.contents();
+    assert!(!left.is_empty() && left.len() < contents.len(), "{}", left.len());
+    assert!(left.iter().all(|(key, value)| contents[key] == *value));
+    database.fill(100, 150);
+    let after = database.close().contents();
+    assert_eq!(open(&disk, &["/a"]).unwrap().keyspace.contents(), after);
+    // It is no device of this log any more, and no empty directory either.
+    disk.mend_dir(Path::new("/b"));
+    assert!(matches!(open(&disk, &["/a", "/b"]), Err(Error::DeviceNotEmpty { .. })));
+    for lost in [&[][..], &["/b"]] {
+        assert!(repair(&disk, &["/a", "/b"], lost, NOW).is_err(), "nothing of it is taken in");
     }
+    assert_eq!(open(&disk, &["/a"]).unwrap().keyspace.contents(), after);
+}
+
+#[test]
+fn without_the_manifest_nothing_says_which_device_may_be_lost() {
+    let (disk, _) = with_a_dead_device();
+    env::Disk::remove(&disk, &redo::manifest::path_in(Path::new("/data"))).unwrap();
+    let repaired = repair(&disk, &["/a", "/b"], &["/b"], NOW);
+    assert!(matches!(repaired, Err(Error::NoSuchDevice { .. })));
 }
