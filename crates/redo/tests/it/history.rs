@@ -174,6 +174,15 @@ impl World {
         self.ledger.check(&copy(&self.disk), last, step, &format!("seed {}", self.seed))
     }
 
+    /// Goes on with the log on this disk, which was made of this one's.
+    pub(crate) fn go_on(&mut self, disk: SimDisk, options: Options) {
+        self.database = Database::open_on(Arc::new(disk.clone()), options).unwrap();
+        self.disk = disk;
+        let last = self.database.log.open_lsn().0 - 1;
+        self.ledger.states.retain(|lsn, _| *lsn <= last);
+        self.ledger.note(&self.database);
+    }
+
     /// Starts anew, after a crash perhaps; what comes after the last block that is there has never been.
     pub(crate) fn restart(&mut self, options: Options) {
         self.disk.restart();

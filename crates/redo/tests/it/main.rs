@@ -28,6 +28,7 @@ mod opening;
 mod over_zeros;
 mod racing;
 mod reading;
+mod repaired_backups;
 mod repairing;
 mod restoring;
 mod rewinding;

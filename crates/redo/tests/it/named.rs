@@ -13,7 +13,7 @@ use crate::history::{Contents, World, copy, world_options};
 use crate::restoring::{contents, request, restore};
 
 /// Makes a backup, and seals the block that says so.
-fn back_up(
+pub(crate) fn back_up(
     world: &mut World,
     name: &str,
     point: BackupPoint,
@@ -43,7 +43,7 @@ fn note(world: &mut World, event: NoteEvent) {
     world.ledger.note(&world.database);
 }
 
-fn states(disk: &dyn Disk) -> BTreeMap<String, (Lsn, bool)> {
+pub(crate) fn states(disk: &dyn Disk) -> BTreeMap<String, (Lsn, bool)> {
     let history =
         stored_history(disk, Path::new("/data"), &[], 1, &mut |_, _| {}).unwrap().unwrap();
     let backups = history.backups.into_iter();

@@ -31,7 +31,7 @@ fn repair(disk: &Arc<dyn Disk>, shape: &Shape, mode: RepairMode) -> redo::Result
 }
 
 /// The blocks of a file by offset.
-fn blocks_of(bytes: &[u8]) -> BTreeMap<usize, BlockHeader> {
+pub(crate) fn blocks_of(bytes: &[u8]) -> BTreeMap<usize, BlockHeader> {
     let headers = bytes.windows(block::HEADER_BYTES).enumerate();
     let headers =
         headers.map(|(at, bytes)| (at, BlockHeader::decode(bytes.first_chunk().unwrap())));
@@ -39,7 +39,7 @@ fn blocks_of(bytes: &[u8]) -> BTreeMap<usize, BlockHeader> {
 }
 
 /// Whether all bytes of `range` of the file are still there, here or under another name.
-fn is_whole(damage: &Damage, path: &Path, range: std::ops::Range<usize>) -> bool {
+pub(crate) fn is_whole(damage: &Damage, path: &Path, range: std::ops::Range<usize>) -> bool {
     match damage {
         Damage::Flip { path: turned, at, .. } => turned != path || !range.contains(at),
         Damage::Cut { path: cut, len } => cut != path || range.end <= *len,
@@ -80,7 +80,7 @@ fn expected(shape: &Shape, damage: &Damage) -> BTreeMap<Vec<u8>, Vec<u8>> {
 }
 
 /// Whether repair rightly says that this is nothing to repair.
-fn is_no_damage(error: &Error) -> bool {
+pub(crate) fn is_no_damage(error: &Error) -> bool {
     let is_nothing = |what: &str| what == "nothing says which log this was";
     match error {
         Error::File(FileError::NewerFormat { .. }) | Error::MissingDevice { .. } => true,

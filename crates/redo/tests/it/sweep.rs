@@ -262,20 +262,22 @@ pub(crate) fn shapes() -> Vec<Shape> {
     shapes
 }
 
+/// Adds every file below `dir`.
+pub(crate) fn read_dir(disk: &SimDisk, dir: &Path, image: &mut Image) {
+    let Ok(names) = disk.list(dir) else { return };
+    for path in names.iter().map(|name| dir.join(name)) {
+        let Ok(file) = disk.open(&path, Access::Read) else {
+            read_dir(disk, &path, image);
+            continue;
+        };
+        let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        image.insert(path, bytes);
+    }
+}
+
 /// Every file below the roots that the shapes use.
 pub(crate) fn read_all(disk: &SimDisk) -> Image {
-    fn read_dir(disk: &SimDisk, dir: &Path, image: &mut Image) {
-        let Ok(names) = disk.list(dir) else { return };
-        for path in names.iter().map(|name| dir.join(name)) {
-            let Ok(file) = disk.open(&path, Access::Read) else {
-                read_dir(disk, &path, image);
-                continue;
-            };
-            let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
-            file.read_exact_at(&mut bytes, 0).unwrap();
-            image.insert(path, bytes);
-        }
-    }
     let mut image = Image::new();
     for dir in [DIR, "/a", "/b"] {
         read_dir(disk, Path::new(dir), &mut image);
