@@ -128,7 +128,6 @@ pub(crate) fn list(shared: &Shared, holds: &Holds, durable: Lsn) -> Result<()> {
     shared.manifest.update(|manifest| {
         let is_news = holds.has_unlisted(durable);
         holds.describe(manifest, durable);
-        manifest.durable_lsn = manifest.durable_lsn.max(durable);
         is_news
     })?;
     holds.note_listed(durable, &shared.index_bound);

@@ -495,7 +495,6 @@ impl Running {
         let durable = shared.durability.durable_lsn();
         shared.manifest.update(|manifest| {
             manifest.horizon = manifest.horizon.max(horizon.unwrap_or(Lsn::ZERO));
-            manifest.durable_lsn = manifest.durable_lsn.max(durable);
             // What is dropped may be the last that names an object: its number stays taken.
             manifest.object_floor = manifest.object_floor.max(self.object_floor);
             // Before the rename: of a file that is not kept nothing else tells.

@@ -495,11 +495,13 @@ impl Holds {
         }
     }
 
-    /// Writes into the manifest what is kept, and what the window can still tell.
+    /// Writes into the manifest what is kept, what the window can still tell, and that the log is durable as far as that
+    /// is of: a start that finds less must not take it for the end of the log.
     ///
     /// A caller that waited for the manifest knows less than it says by now.
     pub(crate) fn describe(&self, manifest: &mut Manifest, durable: Lsn) {
         let durable = durable.max(manifest.durable_lsn);
+        manifest.durable_lsn = durable;
         let state = self.lock();
         manifest.history = state.kept.iter().map(|kept| kept.file).collect();
         state.window.describe(manifest, durable);

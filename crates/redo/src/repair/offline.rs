@@ -214,8 +214,10 @@ fn look(
             _ = add_notes(disk, &file, &mut notes);
         }
     }
-    for (lsn, note) in notes.iter().flat_map(|(lsn, notes)| notes.iter().map(move |it| (*lsn, it)))
-    {
+    // Behind the first block that is missing there the next start takes none: what they say never was.
+    let end = last_in_row(&lsns, durable);
+    let notes = notes.iter().filter(|(lsn, _)| known.is_none() || **lsn <= end);
+    for (lsn, note) in notes.flat_map(|(lsn, notes)| notes.iter().map(move |it| (*lsn, it))) {
         manifest.registry.take(lsn, note, known_command);
     }
     let (groups, intact) = gather_damaged(files.into_iter().zip(complaints).collect());
@@ -385,6 +387,15 @@ fn gather_damaged(
         groups.push(damaged.into_values().collect());
     }
     (groups, images.into_iter().map(|(image, _)| image).collect())
+}
+
+/// The last block of those in a row behind `lsn`.
+fn last_in_row(lsns: &BTreeSet<Lsn>, lsn: Lsn) -> Lsn {
+    let mut last = lsn;
+    while lsns.contains(&last.next()) {
+        last = last.next();
+    }
+    last
 }
 
 /// The blocks above the horizon and up to the last durable one that are in no file.

@@ -380,7 +380,6 @@ impl Flusher {
             let is_news =
                 durable_lsn > manifest.durable_lsn || self.holds.has_unlisted(durable_lsn);
             self.holds.describe(manifest, durable_lsn);
-            manifest.durable_lsn = manifest.durable_lsn.max(durable_lsn);
             is_news
         });
         if let Err(error) = noted {

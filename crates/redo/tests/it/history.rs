@@ -117,7 +117,7 @@ impl World {
         Self { seed, disk, database, rng, ledger, points: Vec::new() }
     }
 
-    fn write(&mut self) {
+    pub(crate) fn write(&mut self) {
         for _ in 0..=self.rng.below(8) {
             let name = key(index(self.rng.below(60)));
             if self.rng.below(4) == 0 {

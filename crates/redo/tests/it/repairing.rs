@@ -39,7 +39,7 @@ pub(crate) fn blocks_of(bytes: &[u8]) -> BTreeMap<usize, BlockHeader> {
 }
 
 /// Whether all bytes of `range` of the file are still there, here or under another name.
-pub(crate) fn is_whole(damage: &Damage, path: &Path, range: std::ops::Range<usize>) -> bool {
+fn is_whole(damage: &Damage, path: &Path, range: std::ops::Range<usize>) -> bool {
     match damage {
         Damage::Flip { path: turned, at, .. } => turned != path || !range.contains(at),
         Damage::Cut { path: cut, len } => cut != path || range.end <= *len,
