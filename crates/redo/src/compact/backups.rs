@@ -168,7 +168,7 @@ mod tests {
         let holds = holds(&manifest);
         create(&holds, &bound, 15);
         holds.describe(&mut manifest, Lsn(20));
-        manifest.durable_lsn = Lsn(20);
+        assert_eq!(manifest.durable_lsn, Lsn(20), "a start that finds less misses what is noted");
         holds.note_listed(Lsn(20), &bound);
         holds.describe(&mut manifest, Lsn(14));
         assert_eq!(manifest.registry.backups().len(), 1);

@@ -495,8 +495,8 @@ impl Holds {
         }
     }
 
-    /// Writes into the manifest what is kept, what the window can still tell, and that the log is durable as far as that
-    /// is of: a start that finds less must not take it for the end of the log.
+    /// Writes into the manifest what is kept, what the window can still tell, and how far the log is durable: a start
+    /// that finds less must not take that for the log's end.
     ///
     /// A caller that waited for the manifest knows less than it says by now.
     pub(crate) fn describe(&self, manifest: &mut Manifest, durable: Lsn) {

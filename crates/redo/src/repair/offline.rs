@@ -36,7 +36,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{Lsn, Note, RecordKind, SegmentId};
+use base::{Lsn, Note, NoteEvent, RecordKind, SegmentId};
 use env::{Access, Disk, Entropy, FileError};
 
 use crate::error::{Error, IoContext, Result};
@@ -214,11 +214,18 @@ fn look(
             _ = add_notes(disk, &file, &mut notes);
         }
     }
-    // Behind the first block that is missing there the next start takes none: what they say never was.
+    // Behind the first block that is missing after the durable ones the next start takes none, so that backups which
+    // are noted there are lost. Without the manifest all are.
     let end = last_in_row(&lsns, durable);
-    let notes = notes.iter().filter(|(lsn, _)| known.is_none() || **lsn <= end);
-    for (lsn, note) in notes.flat_map(|(lsn, notes)| notes.iter().map(move |it| (*lsn, it))) {
-        manifest.registry.take(lsn, note, known_command);
+    let mut noted_behind = Vec::new();
+    for (lsn, note) in
+        notes.into_iter().flat_map(|(lsn, notes)| notes.into_iter().map(move |it| (lsn, it)))
+    {
+        if lsn <= end || known.is_none() {
+            manifest.registry.take(lsn, &note, known_command);
+        } else if let NoteEvent::BackupCreated { name, .. } = note.event {
+            noted_behind.push(name);
+        }
     }
     let (groups, intact) = gather_damaged(files.into_iter().zip(complaints).collect());
     manifest.listed = intact.iter().filter_map(Salvage::listed).collect();
@@ -245,8 +252,9 @@ fn look(
     let is_put_back = |kept: &&KeptFile| put_back.values().any(|file| file.is_of(kept));
     lost.extend(manifest.history.iter().filter(is_put_back).map(|kept| (kept.from, kept.until)));
     let replaced: BTreeSet<SegmentId> = replaced().map(|damaged| damaged.segment).collect();
-    let lost_backups =
+    let mut lost_backups =
         if lost.is_empty() { Vec::new() } else { give_up(&mut manifest, &lost, &replaced) };
+    lost_backups.extend(noted_behind);
     let mut repair = Repair {
         dir: dir.to_owned(),
         errors: report.errors,
@@ -389,7 +397,7 @@ fn gather_damaged(
     (groups, images.into_iter().map(|(image, _)| image).collect())
 }
 
-/// The last block of those in a row behind `lsn`.
+/// The last block of those in a row behind `lsn`; that one if there is none.
 fn last_in_row(lsns: &BTreeSet<Lsn>, lsn: Lsn) -> Lsn {
     let mut last = lsn;
     while lsns.contains(&last.next()) {
