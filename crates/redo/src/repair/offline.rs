@@ -92,7 +92,7 @@ pub struct Repair {
     missing: Vec<Listed>,
     places: Places,
     manifest: Manifest,
-    /// The names of backups that need something that is damaged.
+    /// The names of backups that need something that is damaged, or are noted behind what the next start takes.
     pub lost_backups: Vec<String>,
     /// The last block that is known to have been durable.
     pub durable_lsn: Lsn,
@@ -218,13 +218,13 @@ fn look(
     // are noted there are lost. Without the manifest all are.
     let end = last_in_row(&lsns, durable);
     let mut noted_behind = Vec::new();
-    for (lsn, note) in
-        notes.into_iter().flat_map(|(lsn, notes)| notes.into_iter().map(move |it| (lsn, it)))
-    {
-        if lsn <= end || known.is_none() {
-            manifest.registry.take(lsn, &note, known_command);
-        } else if let NoteEvent::BackupCreated { name, .. } = note.event {
-            noted_behind.push(name);
+    for (lsn, notes) in notes {
+        for note in notes {
+            if lsn <= end || known.is_none() {
+                manifest.registry.take(lsn, &note, known_command);
+            } else if let NoteEvent::BackupCreated { name, .. } = note.event {
+                noted_behind.push(name);
+            }
         }
     }
     let (groups, intact) = gather_damaged(files.into_iter().zip(complaints).collect());
@@ -697,7 +697,7 @@ impl fmt::Display for Repair {
             let names = self.lost_backups.join(", ");
             writeln!(
                 f,
-                "backups that need a damaged file, and are lost: {names}; restore before what `indelible backup verify` calls good"
+                "backups that need what is damaged or missing, and are lost: {names}; restore before what `indelible backup verify` calls good"
             )?;
         }
         self.write_sum(f)

@@ -1,7 +1,7 @@
 //! Backups after a repair: what it keeps is what was, also for the start after it, and it names what is lost.
 //!
-//! Of logs as they were begun, set back in place, restored, and made of blocks, each file is cut off, changed or removed, with the
-//! manifest and without it.
+//! Logs as they were begun, set back in place, restored, and made of blocks: each of their files is cut off, changed or
+//! removed, with the manifest and without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use redo::{
     record, segment,
 };
 
-use crate::harness::{Counter, Database};
+use crate::harness::{Counter, Database, index};
 use crate::history::{World, world_options};
 use crate::named::{back_up, states};
 use crate::repairing::{blocks_of, is_no_damage};
@@ -32,7 +32,7 @@ const MANIFEST: &str = "/data/redo.manifest";
 fn small_options(seed: u64) -> Options {
     let mut options = world_options(seed);
     options.devices =
-        [&["/data"][..], &["/a", "/b"]][(seed % 2) as usize].iter().map(PathBuf::from).collect();
+        [&["/data"][..], &["/a", "/b"]][index(seed % 2)].iter().map(PathBuf::from).collect();
     options.segment_bytes = 2000;
     options
 }
@@ -165,11 +165,16 @@ fn world(seed: u64, past: Past) -> (World, Options) {
         }
     }
     live(&mut world, "second", later);
+    let past = world.database.log.durable_lsn();
     live(&mut world, "third", later);
+    // One that the manifest does not list yet, noted in the last of some blocks.
+    (0..6).for_each(|_| world.write());
+    back_up(&mut world, "unlisted", BackupPoint::Lsn(past)).unwrap();
+    world.database.flush();
     (world, options)
 }
 
-/// The backups that any block of any file tells of, but for the damaged ones.
+/// The backups that any undamaged block tells of, in whatever file.
 fn noted(image: &Image, damaged: &Image) -> BTreeSet<String> {
     let mut events = BTreeMap::new();
     for (path, bytes) in image {
@@ -258,6 +263,14 @@ fn repaired(
     Some((good, lost))
 }
 
+/// As a crash may leave the end of the log.
+fn torn(image: &Image) -> Image {
+    let path = image.keys().filter(|path| is_log(path)).max_by_key(|path| path.file_name());
+    let path = path.unwrap().clone();
+    let at = image[&path].len() / 2;
+    Damage::Flip { path, at, bit: 1 }.apply(image)
+}
+
 /// What has two names is one file: what is changed under the one is so under the other.
 fn damage_twins(damaged: &mut Image, image: &Image) {
     let changed = image.iter().filter_map(|(path, bytes)| {
@@ -279,9 +292,11 @@ fn what_a_repair_keeps_is_what_was_and_the_rest_is_named() {
             let world = world(seed, past);
             let image = read_all(&world.0.disk);
             let there = states(&disk_of(&image));
+            // Of the last world a block is torn, before the one that notes a backup.
+            let found = if seed == 2 { torn(&image) } else { image.clone() };
             for damage in damages(&image) {
                 let what = format!("{past:?}, seed {seed}, {damage:?}");
-                let mut damaged = damage.apply(&image);
+                let mut damaged = damage.apply(&found);
                 damage_twins(&mut damaged, &image);
                 let noted = noted(&image, &damaged);
                 // Those of the log that one was restored from are noted, too.
@@ -301,7 +316,6 @@ fn what_a_repair_keeps_is_what_was_and_the_rest_is_named() {
         println!(
             "{past:?}: {kept} repairs keep backups, {lost_some} lose some, {named} have no manifest"
         );
-        let enough = |count: usize| count > 20;
-        assert!(enough(kept) && enough(lost_some) && enough(named), "{past:?}");
+        assert!(kept.min(lost_some).min(named) > 20, "{past:?}");
     }
 }
